@@ -1,5 +1,5 @@
 // Joins what becomes of subscriptions by themselves to pools, providers and storage.
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { follow } from '../integrations/stripe/follow.ts';
 import { startBilling } from '../jobs/billing.ts';
 import type { Config } from '../runtime/config.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { chargeCalls, renewBlock, returnBlock, saveBlock, sweepBlocksOf } from '../db/access/quota.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import type { CallLedger } from '../runtime/limits/call-blocks.ts';
 

@@ -6,7 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { saveGrant } from '../db/access/oauth-grants.ts';
 import { insertDeliveries } from '../db/automation/webhook-deliveries.ts';
 import { insertWebhook } from '../db/automation/webhooks.ts';
-import type { Sql } from '../db/connect.ts';
+import type { Sql } from '../db/client/pool.ts';
 import { insertWorkforces } from '../db/demo/automation.ts';
 import { insertDemoBilling } from '../db/demo/billing.ts';
 import {

@@ -1,9 +1,9 @@
 // Joins the dispatcher to its pools, to who is told of events, and to the metrics.
 import { Gauge, Histogram, Registry } from 'prom-client';
 import { noteStretch } from '../db/automation/webhook-backlog.ts';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
 import { countWaiting } from '../db/records/feed.ts';
-import type { TenantScope } from '../db/tenant.ts';
 import { startDispatcher } from '../jobs/dispatcher.ts';
 import type { Log } from '../runtime/log.ts';
 import type { MetricValues } from '../runtime/metrics.ts';

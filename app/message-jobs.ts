@@ -1,6 +1,6 @@
 // Joins the jobs of messages to providers, pools and the metrics.
 import { Counter, Gauge, Registry } from 'prom-client';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { countDueMessages } from '../db/messaging/draft-sending.ts';
 import { openMailTransport } from '../integrations/smtp/transport.ts';
 import { startMessageSending } from '../jobs/message-sending.ts';

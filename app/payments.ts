@@ -1,6 +1,6 @@
 // Joins payment providers to settings and pools.
 import type Stripe from 'stripe';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { FollowParts } from '../integrations/stripe/follow.ts';
 import { openStripe } from '../integrations/stripe/open.ts';

@@ -1,7 +1,7 @@
 // What to tell an operator when the server, or a command beside it, cannot start.
 
-import { MigrationError } from '../db/migrate.ts';
-import { SecretKeyError } from '../db/server-secrets.ts';
+import { MigrationError } from '../db/client/migrate.ts';
+import { SecretKeyError } from '../db/client/server-secrets.ts';
 import { ConfigError } from '../runtime/config.ts';
 import { EmbeddedDatabaseError } from './embedded-postgres/database.ts';
 

@@ -1,7 +1,7 @@
 // A worker: one of several processes that answer requests on one port.
 // Started by workers.ts, which prepares what it needs.
 import cluster from 'node:cluster';
-import { isOutage } from '../db/connect.ts';
+import { isOutage } from '../db/client/pool.ts';
 import { readConfig } from '../runtime/config.ts';
 import { openLog, watchUncaught } from '../runtime/log.ts';
 import { compileNothingMore } from './compiling.ts';

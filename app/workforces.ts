@@ -1,5 +1,5 @@
 // Joins the runs of workforces to the operations that their steps are done with.
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { startWorkforces } from '../jobs/workforces.ts';
 import type { Database } from '../runtime/database.ts';
 import { type Perform, systemCaller } from '../runtime/in-process.ts';

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import postgres from 'postgres';
 import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts';
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
-import { migrate } from '../db/migrate.ts';
+import { migrate } from '../db/client/migrate.ts';
 import type { WaitingChanges } from '../db/reports/search-blocks.ts';
 import { runSearchRound } from '../jobs/search.ts';
 import { openLog } from '../runtime/log.ts';

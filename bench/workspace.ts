@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { type EmbeddedDatabase, startEmbedded } from '../app/embedded-postgres/database.ts';
-import { migrate } from '../db/migrate.ts';
+import { migrate } from '../db/client/migrate.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { recordsOfBlock } from '../db/reports/signature.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';

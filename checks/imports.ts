@@ -233,7 +233,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // A program of its own, put together as the server is.
   'tests/mcp/fixture-server.ts': {
-    may: ['app/serve.ts', 'db/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
+    may: ['app/serve.ts', 'db/client/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
     packages: [],
     node: [],
   },

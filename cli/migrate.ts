@@ -1,7 +1,7 @@
 // Applies the migrations to DATABASE_URL, or to the embedded database, and ends.
 import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
 import { whyNot } from '../app/start-failure.ts';
-import { migrate } from '../db/migrate.ts';
+import { migrate } from '../db/client/migrate.ts';
 import { readConfig } from '../runtime/config.ts';
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);

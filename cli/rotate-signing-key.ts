@@ -1,7 +1,7 @@
 // Behind `make rotate-signing-key`: one step of a change of the key that signs tokens.
 import type { JWK } from 'jose';
 import { findRunning } from '../app/embedded-postgres/database.ts';
-import { changeSigningKeys } from '../db/server-secrets.ts';
+import { changeSigningKeys } from '../db/client/server-secrets.ts';
 import { readConfig } from '../runtime/config.ts';
 import { readSecretKey } from '../runtime/credentials/secret-key.ts';
 import { Secrets } from '../runtime/credentials/secrets.ts';

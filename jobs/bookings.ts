@@ -1,5 +1,5 @@
 // Bookings that are over.
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { completeBookings } from '../db/scheduling/bookings.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';

@@ -1,7 +1,7 @@
 // Calendars outside: looks at each every five minutes, and has events written and removed.
 
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
 import { findBookingTimes } from '../db/scheduling/bookings.ts';
 import * as orders from '../db/scheduling/calendar-orders.ts';
 import {

@@ -1,10 +1,10 @@
 // The dispatcher: gives events their positions in their company’s feed once they are committed.
 
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
+import { findWaiting } from '../db/client/waiting.ts';
 import { type FeedEvent, moveFeed, takeFeed, takeWaiting } from '../db/records/feed.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { findWaiting } from '../db/waiting.ts';
 import type { Log } from '../runtime/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
 

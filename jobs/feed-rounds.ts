@@ -1,6 +1,6 @@
 // Rounds over companies that have something waiting: for the dispatcher and the webhooks' matcher.
-import type { TenantScope } from '../db/tenant.ts';
-import type { Waiting } from '../db/waiting.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
+import type { Waiting } from '../db/client/waiting.ts';
 import type { Log } from '../runtime/log.ts';
 
 export interface FeedWork {

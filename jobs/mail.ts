@@ -1,6 +1,6 @@
 // Delivers mails: each by one server, again with growing pauses, and given up in the end.
 import type { SendMailOptions, Transporter } from 'nodemailer';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
 import { composeMail } from '../domain/messaging/mails.ts';
 import { isInvitation } from '../domain/scheduling/invitation.ts';

@@ -1,7 +1,10 @@
 // Clears the references to deleted records that too many others referred to for one transaction.
 
+import type { AuditRow, EventRow } from '../db/client/change-log.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
+import { findWaiting, type Waiting } from '../db/client/waiting.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { retag } from '../db/records/applied-tags.ts';
 import {
@@ -11,9 +14,6 @@ import {
   type PendingClearing,
   takeClearing,
 } from '../db/records/reference-clearing.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import type { AuditRow, EventRow } from '../db/traces.ts';
-import { findWaiting, type Waiting } from '../db/waiting.ts';
 import { buildWorkspace, builtinOf, type WorkspaceObject } from '../domain/objects/workspace.ts';
 import { clearingOf } from '../domain/records/view.ts';
 import { recordsToRetag } from '../domain/settings/tags.ts';

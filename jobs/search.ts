@@ -1,7 +1,7 @@
 // Texts of records that were written are put where the search finds them.
 
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { findDueChanges, putIntoBlocks, type WaitingChanges } from '../db/reports/search-blocks.ts';
 import type { Log } from '../runtime/log.ts';
 import { everyRound } from './rounds.ts';

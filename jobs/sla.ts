@@ -1,10 +1,10 @@
 // SLA clocks whose time has come: breaches, reminders and escalations.
 
+import type { EventRow } from '../db/client/change-log.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
 import type { ClockScope } from '../db/settings/sla-clocks.ts';
 import * as due from '../db/settings/sla-due.ts';
-import type { EventRow } from '../db/traces.ts';
 import type { SlaPolicy } from '../domain/objects/configuration.ts';
 import {
   fillTemplate,

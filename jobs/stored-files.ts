@@ -1,7 +1,7 @@
 // Removes files that nothing refers to, and what a crash left in the upload folder.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { findFilesToRemove, forgetFile, postponeFile } from '../db/records/stored-files.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import type { Log } from '../runtime/log.ts';

@@ -8,10 +8,10 @@ import {
 } from '../db/automation/webhook-deliveries.ts';
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../db/automation/webhooks.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
+import { findWaiting } from '../db/client/waiting.ts';
 import { findEvents } from '../db/records/feed.ts';
-import type { TenantScope } from '../db/tenant.ts';
-import { findWaiting } from '../db/waiting.ts';
 import { maxAttempts } from '../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent } from '../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../domain/automation/webhook-matching.ts';

@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelDeliveries } from '../db/automation/webhook-deliveries.ts';
 import * as db from '../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../db/automation/webhooks.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../db/client/change-log.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
 import { insertMail } from '../db/messaging/mails.ts';
 import { findAdmins } from '../db/people/users.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/traces.ts';
 import {
   afterFailure,
   allowance,

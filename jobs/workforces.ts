@@ -3,11 +3,11 @@
 import * as runs from '../db/automation/workforce-runs.ts';
 import { holdWorkforce, type WorkforceRow } from '../db/automation/workforces.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/connect.ts';
+import type { Pool, Sql } from '../db/client/pool.ts';
+import type { DueDataRow } from '../db/client/sweeping.ts';
+import type { Scope } from '../db/client/visibility.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
-import type { Scope } from '../db/reach.ts';
 import { countRecords, findRecord, hasRecord } from '../db/records/records.ts';
-import type { DueDataRow } from '../db/sweeping.ts';
 import {
   callOf,
   filterOf,

@@ -8,7 +8,7 @@ import {
   removeArtifactsOfGrant,
   saveArtifact,
 } from '../db/access/oauth-artifacts.ts';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { sha256 } from '../runtime/credentials/secrets.ts';
 
 /** What is kept of a consent, as far as it says whose it is. */

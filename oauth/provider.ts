@@ -2,7 +2,7 @@
 // Loaded with the first request that needs it.
 import type { JWK } from 'jose';
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider';
-import type { Pool } from '../db/connect.ts';
+import type { Pool } from '../db/client/pool.ts';
 import { familyClaim, grantClaim } from '../runtime/credentials/bearer-tokens.ts';
 import { html, page } from '../runtime/html.ts';
 import type { OutgoingClient } from '../runtime/outgoing/client.ts';

@@ -1,6 +1,6 @@
 // API keys as their owners see them. The key itself is never here, and its digest never leaves.
-import type { Sql } from '../connect.ts';
-import { lockValues } from '../value-locks.ts';
+import type { Sql } from '../client/pool.ts';
+import { lockValues } from '../client/value-locks.ts';
 import { insertKeyPlace } from './places.ts';
 
 export interface ApiKeyRow {

@@ -1,9 +1,9 @@
 // The audit log as it is read, and the months of it that are past their time.
 import type { Fragment } from 'postgres';
-import type { Sql } from '../connect.ts';
-import type { Actor } from '../created-by.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Actor } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface AuditLogRow {
   id: string;

@@ -3,8 +3,8 @@
 
 import type { Fragment } from 'postgres';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
-import type { Sql } from '../connect.ts';
-import { keyStamp } from '../key-versions.ts';
+import { keyStamp } from '../client/key-versions.ts';
+import type { Sql } from '../client/pool.ts';
 import { type SubscriptionRow, subscriptionColumns } from './quota.ts';
 
 export interface KeyRow extends SubscriptionRow {

@@ -1,6 +1,6 @@
 // API keys that are about to expire: found under the platform role, noted under the tenant's.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface ExpiringKey extends TenantScope {
   id: string;

@@ -1,5 +1,5 @@
 // What the OAuth server remembers: apps, codes, refresh tokens, requests under way.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface Artifact {
   payload: Record<string, unknown>;

@@ -1,7 +1,7 @@
 // What people allow apps to do in their name.
 import type { Audience } from '../../domain/access/oauth-groups.ts';
-import type { Sql } from '../connect.ts';
-import { listLiteral } from '../list-literal.ts';
+import { listLiteral } from '../client/list-literal.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface OAuthGrantRow {
   id: string;

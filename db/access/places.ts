@@ -1,5 +1,5 @@
 // In which company a credential or a person is: asked first, so that later statements can name it.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 /** The companies of API keys, by the keys' hashes in hexadecimal; for the platform role. */
 export async function findKeyPlaces(sql: Sql, hashes: readonly string[]): Promise<Map<string, string>> {

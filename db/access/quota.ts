@@ -1,6 +1,6 @@
 // The monthly quota of each company: calls charged one by one or in blocks, and given back.
-import type { Sql } from '../connect.ts';
-import { removeByCompany } from '../sweeping.ts';
+import type { Sql } from '../client/pool.ts';
+import { removeByCompany } from '../client/sweeping.ts';
 
 /** What the look-up of a credential tells about the subscription that pays for its calls; all null without one. */
 export interface SubscriptionRow {

@@ -1,6 +1,6 @@
 // Roles and profiles: the system's, the same for every company, and those that a company made.
-import type { Sql } from '../connect.ts';
-import { type UserScope, userInReach } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { type UserScope, userInReach } from '../client/visibility.ts';
 
 export interface ProfileRow {
   id: string;

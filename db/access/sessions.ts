@@ -1,7 +1,7 @@
 // Sign-ins, sessions and refresh tokens.
 // All but the end of one's own session run under the platform role: nobody is known yet.
-import type { Sql } from '../connect.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import { findSignInPlace } from './places.ts';
 
 export interface SignInRow {

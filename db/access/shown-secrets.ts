@@ -1,6 +1,6 @@
 // Forms that make a secret: each does its work once, and what it made is shown once.
-import type { Sql } from '../connect.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 
 /** A form of a session; the id is the key that the form carries. */
 export interface SentForm {

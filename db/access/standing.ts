@@ -1,6 +1,7 @@
 // Whether a credential that was good when its call arrived still is: for calls that waited.
-import type { Sql } from '../connect.ts';
-import type { Actor } from '../created-by.ts';
+
+import type { Actor } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
 
 /** Who calls. */
 interface Caller {

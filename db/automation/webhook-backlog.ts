@@ -1,7 +1,7 @@
 // Stretches of feeds whose deliveries are still to be made.
 // The dispatcher notes them, the matcher works them off.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** Positions of a feed, both ends included. */
 export interface Stretch {

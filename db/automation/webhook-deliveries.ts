@@ -1,7 +1,7 @@
 // Deliveries as tenants see them: listed, shown, made for events, and sent again.
 import type { DeliveryStatus, StoredDelivery } from '../../domain/automation/webhook-view.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 const columns = [
   'id',

@@ -1,9 +1,9 @@
 // What senders do: find what is due, take deliveries for an attempt, and note its outcome.
 import type { Health } from '../../domain/automation/webhook-attempts.ts';
 import type { DeliveryStatus } from '../../domain/automation/webhook-view.ts';
-import type { Sql } from '../connect.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface DueWebhook extends TenantScope {
   id: string;

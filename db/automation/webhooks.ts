@@ -1,9 +1,9 @@
 // Subscriptions: where a tenant's events are sent, which of them, and how that has gone.
 
-import type { Sql } from '../connect.ts';
-import { type CreatedByRow, createdColumns } from '../created-by.ts';
-import { listLiteral } from '../list-literal.ts';
-import type { TenantScope } from '../tenant.ts';
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { listLiteral } from '../client/list-literal.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** What the tenant sets. */
 export interface WebhookSettings {

@@ -1,9 +1,9 @@
 // Runs: the records that are on their way in a workforce, and what was done for each.
 import type { GivenStep, KeptCondition, RunStatus, StepCall } from '../../domain/automation/workforces.ts';
-import type { Sql } from '../connect.ts';
-import { type CreatedByRow, createdColumns } from '../created-by.ts';
-import { type DueDataRow, forEachTenant } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** A run as it is stored. */
 export interface StoredRun {

@@ -1,7 +1,7 @@
 // Workforces as they are set up. Whoever changes one has locked them.
 import type { GivenStep, KeptCondition, SubjectType, WorkforceStatus } from '../../domain/automation/workforces.ts';
-import type { Sql } from '../connect.ts';
-import { listLiteral } from '../list-literal.ts';
+import { listLiteral } from '../client/list-literal.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface WorkforceRow {
   id: string;

@@ -1,7 +1,7 @@
 // Checkout sessions: started by a person, paid on a page, complete with the order behind it.
 import type { BillingCycle } from '../../domain/billing/catalogue.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface CheckoutSession {
   id: string;

@@ -1,6 +1,6 @@
 // Whose turn it is: subscriptions that are due, and orders that somebody left in the middle.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** Subscriptions of which something is to become by now, those first that have waited longest. @param besides companies that are left out */
 export async function findDueSubscriptions(

@@ -1,8 +1,8 @@
 // Invoices: written with the change that they are of, and shown.
 import { v7 as uuidv7 } from 'uuid';
 import type { InvoiceLine, NewInvoice } from '../../domain/billing/proration.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface InvoiceRow {
   id: string;

@@ -1,8 +1,8 @@
 // Orders to a payment provider: committed before it is asked, finished once.
 import type { Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { completeCheckout } from './checkout-sessions.ts';
 import { insertInvoice, settleOpenInvoices } from './invoices.ts';
 import { lockSubscription, saveSubscription } from './subscriptions.ts';

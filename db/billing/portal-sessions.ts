@@ -1,6 +1,6 @@
 // Sessions of the portal, where a person changes the card on file.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface PortalSession {
   id: string;

@@ -1,7 +1,7 @@
 // Prices, discounts and the next invoice as a provider with books of its own has them.
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
 import type { KeptPrices } from '../../domain/billing/proration.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 interface Row {
   prices: KeptPrices;

@@ -1,7 +1,7 @@
 // The customer that a company is to a payment provider, its events, and looks at it.
 import { isDeepStrictEqual } from 'node:util';
-import type { Sql } from '../connect.ts';
-import { removeByCompany } from '../sweeping.ts';
+import type { Sql } from '../client/pool.ts';
+import { removeByCompany } from '../client/sweeping.ts';
 
 /** Milliseconds after which whoever looks at a customer is taken for dead. */
 const lease = 60_000;

@@ -1,6 +1,6 @@
 // The end of a company: its rows and files, removed step by step, and the row that says so.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** Closes a company: from now on no credential of it is good. @returns when its subscription ended */
 export async function closeCompany(sql: Sql, companyId: string): Promise<Date | null> {

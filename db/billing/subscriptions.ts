@@ -1,7 +1,7 @@
 // Subscriptions: what a company has, and what its test keys have; read, locked and written.
 import type { Subscription } from '../../domain/billing/subscription.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 const tableOf = ({ testMode }: TenantScope): string => (testMode ? 'test_subscriptions' : 'subscriptions');
 

@@ -1,6 +1,6 @@
 // The books of the test provider: what it has charged, one entry for each order.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface TestCharge extends TenantScope {
   orderId: string;

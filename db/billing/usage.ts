@@ -1,7 +1,7 @@
 // What a company uses: calls by key and by day, and the room that its files take.
-import type { Sql } from '../connect.ts';
-import { removeByCompany } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import { removeByCompany } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface KeyCalls {
   keyId: string;

@@ -1,7 +1,7 @@
 // The wallet: what was paid into it and taken out of it, each payment once.
 import { v7 as uuidv7 } from 'uuid';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** In minor units. */
 export async function walletBalance(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {

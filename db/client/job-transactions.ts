@@ -1,9 +1,9 @@
 // Transactions of jobs: bound to one tenant, and given up when the database hangs.
 
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
-import type { Pool, Sql } from '../connect.ts';
-import type { AuditRow, EventRow } from '../traces.ts';
-import { type Scope, Transaction } from '../transaction.ts';
+import type { AuditRow, EventRow } from './change-log.ts';
+import type { Pool, Sql } from './pool.ts';
+import { type Scope, Transaction } from './transaction.ts';
 
 /**
  * Runs work in a transaction of its own; what it throws undoes all of it.

@@ -2,7 +2,7 @@
 import type { DemoWorkforces } from '../../domain/demo/automation.ts';
 import { insertRun, insertRunStep } from '../automation/workforce-runs.ts';
 import { insertWorkforce } from '../automation/workforces.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 const maker = { actor: { kind: 'system', id: 'system', name: 'Demo' }, userId: null } as const;
 

@@ -1,6 +1,6 @@
 // What the demo workspace pays for in test mode: a subscription, an invoice and a checkout.
 import type { InvoiceLine } from '../../domain/billing/proration.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface DemoBilling {
   packageCode: string;

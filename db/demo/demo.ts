@@ -2,10 +2,10 @@
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
-import type { Sql } from '../connect.ts';
-import { listLiteral } from '../list-literal.ts';
-import { enterTenant } from '../tenant.ts';
-import { lockValues } from '../value-locks.ts';
+import { listLiteral } from '../client/list-literal.ts';
+import type { Sql } from '../client/pool.ts';
+import { enterTenant } from '../client/tenant.ts';
+import { lockValues } from '../client/value-locks.ts';
 
 /** A record with its columns by name; names of configured things stand where the table has their ids. */
 interface Row {

@@ -1,7 +1,7 @@
 // How people of the demo workspace can be met, and what was booked with them, in test mode.
 import type { DemoMeetings } from '../../domain/demo/meetings.ts';
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 import { insertBooking } from '../scheduling/bookings.ts';
 import { insertPolicy } from '../scheduling/policies.ts';
 import { insertPool, replaceMembers } from '../scheduling/pools.ts';

@@ -1,6 +1,6 @@
 // What the demo workspace wrote to people and they to it, and is about to write, in test mode.
 import type { DemoMessaging } from '../../domain/demo/messaging.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 import { hashOfRun, insertRun } from '../messaging/campaign-runs.ts';
 import { insertCampaign } from '../messaging/campaigns.ts';
 import { addDnc } from '../messaging/do-not-call.ts';

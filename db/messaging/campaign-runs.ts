@@ -3,9 +3,9 @@ import { hash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { PreparedMessage, RunContent, StoredRun } from '../../domain/messaging/campaigns.ts';
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
-import type { Sql } from '../connect.ts';
-import type { CreatedByRow } from '../created-by.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { CreatedByRow } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface RunRow extends StoredRun, CreatedByRow {
   created_by_user: string | null;

@@ -1,10 +1,10 @@
 // Campaigns: what is written to whom. Whoever changes one has locked it.
 import type { CampaignStatus, StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import type { DraftChannel, DraftStatus } from '../../domain/messaging/drafts.ts';
-import type { Sql } from '../connect.ts';
-import { type CreatedByRow, createdColumns } from '../created-by.ts';
-import type { DueDataRow } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { DueDataRow } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface CampaignRow extends StoredCampaign, CreatedByRow {
   created_by_user: string | null;

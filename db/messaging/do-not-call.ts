@@ -1,7 +1,8 @@
 // The do-not-call list: numbers that nobody writes to, of each mode its own.
-import type { Sql } from '../connect.ts';
-import type { Actor, CreatedByRow } from '../created-by.ts';
-import type { TenantScope } from '../tenant.ts';
+
+import type { Actor, CreatedByRow } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface DncRow extends CreatedByRow {
   id: string;

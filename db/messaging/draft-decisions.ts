@@ -1,10 +1,10 @@
 // What people decide about drafts: about one, or about all that a run prepared.
 import type { RunContent } from '../../domain/messaging/campaigns.ts';
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
-import type { DueDataRow } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { DueDataRow } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { type DraftRow, draftColumns } from './drafts.ts';
 
 /** A draft with the hash of what a person is shown of it, in hexadecimal. */

@@ -2,8 +2,8 @@
 import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { SendingOutcome } from '../../domain/messaging/senders.ts';
 import { type SubscriptionRow, subscriptionColumns } from '../access/quota.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** Messages of a company, a mode and a channel. */
 export interface Queue extends TenantScope {

@@ -1,11 +1,11 @@
 // Message drafts: prepared, decided about by people, and sent by a job.
 import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
-import { planned } from '../beforehand.ts';
-import type { Sql } from '../connect.ts';
-import { type CreatedByRow, createdColumns } from '../created-by.ts';
-import { inReach, type Scope } from '../reach.ts';
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import { planned } from '../client/preambles.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { firstInReach } from '../records/reached.ts';
-import type { TenantScope } from '../tenant.ts';
 
 export interface DraftRow extends StoredDraft, CreatedByRow {}
 

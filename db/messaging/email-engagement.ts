@@ -1,5 +1,5 @@
 // Whether a company wants to know what becomes of its emails.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export async function isEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql<[{ isNoted: boolean }]>`

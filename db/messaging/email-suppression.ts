@@ -1,6 +1,6 @@
 // The suppression list: email addresses that nobody writes to, of each mode its own.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export type SuppressionReason = 'unsubscribed' | 'bounced' | 'complained' | 'manual';
 

@@ -1,5 +1,5 @@
 // The secrets that gateways sign their reports with, one of each mode, sealed.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export type Environment = 'live' | 'test';
 

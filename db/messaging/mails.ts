@@ -1,7 +1,7 @@
 // Mails: written in the transaction that they tell of, delivered under the platform role.
 import { v7 as uuidv7 } from 'uuid';
-import type { Sql } from '../connect.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 
 export interface NewMail {
   companyId: string;

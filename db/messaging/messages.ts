@@ -1,7 +1,7 @@
 // The timeline of messages of a record; rows come from whatever sends and receives.
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import type { Scope } from '../client/visibility.ts';
 
 export interface MessageRow {
   id: string;

@@ -1,6 +1,6 @@
 // Phone numbers of a workspace. Whoever changes them has locked them.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface PhoneNumberRow {
   id: string;

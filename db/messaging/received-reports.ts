@@ -1,8 +1,8 @@
 // What providers reported, each report once, and whom of the workspace's records it came from.
 import type { ReportKind } from '../../domain/messaging/reports.ts';
-import type { Sql } from '../connect.ts';
-import { type DueDataRow, forEachTenant } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** A record that people write from, or are called at. */
 export interface Contact {

@@ -1,7 +1,7 @@
 // Who of some recipients said stop: on the do-not-call list, or on that of suppressed addresses.
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { onDnc } from './do-not-call.ts';
 import { suppressedOf } from './email-suppression.ts';
 

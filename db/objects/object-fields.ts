@@ -1,6 +1,6 @@
 // Custom fields, and what a tenant changed about built-in ones.
 import type { FieldChange, FieldDefinition } from '../../domain/objects/field-definitions.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 /** Adds fields to an object, in their order. @param object the API's name: leads, or object:visits */
 export async function insertCustomFields(

@@ -1,5 +1,5 @@
 // Custom objects.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface NewCustomObject {
   slug: string;

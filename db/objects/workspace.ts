@@ -1,7 +1,7 @@
 // Loads a tenant's whole configuration in one statement.
 import type { Fragment } from 'postgres';
 import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 /** @returns undefined when there is no such company */
 export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<WorkspaceRows> {

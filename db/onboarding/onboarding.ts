@@ -2,10 +2,10 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { PolicySettings } from '../../domain/scheduling/policies.ts';
 import { findSignInPlace, insertUserPlace } from '../access/places.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
+import { enterTenant } from '../client/tenant.ts';
 import { insertMail } from '../messaging/mails.ts';
 import { insertPolicy } from '../scheduling/policies.ts';
-import { enterTenant } from '../tenant.ts';
 
 export interface NewCompany {
   id: string;

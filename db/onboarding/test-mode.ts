@@ -1,6 +1,6 @@
 // Emptying test mode: who may do so just now, and one step after the other of what is removed.
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { recordTable } from '../records/columns.ts';
 import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';

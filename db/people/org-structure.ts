@@ -1,8 +1,8 @@
 // The org structure: the company, its branches, their teams, and how many users the caller sees.
 import type { Fragment } from 'postgres';
-import type { Sql } from '../connect.ts';
-import type { Reach } from '../reach.ts';
-import { type UserScope, userInReach } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Reach } from '../client/visibility.ts';
+import { type UserScope, userInReach } from '../client/visibility.ts';
 
 export interface BranchRow {
   id: string;

@@ -1,8 +1,8 @@
 // The people of a workspace: read and written, with their roles and the seats that they hold.
 import type { Fragment } from 'postgres';
 import { insertUserPlace } from '../access/places.ts';
-import type { Sql } from '../connect.ts';
-import { type UserScope, userInReach } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { type UserScope, userInReach } from '../client/visibility.ts';
 
 export interface UserRow {
   id: string;

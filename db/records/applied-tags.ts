@@ -1,7 +1,7 @@
 // Which tags records have.
 import type { Retagging, TaggedRecord } from '../../domain/settings/tags.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { findRecordsBeyondReach } from './records.ts';
 
 /**

@@ -1,8 +1,9 @@
 // Attachments: files on records.
-import type { Sql } from '../connect.ts';
-import type { CreatedByRow } from '../created-by.ts';
-import type { Scope } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
+
+import type { CreatedByRow } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import type { Scope } from '../client/visibility.ts';
 
 export interface AttachmentRow extends CreatedByRow {
   id: string;

@@ -3,8 +3,8 @@ import type { Fragment } from 'postgres';
 import type { Possession } from '../../domain/possession.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 import { belongs } from './reached.ts';
 import {

@@ -1,9 +1,9 @@
 // Finding the record that a new one would duplicate, also when two arrive together.
 import type { Fragment } from 'postgres';
 import type { DuplicateField } from '../../domain/records/duplicates.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
-import { lockValues } from '../value-locks.ts';
+import type { Sql } from '../client/pool.ts';
+import { lockValues } from '../client/value-locks.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 
 export interface Duplicate {

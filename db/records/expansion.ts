@@ -1,7 +1,7 @@
 // What records refer to, looked up for a whole page at once: users by id, and records within reach.
 import type { Expansion, Person, Wanted } from '../../domain/records/reading.ts';
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { findRecords } from './records.ts';
 
 /** One statement for the users and one for each object; none where nothing is wanted. */

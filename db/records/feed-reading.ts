@@ -1,6 +1,6 @@
 // The feed as a credential reads it: events of the objects that it sees, in its reach.
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { type FeedEvent, withColumns } from './feed.ts';
 
 export interface ReadEvent extends Omit<FeedEvent, 'changes'> {

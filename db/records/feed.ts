@@ -1,8 +1,8 @@
 // The feed of a company and mode: events that wait get the positions by which everybody reads them.
 // How many wait, and what is past its time, is asked under the platform role; everything else under the tenant's.
 import type { Fragment } from 'postgres';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** An event in its position. */
 export interface FeedEvent {

@@ -1,7 +1,7 @@
 // Filters as SQL: every value is a parameter, every column comes from the table of columns.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 import type { Column, RecordTable } from './columns.ts';
 
 /**

@@ -2,9 +2,9 @@
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
-import { type Sql, unprepared } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
-import { lockValues } from '../value-locks.ts';
+import { type Sql, unprepared } from '../client/pool.ts';
+import { lockValues } from '../client/value-locks.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from './columns.ts';
 import { canBe, expressionOf, valueType } from './filter.ts';
 import { belongs } from './reached.ts';

@@ -1,7 +1,8 @@
 // Notes on records.
-import type { Sql } from '../connect.ts';
-import { type CreatedByRow, createdColumns } from '../created-by.ts';
-import type { Scope } from '../reach.ts';
+
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 
 export interface NoteRow extends CreatedByRow {
   id: string;

@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { SortKey } from '../../domain/objects/sort.ts';
-import type { Scope } from '../reach.ts';
+import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
 import { canBe } from './filter.ts';
 import { selectedNames } from './rows.ts';

@@ -1,6 +1,6 @@
 // Whether a mode of a workspace has any records.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** Returns true if the mode has a record of any object. */
 export async function hasRecords(sql: Sql, { companyId, testMode }: TenantScope): Promise<boolean> {

@@ -1,9 +1,9 @@
 // Which rows of a table of records a statement is about: the own ones, those in reach, named ones.
 import type { Fragment } from 'postgres';
-import { planned } from '../beforehand.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, members, type Scope } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import { planned } from '../client/preambles.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { inReach, members, type Scope } from '../client/visibility.ts';
 import type { RecordTable } from './columns.ts';
 
 /** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */

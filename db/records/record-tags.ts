@@ -1,6 +1,6 @@
 // Tags of one record: those it has, and those that somebody puts on or takes off.
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 export interface RecordTagRow {
   id: string;

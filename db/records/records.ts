@@ -2,10 +2,10 @@
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { planned } from '../beforehand.ts';
-import { type Sql, unprepared } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
+import { type Sql, unprepared } from '../client/pool.ts';
+import { planned } from '../client/preambles.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
 import { type Page, singleValue, usualPage } from './pages.ts';

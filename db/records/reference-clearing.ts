@@ -1,8 +1,8 @@
 // Clearing the references to records that are deleted: at once if they are few, by a job otherwise.
 import type { Fragment } from 'postgres';
-import type { Sql } from '../connect.ts';
-import type { Actor } from '../created-by.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Actor } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 
 /** References that a deletion clears in its own transaction. */
 export const mostClearedAtOnce = 1000;

@@ -1,8 +1,8 @@
 // What records refer to, of any kind, looked up in one statement.
 import type { Fragment } from 'postgres';
 import type { NeededReference } from '../../domain/records/draft.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 
 /** Finds the id of what a reference means. */

@@ -2,8 +2,8 @@
 import type { Fragment } from 'postgres';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import type { Sql } from '../connect.ts';
-import { Insertion } from '../insertion.ts';
+import { Insertion } from '../client/insertion.ts';
+import type { Sql } from '../client/pool.ts';
 import type { ColumnType, RecordTable } from './columns.ts';
 
 /** Values of the columns of `selection`, in their order: an object with so many names would be slow to make and to read. */

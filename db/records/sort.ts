@@ -1,7 +1,7 @@
 // Sort orders as SQL, and the conditions that continue a page after a row: never by offset.
 import type { Fragment } from 'postgres';
 import type { SortKey } from '../../domain/objects/sort.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 import type { Column, RecordTable } from './columns.ts';
 
 /** A value of a sort key as a cursor carries it. */

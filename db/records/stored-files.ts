@@ -1,5 +1,5 @@
 // The files in the storage: noted before they are put there, and until they are removed.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface StoredFile {
   companyId: string;

@@ -1,9 +1,9 @@
 // Records of all objects, inserted and changed; for writes/ alone, which takes what was prepared.
 import type { Possession } from '../../domain/possession.ts';
 import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
-import type { Sql } from '../connect.ts';
-import { createdColumns } from '../created-by.ts';
-import type { Scope } from '../reach.ts';
+import { createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { belongs, isNamed } from './reached.ts';
 import { foreseenRow, fromRow, insertions, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';

@@ -2,13 +2,13 @@
 import type { Fragment } from 'postgres';
 import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
-import { type Sql, unprepared } from '../connect.ts';
-import type { CreatedByRow } from '../created-by.ts';
-import type { Scope } from '../reach.ts';
+import type { CreatedByRow } from '../client/created-by.ts';
+import { type Sql, unprepared } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import type { Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
 import { filterCondition } from '../records/filter.ts';
 import { recordsInReach } from '../records/reached.ts';
-import type { TenantScope } from '../tenant.ts';
 
 export interface Figure {
   value: number | string | null;

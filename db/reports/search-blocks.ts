@@ -1,10 +1,10 @@
 // The blocks that texts of records lie in for the search: where changes wait, and putting them in.
 // The first is asked under the platform role, everything else under the tenant's.
 import { setImmediate as breathe } from 'node:timers/promises';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { recordTable } from '../records/columns.ts';
 import { belongs } from '../records/reached.ts';
-import type { TenantScope } from '../tenant.ts';
 import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './signature.ts';
 
 /** Changes that are put in at once. */

@@ -2,8 +2,8 @@
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { SearchedText } from '../../domain/reports/search.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
 import { ageOf, belongs, firstInReach } from '../records/reached.ts';
 import { fromRow, restOfRow, selection } from '../records/rows.ts';

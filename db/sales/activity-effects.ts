@@ -1,8 +1,8 @@
 // What logging activities does to the leads and deals that they are logged on.
 import type { Fragment } from 'postgres';
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { isNamed } from '../records/reached.ts';
 
 /** What an activity changed of its lead or deal; times as ISO 8601. */

@@ -1,8 +1,8 @@
 // What a customer's profile has beside the record itself.
 import type { Fragment } from 'postgres';
 import type { IncludeGroup, Profile } from '../../domain/sales/customer-profile.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 
 /** Other customers of an account that a profile shows at most. */
 const maxContacts = 99;

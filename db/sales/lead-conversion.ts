@@ -1,8 +1,8 @@
 // Finding the customer and the account that a lead stands for, also when two convert at once.
 import type { MatchKeys } from '../../domain/sales/lead-conversion.ts';
-import type { Sql } from '../connect.ts';
-import { inReach, type Scope } from '../reach.ts';
-import { lockValues } from '../value-locks.ts';
+import type { Sql } from '../client/pool.ts';
+import { lockValues } from '../client/value-locks.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
 
 export interface Matches {
   customer: { id: string; accountId: string | null } | undefined;

@@ -1,8 +1,8 @@
 // Leads as intake stores them; for writes/ alone, which takes only what was prepared.
 import type { NewRecord } from '../../domain/records/draft.ts';
-import type { Sql } from '../connect.ts';
-import { createdColumns } from '../created-by.ts';
-import type { Scope } from '../reach.ts';
+import { createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { recordTable } from '../records/columns.ts';
 import { toRow } from '../records/rows.ts';
 

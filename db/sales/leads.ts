@@ -1,6 +1,6 @@
 // Whom leads of intake are assigned to.
-import type { Sql } from '../connect.ts';
-import { type UserScope, userInReach } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { type UserScope, userInReach } from '../client/visibility.ts';
 
 export interface Assignee {
   id: string;

@@ -1,7 +1,7 @@
 // The activities of a record: those of a lead or a deal; for a customer, of its leads and deals.
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 import { listRecords } from '../records/records.ts';
 import type { KeyValue } from '../records/sort.ts';
 import { isOfCustomer } from './customers.ts';

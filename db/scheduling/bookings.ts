@@ -1,11 +1,11 @@
 // Bookings: meetings with people from outside. That nobody is taken twice is kept in taken_times.
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import type { Sql } from '../connect.ts';
-import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
-import { members, type Reach } from '../reach.ts';
-import { type DueDataRow, forEachTenant } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { members, type Reach } from '../client/visibility.ts';
 
 export interface BookingRow extends StoredBooking, CreatedByRow {
   user_name: string;

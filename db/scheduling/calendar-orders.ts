@@ -1,5 +1,5 @@
 // What calendars outside are to be told of bookings: kept with the booking, done afterwards, once.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 import type { DueRow } from './calendars.ts';
 
 export type OrderAction = 'write' | 'remove';

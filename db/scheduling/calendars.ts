@@ -1,7 +1,7 @@
 // Calendars outside of the server: whose they are, what was found in them, when they are due.
 import type { Connection, SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface CalendarRow {
   provider: Connection['provider'];

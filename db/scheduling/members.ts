@@ -1,7 +1,7 @@
 // Users as scheduling sees them: whether they are there, and when they work.
 import type { DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
-import type { Sql } from '../connect.ts';
-import { type Reach, userInReach } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import { type Reach, userInReach } from '../client/visibility.ts';
 
 export interface MemberRow {
   id: string;

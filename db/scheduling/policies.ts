@@ -1,6 +1,6 @@
 // Scheduling policies: by which rules people are met. Whoever changes them has locked scheduling.
 import type { PolicySettings } from '../../domain/scheduling/policies.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface PolicyRow extends PolicySettings {
   id: string;

@@ -1,8 +1,8 @@
 // Pools, and how often whose turn it was. Whoever changes a pool has locked scheduling.
 import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
-import type { Sql } from '../connect.ts';
-import { type Reach, userInReach } from '../reach.ts';
-import type { TenantScope } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { type Reach, userInReach } from '../client/visibility.ts';
 
 export interface PoolMember {
   user_id: string;

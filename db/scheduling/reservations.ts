@@ -1,9 +1,10 @@
 // Reservations: slots held for a while. That nobody else gets the time is kept in taken_times.
-import type { Sql } from '../connect.ts';
-import { type Actor, type CreatedByRow, createdColumns } from '../created-by.ts';
-import { members, type Reach } from '../reach.ts';
-import { type DueDataRow, forEachTenant } from '../sweeping.ts';
-import type { TenantScope } from '../tenant.ts';
+
+import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { members, type Reach } from '../client/visibility.ts';
 
 export interface ReservationRow extends CreatedByRow {
   id: string;

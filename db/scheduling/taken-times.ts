@@ -1,8 +1,8 @@
 // When people are taken, by reservations and by bookings: nobody twice at the same time.
 import type { Busy } from '../../domain/scheduling/slots.ts';
-import type { Sql } from '../connect.ts';
-import type { TenantScope } from '../tenant.ts';
-import { lockValues } from '../value-locks.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { lockValues } from '../client/value-locks.ts';
 
 /** A time that somebody is to be taken for. */
 export interface TimeToTake {

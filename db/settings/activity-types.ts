@@ -1,5 +1,5 @@
 // The kinds of activity of a tenant; the caller has locked the configuration.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface ActivityTypeRow {
   id: string;

@@ -1,6 +1,6 @@
 // By which fields new records are held against those that are there.
 // Whoever changes it has locked the configuration.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface DuplicateCheckRow {
   object: string;

@@ -1,8 +1,8 @@
 // What pre-conditions ask about records beside their own fields, counted in one statement.
 import type { Fragment } from 'postgres';
 import type { ActivityCount, Facts, NeededFacts } from '../../domain/settings/pre-conditions.ts';
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
+import type { Sql } from '../client/pool.ts';
+import type { Scope } from '../client/visibility.ts';
 
 /** Facts about each of the records, whoever may see what they are counted from; what is not needed is 0. */
 export async function countFacts(

@@ -1,7 +1,7 @@
 // How many records refer to an item of a configured list, in both modes.
-import type { Sql } from '../connect.ts';
-import type { Scope } from '../reach.ts';
-import { enterTenant } from '../tenant.ts';
+import type { Sql } from '../client/pool.ts';
+import { enterTenant } from '../client/tenant.ts';
+import type { Scope } from '../client/visibility.ts';
 
 /** Beyond this many of one kind, counting stops. */
 const most = 10_000;

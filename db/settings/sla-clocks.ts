@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { ClockKind } from '../../domain/objects/configuration.ts';
 import type { AnsweredClock, ClockChange, NewClock, Responses } from '../../domain/settings/sla-tracking.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 /** Whose clocks, and of which mode. */
 export interface ClockScope {

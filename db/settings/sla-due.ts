@@ -4,9 +4,9 @@ import type { Fragment } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import type { DueClock } from '../../domain/settings/sla-tracking.ts';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
+import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import { policyObject } from '../objects/workspace.ts';
-import { type DueRow, removeByCompany } from '../sweeping.ts';
 import type { ClockScope } from './sla-clocks.ts';
 
 /** Clocks that are looked at for the question whose are due. */

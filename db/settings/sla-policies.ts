@@ -1,6 +1,6 @@
 // The SLA policies of a tenant: its settings, and the form that its configuration keeps of them.
 import type { Fragment } from 'postgres';
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface SlaPolicyRow {
   id: string;

@@ -1,5 +1,5 @@
 // Sources of leads, deals and customers. Whoever changes them has locked the configuration.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface SourceRow {
   id: string;

@@ -1,5 +1,5 @@
 // Statuses of leads and stages of deals. Whoever changes them has locked the configuration.
-import type { Sql } from '../connect.ts';
+import type { Sql } from '../client/pool.ts';
 
 export interface StatusRow {
   id: string;

@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhooks.ts';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
 import { eventsNamed, readEventFilter, unknownEvents } from '../../domain/automation/webhook-matching.ts';
 import { shownDelivery } from '../../domain/automation/webhook-view.ts';

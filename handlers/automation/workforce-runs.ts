@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/workforce-runs.ts';
 import { findWorkforce, holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { holdRecord } from '../../db/records/records.ts';
 import { type GivenStep, objectOf, type SubjectType } from '../../domain/automation/workforces.ts';
 import { isVisible } from '../../domain/records/reading.ts';

@@ -1,6 +1,6 @@
 // Runs of campaigns: begun and listed. What they prepare is a job's business.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/campaign-runs.ts';
 import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../db/messaging/campaigns.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';

@@ -1,6 +1,6 @@
 // Campaigns: made, changed, scheduled, paused, resumed and cancelled.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';
 import * as db from '../../db/messaging/campaigns.ts';
 import { countEngaged } from '../../db/messaging/messages.ts';

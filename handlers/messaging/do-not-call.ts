@@ -1,6 +1,6 @@
 // The do-not-call list: read, and added to. Nothing is taken off it.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { patternsOf } from '../../domain/messaging/number-search.ts';

@@ -1,6 +1,6 @@
 // Message drafts: prepared, listed and taken back. That one is let go is for people alone.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/drafts.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { whoSaidStop } from '../../db/messaging/said-stop.ts';

@@ -1,6 +1,6 @@
 // Files on records: uploaded, listed, linked to, deleted, and handed out to whoever brings a link.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import {
   type AttachmentRow,
   deleteAttachment as deleteStored,

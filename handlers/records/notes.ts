@@ -1,6 +1,6 @@
 // Notes on records of any object.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { insertNote, listNotes as listStored, type NoteRow } from '../../db/records/notes.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';

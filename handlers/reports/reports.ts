@@ -1,5 +1,5 @@
 // Reports over the records of an object, the pipeline, and saved definitions.
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import {
   countByStatus,
   listSavedReports as listDefinitions,

@@ -1,6 +1,6 @@
 // Bookings: made from what was held or of whoever is free first, shown, moved and cancelled.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
 import { findCalendar } from '../../db/scheduling/calendars.ts';
 import { findMembers } from '../../db/scheduling/members.ts';

@@ -1,6 +1,6 @@
 // Reservations: slots held for a while, extended and released.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { findPolicy } from '../../db/scheduling/policies.ts';
 import * as db from '../../db/scheduling/reservations.ts';
 import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';

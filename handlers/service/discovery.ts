@@ -1,7 +1,7 @@
 // What a program can ask instead of reading: changes of the API, error codes, scopes and limits.
 
 import { findQuota } from '../../db/access/quota.ts';
-import { keptHours } from '../../db/idempotency.ts';
+import { keptHours } from '../../db/client/idempotency.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../../domain/access/scopes.ts';
 import { callsPerMonth, extraCalls, moduleState, seatAllowance } from '../../domain/billing/plans.ts';

@@ -2,7 +2,7 @@
 import type Stripe from 'stripe';
 import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/connect.ts';
+import type { Pool } from '../../db/client/pool.ts';
 import { ApiError, providerFailed } from '../../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
 

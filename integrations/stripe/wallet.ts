@@ -1,8 +1,8 @@
 // Credit of the wallet whose payment was refunded, or lost to a dispute.
 import { type Reversal, reversePayments, walletBalance } from '../../db/billing/wallet.ts';
-import type { Sql } from '../../db/connect.ts';
-import type { TenantScope } from '../../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/traces.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import type { Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import type { WalletPayment } from './projection.ts';
 
 /**

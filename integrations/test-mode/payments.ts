@@ -1,7 +1,7 @@
 // The payment provider of test keys, and of all where no other is configured: settles at once.
 import { chargeOnce } from '../../db/billing/test-charges.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/connect.ts';
+import type { Pool } from '../../db/client/pool.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type { NewPage, Order, PaymentProvider, Settled } from '../../domain/billing/provider.ts';
 

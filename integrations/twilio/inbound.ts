@@ -1,9 +1,9 @@
 // Where Twilio tells of what came in: texts, calls and faxes of the numbers of a workspace.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/connect.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
-import type { TenantScope } from '../../db/tenant.ts';
 import { readReport } from '../../domain/messaging/reports.ts';
 import { readTwilio, type TwilioReport } from '../../domain/messaging/twilio-reports.ts';
 import { ApiError, found, notFound, validationFailed } from '../../runtime/errors.ts';

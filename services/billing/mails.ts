@@ -1,8 +1,8 @@
 // Mails to the administrators about payments, written with what they tell of.
-import type { Sql } from '../../db/connect.ts';
+import type { Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
-import type { TenantScope } from '../../db/tenant.ts';
 import type { BillingMail } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 

@@ -1,13 +1,13 @@
 // What becomes of a provider's report: stored once, linked, told, and a stop word obeyed.
 import { v7 as uuidv7 } from 'uuid';
-import type { Sql } from '../../db/connect.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import type { Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import { addDnc } from '../../db/messaging/do-not-call.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../../db/messaging/received-reports.ts';
 import { holdRecord } from '../../db/records/records.ts';
-import type { TenantScope } from '../../db/tenant.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/traces.ts';
 import { channelOf, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
 import type { Change } from '../../runtime/handler.ts';
 

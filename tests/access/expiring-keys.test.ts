@@ -1,6 +1,6 @@
 // Keys that expire soon: told of once, in their own mode, whoever looks.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { tellExpiringKeys } from '../../jobs/expiring-keys.ts';
 import { openLog } from '../../runtime/log.ts';
 import { toldEvents } from '../support/events.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { ledgerOf } from '../../app/call-ledger.ts';
 import { chargeCalls, returnBlock, saveBlock, sweepBlocksOf } from '../../db/access/quota.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
 import { CallBlocks, type CallLedger } from '../../runtime/limits/call-blocks.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';

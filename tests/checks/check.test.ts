@@ -14,7 +14,7 @@ const root = resolve(import.meta.dirname, '../..');
 
 describe('imports', () => {
   test.each([
-    ['domain/sales/a.ts', "import { sql } from '../../db/connect.ts';"],
+    ['domain/sales/a.ts', "import { sql } from '../../db/client/pool.ts';"],
     ['domain/sales/a.ts', "import { problem } from '../../runtime/errors.ts';"],
     ['domain/sales/a.ts', "import type { Call } from '../../runtime/handler.ts';"],
     ['domain/sales/a.ts', "import * as api from '../../generated/api.ts';"],
@@ -28,7 +28,7 @@ describe('imports', () => {
     ['db/sales/a.ts', "import { Redis } from 'ioredis';"],
     ['runtime/limits/a.ts', "import { getHealth } from '../../handlers/service/health.ts';"],
     ['runtime/limits/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
-    ['runtime/limits/a.ts', "import { Pool } from '../../db/connect.ts';"],
+    ['runtime/limits/a.ts', "import { Pool } from '../../db/client/pool.ts';"],
     ['runtime/limits/a.ts', "import { buildDatabase } from '../../app/database.ts';"],
     ['runtime/limits/a.ts', "import { createServer } from 'node:http';"],
     ['oauth/a.ts', "import http from 'node:http';"],

@@ -1,6 +1,6 @@
 // The feed and the webhooks cut at each of their points: each change is told once, to each once.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/client/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, useDatabase } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';

@@ -1,6 +1,6 @@
 // The feed under writers, readers and faults: every change once for everybody, causes first.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/client/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
 import {

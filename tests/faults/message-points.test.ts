@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/client/migrate.ts';
 import { sendDue } from '../../jobs/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';

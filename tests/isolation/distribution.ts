@@ -113,7 +113,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/records/feed.ts sweepEvents': 'finds whose events are past their time, the oldest of each feed by its key',
   'db/access/sessions.ts sweepSessions': 'finds whose sessions are past their time, by an index',
   'db/access/shown-secrets.ts sweepForms': 'finds whose forms were sent long ago, by an index',
-  'db/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
+  'db/client/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
   'db/access/quota.ts sweepBlocks': 'finds whose blocks of calls nobody renews, by an index',
   'db/messaging/mails.ts takeMails': 'finds whose mails are due, by an index',
   'db/messaging/mails.ts sweepMails': 'finds whose mails are past their time, by an index',
@@ -121,7 +121,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/settings/sla-due.ts findRevisedPolicies': 'finds whose policies were changed, by an index',
   'db/settings/sla-due.ts sweepClocks': 'finds whose clocks are past their time, by an index',
   'db/settings/sla-due.ts sweepNotifications': 'finds whose notifications are past their time, by an index',
-  'db/waiting.ts findWaiting': 'finds whose events, deliveries or references wait, in the order of the key',
+  'db/client/waiting.ts findWaiting': 'finds whose events, deliveries or references wait, in the order of the key',
   'db/records/feed.ts countWaiting': 'tells operators how many events wait, of nobody in particular',
   'db/automation/webhook-backlog.ts findOldestNoted':
     'tells operators how long the oldest event waits, of nobody in particular',
@@ -156,7 +156,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
 
 /** Statements that lock without a company, by `file function`, each with a reason. The list may only shrink. */
 export const locksWithoutCompany: Readonly<Record<string, string>> = {
-  'db/migrate.ts migrate': 'tables are made on one machine, before there are rows',
+  'db/client/migrate.ts migrate': 'tables are made on one machine, before there are rows',
 };
 
 export interface Statement {

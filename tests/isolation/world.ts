@@ -2,7 +2,7 @@
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/client/migrate.ts';
 import { type CallOptions, call, useServer } from '../support/client.ts';
 import { inDatabase, newDatabase } from '../support/databases.ts';
 import type { DeclaredOperation } from '../support/document.ts';

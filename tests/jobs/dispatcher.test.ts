@@ -1,7 +1,7 @@
 // The dispatcher: what stands or falls with positions, and how servers share the work.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Pool, type Sql } from '../../db/connect.ts';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/client/migrate.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
 import { type Note, startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';

@@ -1,9 +1,9 @@
 // A job's transaction: its work and its events together, and an end when the database hangs.
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import type { EventRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import { Pool, type Sql } from '../../db/connect.ts';
-import type { EventRow } from '../../db/traces.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
 import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 

@@ -1,7 +1,7 @@
 // A server that offers assistants the fixtures of the conformance suite; tests start it.
 
 import { serve } from '../../app/serve.ts';
-import { openServerSecrets } from '../../db/server-secrets.ts';
+import { openServerSecrets } from '../../db/client/server-secrets.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { readSecretKey } from '../../runtime/credentials/secret-key.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';

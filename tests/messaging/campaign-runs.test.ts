@@ -1,7 +1,7 @@
 // Runs of campaigns: what they prepare, for whom, once; and what cancelling withdraws.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { type CampaignParts, runCampaigns } from '../../jobs/campaigns.ts';
 import { openLog } from '../../runtime/log.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';

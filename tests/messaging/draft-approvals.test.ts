@@ -1,7 +1,7 @@
 // Decisions of people about drafts and runs: who may, about what exactly, once.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { runCampaigns } from '../../jobs/campaigns.ts';
 import { carryOutDecisions, type DecisionParts } from '../../jobs/run-decisions.ts';
 import { openLog } from '../../runtime/log.ts';

@@ -1,7 +1,7 @@
 // Opens and clicks of emails that were sent: noted once, told, and counted, whoever reports them.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { htmlOf } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { sweepFiles, sweepUploads } from '../../jobs/stored-files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
 import { openLog } from '../../runtime/log.ts';

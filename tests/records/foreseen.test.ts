@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { recordTable } from '../../db/records/columns.ts';
 import { foreseenRow, insertions, type Row, selectedNames } from '../../db/records/rows.ts';
 import { call, type Json } from '../support/client.ts';

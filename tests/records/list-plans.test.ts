@@ -1,12 +1,12 @@
 // Pages that an index has in their order are read by it, whoever asks, and are planned once.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Pool, type Sql } from '../../db/connect.ts';
-import type { Reach } from '../../db/reach.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
+import { Transaction } from '../../db/client/transaction.ts';
+import type { Reach } from '../../db/client/visibility.ts';
 import { recordTable } from '../../db/records/columns.ts';
 import type { Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
-import { Transaction } from '../../db/transaction.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { tried } from '../support/noted-statements.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';

@@ -1,14 +1,14 @@
 // What is in reach of a part of a company: found by whose it is, however much others have.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Pool, type Sql } from '../../db/connect.ts';
+import { migrate } from '../../db/client/migrate.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
+import { Transaction } from '../../db/client/transaction.ts';
+import type { Reach, Scope } from '../../db/client/visibility.ts';
 import { listDrafts } from '../../db/messaging/drafts.ts';
-import { migrate } from '../../db/migrate.ts';
-import type { Reach, Scope } from '../../db/reach.ts';
 import { countRecords, listRecords } from '../../db/records/records.ts';
 import { countByStatus, runReport } from '../../db/reports/reports.ts';
 import { searchRecords } from '../../db/reports/search.ts';
-import { Transaction } from '../../db/transaction.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';

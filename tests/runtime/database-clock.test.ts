@@ -1,7 +1,7 @@
 // The time of the database, as it is told without asking: never later than it is.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { DatabaseClock } from '../../db/database-clock.ts';
+import { DatabaseClock } from '../../db/client/database-clock.ts';
 import { database } from '../support/tenants.ts';
 
 const isoIn = (clock: DatabaseClock, milliseconds: number) => clock.at(performance.now() + milliseconds);

@@ -1,7 +1,7 @@
 // Moments on their way from PostgreSQL into answers.
 import fc from 'fast-check';
 import { describe, expect, inject, test } from 'vitest';
-import { Moment, readMoment } from '../../db/moment.ts';
+import { Moment, readMoment } from '../../db/client/timestamps.ts';
 import { inDatabase } from '../support/databases.ts';
 
 const firstOfYearOne = Date.parse('0001-01-01T00:00:00.000Z');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { isOutage, Pool } from '../../db/connect.ts';
+import { isOutage, Pool } from '../../db/client/pool.ts';
 
 /** Connections that came, and whether they are let through to PostgreSQL. */
 let came: Socket[];

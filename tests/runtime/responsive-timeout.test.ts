@@ -1,7 +1,7 @@
 // Timeouts while this process is too busy to read what has arrived.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import { grace, Pool } from '../../db/connect.ts';
+import { grace, Pool } from '../../db/client/pool.ts';
 import { Deadline, DeadlinePassed } from '../../runtime/deadline.ts';
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { newTenant } from '../support/tenants.ts';

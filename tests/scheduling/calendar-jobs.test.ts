@@ -1,8 +1,8 @@
 // What calendars hold and are told, and invitations, under a clock that tests move.
 import ICAL from 'ical.js';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { migrate } from '../../db/client/migrate.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
-import { migrate } from '../../db/migrate.ts';
 import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
 import {
   findCalendars,

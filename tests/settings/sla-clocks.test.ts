@@ -1,7 +1,7 @@
 // SLA clocks under a moved clock: what starts and ends them, and that all is told exactly once.
 
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { Pool, type Sql } from '../../db/connect.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
 import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
 import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
 import { countOpenClocks } from '../../db/settings/sla-policies.ts';

@@ -1,9 +1,9 @@
 // Decisions about drafts as screens make them: in process, by a person, in a real transaction.
 import { randomUUID } from 'node:crypto';
+import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
+import { ownAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import { Pool } from '../../db/connect.ts';
-import type { AuditRow, EventRow } from '../../db/traces.ts';
-import { ownAuditRow } from '../../db/traces.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { grantsOf } from '../../domain/access/scopes.ts';
 import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
 import type { Caller } from '../../runtime/caller.ts';

@@ -1,7 +1,7 @@
 // What the job of calendars works with, and bookings for it, without a server.
 import { v7 as uuidv7 } from 'uuid';
 import { openCalendars } from '../../app/calendar-provider.ts';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { endBooking, insertBooking } from '../../db/scheduling/bookings.ts';
 import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
 import { saveCalendar } from '../../db/scheduling/calendars.ts';

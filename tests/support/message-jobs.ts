@@ -1,7 +1,7 @@
 // What the jobs of messages work with, and drafts for them, without a server.
 import { v7 as uuidv7 } from 'uuid';
 import { openSenders } from '../../app/message-senders.ts';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { decideDraft } from '../../db/messaging/draft-decisions.ts';
 import { insertDraft } from '../../db/messaging/drafts.ts';
 import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing.ts';
 import { openLog } from '../../runtime/log.ts';

@@ -1,13 +1,13 @@
 // Rows are found by what names them, although most companies have few.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Pool, type Sql } from '../../db/connect.ts';
+import { migrate } from '../../db/client/migrate.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
+import { Transaction } from '../../db/client/transaction.ts';
 import { suppressedOf } from '../../db/messaging/email-suppression.ts';
-import { migrate } from '../../db/migrate.ts';
 import { deleteRecords } from '../../db/records/deletion.ts';
 import { updateRecords } from '../../db/records/writing.ts';
 import { noteContacts } from '../../db/sales/activity-effects.ts';
-import { Transaction } from '../../db/transaction.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 

@@ -4,7 +4,7 @@
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Pool } from '../../db/connect.ts';
+import { Pool } from '../../db/client/pool.ts';
 import { runSlaRound } from '../../jobs/sla.ts';
 import { openLog } from '../../runtime/log.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';

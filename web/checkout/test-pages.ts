@@ -5,7 +5,7 @@ import { listInvoices } from '../../db/billing/invoices.ts';
 import { findPortalSession } from '../../db/billing/portal-sessions.ts';
 import { openSubscription, savePaymentMethod } from '../../db/billing/subscriptions.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { TenantScope } from '../../db/tenant.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import { type CardForm, readCard } from '../../domain/billing/cards.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { money } from '../../domain/billing/money.ts';

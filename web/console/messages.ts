@@ -1,5 +1,5 @@
 // Messages that wait for a person: single drafts, and the runs of campaigns as one.
-import { actorOf } from '../../db/created-by.ts';
+import { actorOf } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
 import { found } from '../../runtime/errors.ts';
 import { type Html, html, isolated } from '../../runtime/html.ts';

@@ -1,7 +1,7 @@
 // Addresses in emails that note what becomes of them: a picture that is loaded, links that lead on.
 
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/connect.ts';
+import type { Pool } from '../../db/client/pool.ts';
 import { type EngagedDraft, findEngagedDraft } from '../../db/messaging/draft-sending.ts';
 import type { Report } from '../../domain/messaging/reports.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';

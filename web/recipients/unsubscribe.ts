@@ -1,11 +1,11 @@
 // The page behind the link in emails: asked for it shows a button, told to it stops.
 import { v7 as uuidv7 } from 'uuid';
+import { ownAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/connect.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
 import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-sending.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
-import type { TenantScope } from '../../db/tenant.ts';
-import { ownAuditRow } from '../../db/traces.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { html, isolated, page } from '../../runtime/html.ts';
 import type { Screen, ScreenAnswer } from '../../runtime/screens.ts';

@@ -1,7 +1,7 @@
 // What the tables must hold in the end: every acknowledged change once, with its traces.
 
 import { createHash } from 'node:crypto';
-import type { Sql } from '../../../db/connect.ts';
+import type { Sql } from '../../../db/client/pool.ts';
 import { toldEvents } from '../../support/events.ts';
 import type { Write } from './writers.ts';
 

@@ -16,7 +16,7 @@ export interface Watcher {
 /** pass: both ways. stall: nothing passes until it is pass again. swallow: everything is taken and lost, and nobody learns of an end. */
 export type Mode = 'pass' | 'stall' | 'swallow';
 
-/** Milliseconds after which a silent connection is found dead: as db/connect.ts asks PostgreSQL for. */
+/** Milliseconds after which a silent connection is found dead: as db/client/pool.ts asks PostgreSQL for. */
 const probed = 11_000;
 
 /** One connection through the proxy. */

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Stripe from 'stripe';
 import { chosenProvider } from '../../../app/payment-provider.ts';
-import { Pool } from '../../../db/connect.ts';
+import { Pool } from '../../../db/client/pool.ts';
 import type { Subscription } from '../../../domain/billing/subscription.ts';
 import { follow } from '../../../integrations/stripe/follow.ts';
 import { openStripe } from '../../../integrations/stripe/open.ts';

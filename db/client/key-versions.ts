@@ -1,7 +1,8 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
-import { type Beforehand, Entrance, on, type Planning } from './beforehand.ts';
-import { hasCode, type Sql } from './connect.ts';
+
 import { afterLocks, type Claim, noneKept } from './idempotency.ts';
+import { hasCode, type Sql } from './pool.ts';
+import { type Beforehand, Entrance, on, type Planning } from './preambles.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
 /** What a key's look-up was made from. */

@@ -6,7 +6,7 @@ import postgres from 'postgres';
 /** Thrown when the database and the files do not fit together; the message says what to do. */
 export class MigrationError extends Error {}
 
-const folder = new URL('./migrations/', import.meta.url);
+const folder = new URL('../migrations/', import.meta.url);
 
 /**
  * Brings a database up to date.

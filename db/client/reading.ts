@@ -1,6 +1,7 @@
 // What stands in front of statements of a call that only reads, each of which is a transaction.
-import type { Beforehand, Planning } from './beforehand.ts';
+
 import { isKeyUnchanged, type KeyVersion, readingEntrance } from './key-versions.ts';
+import type { Beforehand, Planning } from './preambles.ts';
 import type { TenantScope } from './tenant.ts';
 
 /** What the statements of a call that only reads have in front of them. */

@@ -1,10 +1,10 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
 import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
-import { startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
-import type { Beforehand } from './beforehand.ts';
+import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { DatabaseClock } from './database-clock.ts';
-import { readMoment } from './moment.ts';
+import type { Beforehand } from './preambles.ts';
+import { readMoment } from './timestamps.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
 export type Sql = postgres.ISql<{}>;

@@ -1,5 +1,5 @@
 // Rows that are inserted by statements whose texts are made once.
-import type { Sql } from './connect.ts';
+import type { Sql } from './pool.ts';
 
 export interface InsertionParts {
   table: string;

@@ -1,7 +1,7 @@
 // Which records and people a credential can see: a condition for every statement that reads them.
 import type { Fragment } from 'postgres';
-import type { Sql } from './connect.ts';
 import type { Actor } from './created-by.ts';
+import type { Sql } from './pool.ts';
 
 /** The id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };

@@ -1,5 +1,5 @@
 // Queues that are emptied company by company: whose rows wait. Asked under the platform role.
-import type { Sql } from './connect.ts';
+import type { Sql } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
 
 /** Rows that are looked at for one question. */

@@ -1,5 +1,5 @@
 // Binding a transaction to a tenant, as row-level security wants it.
-import type { Sql } from './connect.ts';
+import type { Sql } from './pool.ts';
 
 /** Whose rows, and of which mode. */
 export interface TenantScope {

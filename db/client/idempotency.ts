@@ -1,7 +1,7 @@
 // Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
-import { type Beforehand, Entrance, on } from './beforehand.ts';
-import { hasCode, type Sql } from './connect.ts';
+import { hasCode, type Sql } from './pool.ts';
+import { type Beforehand, Entrance, on } from './preambles.ts';
 import { removeByCompany } from './sweeping.ts';
 
 /** Hours that an answer is kept. */

@@ -1,9 +1,9 @@
 // The traces of a change: its rows in the audit log, and its events.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import type { Possession } from '../domain/possession.ts';
-import type { Sql } from './connect.ts';
+import type { Possession } from '../../domain/possession.ts';
 import { Insertion } from './insertion.ts';
+import type { Sql } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
 
 export interface AuditRow {

@@ -1,11 +1,12 @@
 // A transaction of one request: begun with its first statement, ended with all it must write.
-import { type Beforehand, begin, beginWith, Entrance } from './beforehand.ts';
-import type { Lane, Pool, Sql } from './connect.ts';
+
+import { type AuditRow, type EventRow, insertAudit, insertEvents } from './change-log.ts';
 import * as idempotency from './idempotency.ts';
 import { entrance, isChanged, isKeyUnchanged, type KeyVersion, stampQuestion } from './key-versions.ts';
+import type { Lane, Pool, Sql } from './pool.ts';
+import { type Beforehand, begin, beginWith, Entrance } from './preambles.ts';
 import { Reading } from './reading.ts';
 import { type TenantScope, tenantSettings } from './tenant.ts';
-import { type AuditRow, type EventRow, insertAudit, insertEvents } from './traces.ts';
 
 /** Whose rows it sees. */
 export type Scope = TenantScope | 'platform' | 'nobody';

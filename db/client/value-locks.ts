@@ -1,6 +1,6 @@
 // Locks on values that are not stored yet, so that calls of a company about one take turns.
 import { createHash } from 'node:crypto';
-import type { Sql } from './connect.ts';
+import type { Sql } from './pool.ts';
 
 /**
  * Locks what each text says in a company until the transaction ends; sent at once, before whatever is asked next. In one order everywhere,
