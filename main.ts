@@ -29,8 +29,8 @@ import { type Config, readConfig } from './runtime/config.ts';
 import { readSecretKey } from './runtime/credentials/secret-key.ts';
 import { Secrets } from './runtime/credentials/secrets.ts';
 import { newSigningKey } from './runtime/credentials/session-tokens.ts';
-import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/log.ts';
-import { serveMetrics } from './runtime/metrics-server.ts';
+import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/telemetry/log.ts';
+import { serveMetrics } from './runtime/telemetry/metrics-server.ts';
 
 /** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
 let embedded: KeptDatabase | undefined;

@@ -4,7 +4,7 @@ import { follow } from '../integrations/stripe/follow.ts';
 import { startBilling } from '../jobs/billing.ts';
 import type { Config } from '../runtime/config.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { type DatabaseSettings, openPaymentsPool, openPurgePool } from './database.ts';
 import { openPayments } from './payments.ts';
 

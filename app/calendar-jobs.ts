@@ -4,8 +4,8 @@ import type { Pool } from '../db/client/pool.ts';
 import { startCalendars } from '../jobs/calendars.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
-import type { Log } from '../runtime/log.ts';
-import { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../runtime/outbound/client.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { openCalendars } from './calendar-provider.ts';
 import { type DatabaseSettings, openCalendarsPool } from './database.ts';
 

@@ -2,7 +2,7 @@
 import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
 import { testCalendar } from '../integrations/test-mode/calendar.ts';
 import { lazily } from '../runtime/lazily.ts';
-import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import type { OutgoingClient } from '../runtime/outbound/client.ts';
 
 type Provider = Omit<Calendars, 'refusalOf'>;
 

@@ -4,7 +4,7 @@ import { chargeCalls, renewBlock, returnBlock, saveBlock, sweepBlocksOf } from '
 import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool } from '../db/client/pool.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
-import type { CallLedger } from '../runtime/limits/call-blocks.ts';
+import type { CallLedger } from '../runtime/limits/quota-leases.ts';
 
 /**
  * Of one process, which is the holder of its blocks.

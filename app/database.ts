@@ -36,11 +36,11 @@ import type {
   Transaction,
 } from '../runtime/database.ts';
 import type { Change } from '../runtime/handler.ts';
-import { CallBlocks } from '../runtime/limits/call-blocks.ts';
-import { coalesce } from '../runtime/limits/coalesce.ts';
+import { CallBlocks } from '../runtime/limits/quota-leases.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
+import { coalesce } from '../runtime/limits/single-flight.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
-import type { FeedPosition } from '../runtime/news.ts';
+import type { FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
 import { startResponsiveTimeout } from '../runtime/responsive-timeout.ts';
 import { ledgerOf } from './call-ledger.ts';
 import { grantOf, permitsOf, subscriptionOf } from './credentials.ts';

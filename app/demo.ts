@@ -54,7 +54,7 @@ import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
 import { newApiKey, type Secrets, sha256 } from '../runtime/credentials/secrets.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
-import { newSigningSecret } from '../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret } from '../runtime/outbound/signed-posts.ts';
 
 export interface Demo {
   key: string;

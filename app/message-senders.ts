@@ -4,7 +4,7 @@ import type { Senders } from '../domain/messaging/senders.ts';
 import { smtpSender } from '../integrations/smtp/outbound.ts';
 import { twilioSender } from '../integrations/twilio/outbound.ts';
 import type { MessagingProvider } from '../runtime/config.ts';
-import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import type { OutgoingClient } from '../runtime/outbound/client.ts';
 
 export interface SenderSettings {
   /** undefined: emails are kept. */

@@ -7,7 +7,7 @@ import { openStripe } from '../integrations/stripe/open.ts';
 import { stripeProvider } from '../integrations/stripe/provider.ts';
 import { testProvider } from '../integrations/test-mode/payments.ts';
 import type { Config } from '../runtime/config.ts';
-import { type Log, raiseAlert } from '../runtime/log.ts';
+import { type Log, raiseAlert } from '../runtime/telemetry/log.ts';
 import { chosenProvider } from './payment-provider.ts';
 
 export interface Payments {

@@ -1,9 +1,9 @@
 // The end of the tokens that came of one consent, by the grant that it was given to.
 import { endFamily } from '../db/access/oauth-grants.ts';
 import type { Audience } from '../domain/access/oauth-groups.ts';
+import type { People } from '../runtime/credentials/people.ts';
 import type { Database } from '../runtime/database.ts';
-import type { People } from '../runtime/people.ts';
-import { newRequestId } from '../runtime/request-ids.ts';
+import { newRequestId } from '../runtime/http/request-ids.ts';
 
 /** Milliseconds for which a family is remembered: longer than an access token of it can be good, clocks included. */
 const rememberedFor = 2 * 3_600_000;

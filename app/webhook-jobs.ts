@@ -7,9 +7,9 @@ import { startWebhookMatcher } from '../jobs/webhook-matching.ts';
 import { startWebhookSender } from '../jobs/webhook-sender.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
-import type { Log } from '../runtime/log.ts';
-import type { MetricValues } from '../runtime/metrics.ts';
-import { OutgoingClient } from '../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../runtime/outbound/client.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
+import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { type DatabaseSettings, openSenderPools } from './database.ts';
 
 export interface Sending {

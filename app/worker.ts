@@ -3,7 +3,7 @@
 import cluster from 'node:cluster';
 import { isOutage } from '../db/client/pool.ts';
 import { readConfig } from '../runtime/config.ts';
-import { openLog, watchUncaught } from '../runtime/log.ts';
+import { openLog, watchUncaught } from '../runtime/telemetry/log.ts';
 import { compileNothingMore } from './compiling.ts';
 import { serve } from './serve.ts';
 import { whyNot } from './start-failure.ts';

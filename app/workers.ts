@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Counter, Gauge } from 'prom-client';
 import { type Config, ConfigError } from '../runtime/config.ts';
-import { type Log, raiseAlert } from '../runtime/log.ts';
-import { type MetricValues, openRegistry } from '../runtime/metrics.ts';
-import type { FeedPosition } from '../runtime/news.ts';
+import type { FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
+import { type Log, raiseAlert } from '../runtime/telemetry/log.ts';
+import { type MetricValues, openRegistry } from '../runtime/telemetry/metrics.ts';
 import { drainTime, type Prepared, type Serving } from './serve.ts';
 
 export type ToWorker =

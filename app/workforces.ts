@@ -2,8 +2,8 @@
 import type { Pool } from '../db/client/pool.ts';
 import { startWorkforces } from '../jobs/workforces.ts';
 import type { Database } from '../runtime/database.ts';
-import { type Perform, systemCaller } from '../runtime/in-process.ts';
-import type { Log } from '../runtime/log.ts';
+import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
 
 /**

@@ -7,7 +7,7 @@ import { startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/client/migrate.ts';
 import type { WaitingChanges } from '../db/reports/search-blocks.ts';
 import { runSearchRound } from '../jobs/search.ts';
-import { openLog } from '../runtime/log.ts';
+import { openLog } from '../runtime/telemetry/log.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 
 export interface LargeDatabase {

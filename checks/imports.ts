@@ -49,7 +49,7 @@ const sharedWithRuntime = [
 ];
 
 /** Where the server's own code has Node's HTTP from. */
-const cheapHttp = 'runtime/node-http.ts';
+const cheapHttp = 'runtime/http/node-http.ts';
 
 /** Timeouts that everything below `start/` may have. */
 const responsiveTimeout = 'runtime/responsive-timeout.ts';
@@ -105,7 +105,7 @@ const rules: Readonly<Record<string, Rule>> = {
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
   jobs: {
     may: [
-      ...['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/log.ts', 'runtime/outgoing/'],
+      ...['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/telemetry/log.ts', 'runtime/outgoing/'],
       responsiveTimeout,
     ],
     mayTypes: ['runtime/credentials/secrets.ts'],
@@ -118,7 +118,7 @@ const rules: Readonly<Record<string, Rule>> = {
   payments: {
     may: [
       ...['payments/', 'db/', 'domain/', 'db/client/job-transactions.ts', responsiveTimeout],
-      ...['runtime/screens.ts', 'runtime/html.ts', 'runtime/errors.ts'],
+      ...['runtime/http/page-routes.ts', 'runtime/pages/html.ts', 'runtime/errors.ts'],
     ],
     packages: ['stripe', 'uuid'],
     node: ['crypto', 'util'],
@@ -141,8 +141,8 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Tools for models: what they do are operations, and never anything around them.
   mcp: {
-    may: ['mcp/', 'runtime/entrances.ts', 'runtime/errors.ts', 'runtime/lazily.ts'],
-    mayTypes: ['generated/', 'runtime/in-process.ts'],
+    may: ['mcp/', 'runtime/http/program-routes.ts', 'runtime/errors.ts', 'runtime/lazily.ts'],
+    mayTypes: ['generated/', 'runtime/pipeline/in-process.ts'],
     packages: ['@modelcontextprotocol/server', 'gpt-tokenizer', 'openapi-types'],
     node: ['crypto', 'http'],
     mustNotUse: [...clock, ...environment, ...network],
@@ -169,7 +169,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'db/',
       'domain/',
       'db/client/job-transactions.ts',
-      'runtime/screens.ts',
+      'runtime/http/page-routes.ts',
       'runtime/errors.ts',
     ],
     mayNot: writingRecords,
@@ -179,7 +179,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
   calendars: {
-    may: ['calendars/', 'domain/scheduling/', 'domain/service/', 'runtime/lazily.ts', 'runtime/outgoing/client.ts'],
+    may: ['calendars/', 'domain/scheduling/', 'domain/service/', 'runtime/lazily.ts', 'runtime/outbound/client.ts'],
     packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
     node: ['worker_threads'],
     mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
@@ -193,8 +193,8 @@ const rules: Readonly<Record<string, Rule>> = {
         'db/',
         'domain/',
         'db/client/job-transactions.ts',
-        'runtime/screens.ts',
-        'runtime/html.ts',
+        'runtime/http/page-routes.ts',
+        'runtime/pages/html.ts',
       ],
       ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
     ],

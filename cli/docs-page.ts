@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { whyNot } from '../app/start-failure.ts';
 import { readConfig } from '../runtime/config.ts';
-import { docsFile } from '../runtime/document/docs-page.ts';
+import { docsFile } from '../runtime/openapi/docs-page.ts';
 
 const file = new URL('../docs/api.html', import.meta.url);
 

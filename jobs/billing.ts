@@ -12,7 +12,7 @@ import { type BillingMail, nextStep } from '../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../domain/billing/provider.ts';
 import type { Change, Subscription } from '../domain/billing/subscription.ts';
 import { storageKey } from '../domain/records/file-names.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { tellAdmins } from '../services/billing/mails.ts';
 import { type OrderParts, placeOrder, resumeOrder } from '../services/billing/orders.ts';
 import { everyRound } from './rounds.ts';

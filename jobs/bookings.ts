@@ -1,7 +1,7 @@
 // Bookings that are over.
 import type { Pool } from '../db/client/pool.ts';
 import { completeBookings } from '../db/scheduling/bookings.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 /** Milliseconds between two looks for bookings that are over. */

@@ -22,7 +22,7 @@ import {
   openConnection,
   type SealedConnection,
 } from '../domain/scheduling/calendars.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface CalendarParts {

@@ -14,7 +14,7 @@ import { begun, contentOf, messagesFor, newRun } from '../domain/messaging/campa
 import { draftEvent } from '../domain/messaging/drafts.ts';
 import { readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface CampaignParts {

@@ -2,7 +2,7 @@
 import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../db/access/expiring-keys.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool } from '../db/client/pool.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface ExpiringKeysPools {

@@ -7,7 +7,7 @@ import { isInvitation } from '../domain/scheduling/invitation.ts';
 import { messageIdOf, openMailTransport } from '../integrations/smtp/transport.ts';
 import type { MailServer } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface MailSettings {

@@ -25,7 +25,7 @@ import {
   SendingFault,
   type SendingOutcome,
 } from '../domain/messaging/senders.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface MessageParts {

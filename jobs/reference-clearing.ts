@@ -17,7 +17,7 @@ import {
 import { buildWorkspace, builtinOf, type WorkspaceObject } from '../domain/objects/workspace.ts';
 import { clearingOf } from '../domain/records/view.ts';
 import { recordsToRetag } from '../domain/settings/tags.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface ClearingPools {

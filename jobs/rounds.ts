@@ -1,5 +1,5 @@
 // Rounds: work that comes again and again, one round at a time, until the server stops.
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 
 /** Milliseconds that a stopping server waits for a round on its way. */
 const longest = 5000;

@@ -6,7 +6,7 @@ import type { Pool, Sql } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import * as db from '../db/messaging/draft-decisions.ts';
 import { draftEvent } from '../domain/messaging/drafts.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface DecisionParts {

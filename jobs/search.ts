@@ -3,7 +3,7 @@
 import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool } from '../db/client/pool.ts';
 import { findDueChanges, putIntoBlocks, type WaitingChanges } from '../db/reports/search-blocks.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface SearchPools {

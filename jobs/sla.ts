@@ -14,7 +14,7 @@ import {
   reminderText,
 } from '../domain/settings/sla-messages.ts';
 import { dueSteps } from '../domain/settings/sla-tracking.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 export interface SlaPools {

@@ -16,7 +16,7 @@ import { sweepReports } from '../db/messaging/received-reports.ts';
 import { sweepEvents } from '../db/records/feed.ts';
 import { sweepHeldTimes, sweepReservations } from '../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../db/settings/sla-due.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from './stored-files.ts';
 

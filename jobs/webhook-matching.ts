@@ -15,7 +15,7 @@ import { findEvents } from '../db/records/feed.ts';
 import { maxAttempts } from '../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent } from '../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../domain/automation/webhook-matching.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
 import type { Pace } from './pace.ts';
 

@@ -22,9 +22,9 @@ import {
   withAttempts,
 } from '../domain/automation/webhook-attempts.ts';
 import { eventName } from '../domain/automation/webhook-bodies.ts';
-import type { Log } from '../runtime/log.ts';
-import type { OutgoingClient } from '../runtime/outgoing/client.ts';
-import { type PostOutcome, postSigned } from '../runtime/outgoing/signed-posts.ts';
+import type { OutgoingClient } from '../runtime/outbound/client.ts';
+import { type PostOutcome, postSigned } from '../runtime/outbound/signed-posts.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import type { Pace } from './pace.ts';
 import { everyRound } from './rounds.ts';
 

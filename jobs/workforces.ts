@@ -19,7 +19,7 @@ import {
 } from '../domain/automation/workforces.ts';
 import { type Filter, readFilter } from '../domain/objects/filter.ts';
 import { buildWorkspace, type WorkspaceObject } from '../domain/objects/workspace.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
 import { everyRound } from './rounds.ts';
 
 /** A call of the API in the name of a workforce. */

@@ -1,8 +1,8 @@
 // From the arguments of a tool to calls of operations, and from their answers to a result.
 import { randomUUID } from 'node:crypto';
-import type { EntranceOrder, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
-import type { Performed } from '../runtime/in-process.ts';
+import type { EntranceOrder, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { Performed } from '../runtime/pipeline/in-process.ts';
 import {
   dataOf,
   type Failure,

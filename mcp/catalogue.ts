@@ -1,6 +1,6 @@
 // What assistants are offered behind the route, whatever it is.
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import type { EntranceOrder, EntranceRequest } from '../runtime/entrances.ts';
+import type { EntranceOrder, EntranceRequest } from '../runtime/http/program-routes.ts';
 
 /** The library, loaded when it is first needed. */
 export type Library = typeof import('@modelcontextprotocol/server');

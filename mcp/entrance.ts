@@ -1,7 +1,7 @@
 // The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
+import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/http/program-routes.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { Catalogue, Library, Offer, Sessions } from './catalogue.ts';
 

@@ -1,6 +1,6 @@
 // What tools answer: data that a model can hold, or what is to be changed in a call.
 
-import type { Performed } from '../runtime/in-process.ts';
+import type { Performed } from '../runtime/pipeline/in-process.ts';
 import { cutText, type Data, longestList, shrink } from './shrink.ts';
 import { loadTokenCounter, maxResultTokens, surelyFits } from './tokens.ts';
 import type { Tool } from './tools.ts';

@@ -2,9 +2,9 @@
 import type { CallToolResult, Server } from '@modelcontextprotocol/server';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { components } from '../generated/api.ts';
-import type { EntranceRequest } from '../runtime/entrances.ts';
 import { ApiError } from '../runtime/errors.ts';
-import type { Performed } from '../runtime/in-process.ts';
+import type { EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { Performed } from '../runtime/pipeline/in-process.ts';
 import { carryOut, planCall } from './calls.ts';
 import type { Library, Offer } from './catalogue.ts';
 import { guide, instructions } from './guide.ts';

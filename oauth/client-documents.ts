@@ -1,5 +1,5 @@
 // Descriptions of apps at an address that is the app's id, fetched through the guarded client.
-import type { OutgoingClient } from '../runtime/outgoing/client.ts';
+import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { readMetadata } from './client-metadata.ts';
 
 /** Bytes of a description, at most. */

@@ -1,6 +1,6 @@
 // What an app may say of itself, and what is made of it.
 import { isHostName } from '../domain/service/host-names.ts';
-import { withoutBidiControls } from '../runtime/html.ts';
+import { withoutBidiControls } from '../runtime/pages/html.ts';
 
 /** Where an app lets itself be called back, and how it is called. */
 export interface ClientMetadata {

@@ -1,8 +1,8 @@
 // Passes a request on to the library, and collects what it answers.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { http } from '../runtime/node-http.ts';
-import type { ScreenAnswer, ScreenRequest } from '../runtime/screens.ts';
+import { http } from '../runtime/http/node-http.ts';
+import type { ScreenAnswer, ScreenRequest } from '../runtime/http/page-routes.ts';
 
 /** What is passed on, where it is not what came. */
 export interface Passed {

@@ -1,7 +1,7 @@
 // The one place that reads environment variables.
 // An unknown or malformed value stops the start with a sentence that says what to change.
 import { resolve } from 'node:path';
-import { isAddressRange } from './client-address.ts';
+import { isAddressRange } from './http/client-address.ts';
 
 export interface Config {
   port: number;

@@ -10,10 +10,10 @@ import type { Actor, Caller } from './caller.ts';
 import type { Secrets } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
-import type { PreparedBody } from './document/prepared-body.ts';
 import type { ApiError, FieldProblem } from './errors.ts';
 import type { FileBody, Files, UploadedFile } from './files/files.ts';
-import type { OutgoingClient } from './outgoing/client.ts';
+import type { PreparedBody } from './openapi/prepared-body.ts';
+import type { OutgoingClient } from './outbound/client.ts';
 import type { Cursors } from './paging.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.

@@ -1,21 +1,21 @@
 // The runtime alone: everything it does for a public operation, with a database that opens nothing.
 import { openCalendars } from '../../app/calendar-provider.ts';
-import { noLoad } from '../../runtime/connections.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { Database, Transaction } from '../../runtime/database.ts';
-import { loadDocument } from '../../runtime/document/document.ts';
 import { Files } from '../../runtime/files/files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
+import { noLoad } from '../../runtime/http/connections.ts';
+import { buildServer } from '../../runtime/http/server.ts';
 import { type Counters, RateLimits } from '../../runtime/limits/rate-limits.ts';
-import { openLog } from '../../runtime/log.ts';
-import { News } from '../../runtime/news.ts';
-import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { loadDocument } from '../../runtime/openapi/document.ts';
+import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Cursors } from '../../runtime/paging.ts';
-import { buildServer } from '../../runtime/server.ts';
+import { News } from '../../runtime/pipeline/feed-notifier.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { listen } from '../announce.ts';
 import { type LeadBody, leadOf } from './lead.ts';
 

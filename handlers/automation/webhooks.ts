@@ -11,7 +11,7 @@ import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { newSigningSecret, postSigned } from '../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import { pageOf } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 

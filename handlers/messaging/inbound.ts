@@ -10,7 +10,7 @@ import { readReport } from '../../domain/messaging/reports.ts';
 import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { receiveReport } from '../../services/messaging/received-reports.ts';
 
 const hourMilliseconds = 3_600_000;

@@ -6,7 +6,7 @@ import {
   type Connection,
 } from '../../domain/scheduling/calendars.ts';
 import { calendarText } from '../../domain/scheduling/icalendar.ts';
-import type { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Reader } from './reader.ts';
 import { type CaldavConnection, eventsBody, propertiesBody, send } from './requests.ts';
 

@@ -6,7 +6,7 @@ import {
   type OutgoingClient,
   OutgoingError,
   type OutgoingRequest,
-} from '../../runtime/outgoing/client.ts';
+} from '../../runtime/outbound/client.ts';
 
 export type CaldavConnection = Extract<Connection, { provider: 'caldav' }>;
 

@@ -1,7 +1,7 @@
 // The HTML part of an email: its text as it is, with links that lead through addresses of ours.
 import { LinkifyIt } from 'linkify-it';
 import type { EngagementUrls, OutgoingMessage } from '../../domain/messaging/senders.ts';
-import { type Html, html } from '../../runtime/html.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 
 /** Characters of an address that is led through; an event tells no longer one. */
 const longestUrl = 2048;

@@ -4,7 +4,7 @@ import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-cust
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { ApiError, providerFailed } from '../../runtime/errors.ts';
-import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
+import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
 
 export interface EventParts {
   stripe: Stripe;

@@ -7,7 +7,7 @@ import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { readReport } from '../../domain/messaging/reports.ts';
 import { readTwilio, type TwilioReport } from '../../domain/messaging/twilio-reports.ts';
 import { ApiError, found, notFound, validationFailed } from '../../runtime/errors.ts';
-import type { Screen, ScreenRequest } from '../../runtime/screens.ts';
+import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
 
 export interface TwilioParts {

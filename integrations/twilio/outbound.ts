@@ -6,7 +6,7 @@ import {
   type SendingFaultKind,
 } from '../../domain/messaging/senders.ts';
 import type { MessagingProvider } from '../../runtime/config.ts';
-import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../../runtime/outgoing/client.ts';
+import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../../runtime/outbound/client.ts';
 
 /** Of an answer: a message is well below; a page of messages is as long as its bodies. */
 const mostBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };

@@ -4,8 +4,8 @@ import { moduleOf, platformScope } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import { isObjectName } from '../../domain/objects/builtin.ts';
 import type { Caller } from '../caller.ts';
-import type { Operation } from '../document/document.ts';
 import { ApiError, notFound } from '../errors.ts';
+import type { Operation } from '../openapi/document.ts';
 
 /** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
 export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';

@@ -1,7 +1,7 @@
 // The public keys that access tokens are checked with: our own, or fetched from another issuer.
 import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
-import type { Log } from '../log.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
+import type { Log } from '../telemetry/log.ts';
 
 /** Finds the key that a token names. */
 export interface TokenKeys {

@@ -2,7 +2,7 @@
 // The cost is what OWASP's password storage guide lists (N=2^15, r=8, p=3).
 import { randomBytes, randomInt, scrypt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { Turns } from '../limits/turns.ts';
+import { Turns } from '../limits/semaphore.ts';
 
 const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
 

@@ -6,8 +6,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { storageKey } from '../../domain/records/file-names.ts';
 import { type Secrets, sameText, sign } from '../credentials/secrets.ts';
 import { serviceUnavailable } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { Upload } from './multipart.ts';
+import type { Upload } from '../http/multipart.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { FileStorage } from './storage.ts';
 
 /** Seconds for which a download link works. */

@@ -1,7 +1,7 @@
 // The monthly quota's verdict over a call, and the alarm when the quota cannot be asked.
 import type { Quota, QuotaFigures, Subscription } from '../database.ts';
 import { ApiError } from '../errors.ts';
-import { type Log, raiseAlert } from '../log.ts';
+import { type Log, raiseAlert } from '../telemetry/log.ts';
 
 /**
  * Lets a call pass that its company's subscription pays for.

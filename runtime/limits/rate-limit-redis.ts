@@ -1,8 +1,8 @@
 // Counters of rate limits in Redis, shared by all servers, all layers in one round trip.
 // While Redis does not answer, each process counts for itself.
 import { Redis } from 'ioredis';
-import type { Log } from '../log.ts';
 import { responsiveNow, startResponsiveTimeout } from '../responsive-timeout.ts';
+import type { Log } from '../telemetry/log.ts';
 import { MemoryCounters } from './rate-limit-memory.ts';
 import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
 

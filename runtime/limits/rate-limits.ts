@@ -3,8 +3,8 @@ import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { reportsPerMinute } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../caller.ts';
-import type { Operation } from '../document/document.ts';
 import { type ApiError, rateLimited } from '../errors.ts';
+import type { Operation } from '../openapi/document.ts';
 
 /** So many calls within any stretch of time of that length, in milliseconds. */
 export interface Allowance {

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { tellExpiringKeys } from '../../jobs/expiring-keys.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { toldEvents } from '../support/events.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
-import { newSigningSecret, signatures } from '../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret, signatures } from '../../runtime/outbound/signed-posts.ts';
 import { document } from '../support/document.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 

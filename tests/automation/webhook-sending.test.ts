@@ -7,8 +7,8 @@ import { type Claim, sweepDeliveries, takeDeliveries } from '../../db/automation
 import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
 import { retriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { OutgoingClient } from '../../runtime/outgoing/client.ts';
-import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { OutgoingClient } from '../../runtime/outbound/client.ts';
+import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { verifyWebhook } from '../../sdk/src/index.ts';
 import type { Mode } from '../support/arranged-ids.ts';
 import { answering, type Behaviour, type Received, Receiver } from '../support/receivers.ts';

@@ -9,7 +9,7 @@ import { Pool } from '../../db/client/pool.ts';
 import type { Settled } from '../../domain/billing/provider.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { placeOrder } from '../../services/billing/orders.ts';
 import { charged, declinedCard, goodCard, storedSubscription, subscribed } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

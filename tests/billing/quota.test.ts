@@ -8,7 +8,7 @@ import { chargeCalls, returnBlock, saveBlock, sweepBlocksOf } from '../../db/acc
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
-import { CallBlocks, type CallLedger } from '../../runtime/limits/call-blocks.ts';
+import { CallBlocks, type CallLedger } from '../../runtime/limits/quota-leases.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { createRecord, recordsPath } from '../support/records.ts';

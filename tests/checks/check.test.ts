@@ -34,7 +34,7 @@ describe('imports', () => {
     ['oauth/a.ts', "import http from 'node:http';"],
     ['start/a.ts', "import { createServer } from 'node:http';"],
     ['handlers/sales/a.ts', "import { getHealth } from './health.ts';"],
-    ['handlers/sales/a.ts', "import { buildServer } from '../../runtime/server.ts';"],
+    ['handlers/sales/a.ts', "import { buildServer } from '../../runtime/http/server.ts';"],
     ['handlers/sales/a.ts', "import postgres from 'postgres';"],
     ['handlers/sales/a.ts', "import type { Sql } from 'postgres';"],
     ['handlers/sales/a.ts', "import { Redis } from 'ioredis';"],
@@ -263,7 +263,7 @@ describe('documents', () => {
     namedFileProblems(
       [
         { path, text },
-        { path: 'runtime/server.ts', text: '' },
+        { path: 'runtime/http/server.ts', text: '' },
       ],
       ['runtime', 'docs'],
     );
@@ -278,7 +278,7 @@ describe('documents', () => {
   );
 
   test.each([
-    'See `runtime/server.ts`, `runtime/` and [it](../runtime/server.ts#part).',
+    'See `runtime/http/server.ts`, `runtime/` and [it](../runtime/server.ts#part).',
     'Asks `GET /v1/leads` of `smtp://host`, at https://x.example/a.ts or [there](https://x.example/b.md), for `text/plain`.',
   ])('may say: %s', (text) => {
     expect(named(text)).toEqual([]);

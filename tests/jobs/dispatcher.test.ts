@@ -5,7 +5,7 @@ import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
 import { type Note, startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 

@@ -9,7 +9,7 @@ import { startDispatcher } from '../../jobs/dispatcher.ts';
 import type { FeedRounds } from '../../jobs/feed-rounds.ts';
 import { Pace } from '../../jobs/pace.ts';
 import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';

@@ -6,7 +6,7 @@ import { readConfig } from '../../runtime/config.ts';
 import { readSecretKey } from '../../runtime/credentials/secret-key.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { fixtures } from './fixtures.ts';
 
 const config = readConfig(process.env);

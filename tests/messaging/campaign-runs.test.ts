@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { type CampaignParts, runCampaigns } from '../../jobs/campaigns.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';

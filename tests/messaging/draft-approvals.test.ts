@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runCampaigns } from '../../jobs/campaigns.ts';
 import { carryOutDecisions, type DecisionParts } from '../../jobs/run-decisions.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import {
   approveDraft,
   approveRun,

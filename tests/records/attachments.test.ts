@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { sweepFiles, sweepUploads } from '../../jobs/stored-files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { Connection, requestText } from '../support/raw.ts';
 import { createRecord, leftBehind, recordsPath } from '../support/records.ts';

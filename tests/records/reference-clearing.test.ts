@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { type ClearingPools, runClearingRound } from '../../jobs/reference-clearing.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, lead, leftBehind, readRecord, recordsPath, refusedFields } from '../support/records.ts';

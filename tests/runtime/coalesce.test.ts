@@ -1,6 +1,6 @@
 // Questions that share a look-up: each is answered by one that began after it was asked.
 import { expect, test } from 'vitest';
-import { coalesce } from '../../runtime/limits/coalesce.ts';
+import { coalesce } from '../../runtime/limits/single-flight.ts';
 
 test('a question that fails takes no other with it, and the next look-up begins when all are through', async () => {
   const lookUps: string[][] = [];

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Connections, noLoad } from '../../runtime/connections.ts';
+import { Connections, noLoad } from '../../runtime/http/connections.ts';
 import { call, type Json } from '../support/client.ts';
 import { Connection, exchange, type RawAnswer, requestText } from '../support/raw.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';

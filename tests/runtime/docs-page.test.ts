@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { docsFile } from '../../runtime/document/docs-page.ts';
+import { docsFile } from '../../runtime/openapi/docs-page.ts';
 import { openBrowser, type WatchedPage, watchedPage } from '../support/browser.ts';
 import { document, operations } from '../support/document.ts';
 import { findProgram, skipNote } from '../support/programs.ts';

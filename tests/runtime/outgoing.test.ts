@@ -6,8 +6,8 @@ import { type AddressInfo, createServer as createNetServer, type Server, type So
 import { createServer as createTlsServer } from 'node:tls';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { isGlobalUnicast } from '../../runtime/outgoing/addresses.ts';
-import { OutgoingClient, type OutgoingOptions, type OutgoingRequest } from '../../runtime/outgoing/client.ts';
+import { isGlobalUnicast } from '../../runtime/outbound/addresses.ts';
+import { OutgoingClient, type OutgoingOptions, type OutgoingRequest } from '../../runtime/outbound/client.ts';
 import { answering, Receiver } from '../support/receivers.ts';
 import { testCertificate, testKey } from '../support/tls.ts';
 
@@ -220,7 +220,7 @@ describe('a call that fails', () => {
   test('before it is sent leaves no timer behind', async () => {
     // In a process of its own: only this call has timers there. One that is left would show for three seconds.
     const program = `
-      import { OutgoingClient } from './runtime/outgoing/client.ts';
+      import { OutgoingClient } from './runtime/outbound/client.ts';
       const request = { method: 'POST', url: '${receiver.url}', headers: { 'x-name': 'one\\ntwo' }, body: '{}', testMode: false, mostBytes: 1 };
       const error = await new OutgoingClient({ privateAddresses: 'allowed' }).send(request).catch((failure) => failure);
       const ended = performance.now() + 2000;

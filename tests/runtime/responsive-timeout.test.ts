@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { grace, Pool } from '../../db/client/pool.ts';
-import { Deadline, DeadlinePassed } from '../../runtime/deadline.ts';
+import { Deadline, DeadlinePassed } from '../../runtime/pipeline/deadline.ts';
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { newTenant } from '../support/tenants.ts';
 

@@ -8,7 +8,7 @@ import {
   type Connection,
   eventUid,
 } from '../../domain/scheduling/calendars.ts';
-import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRadicale } from '../support/radicale.ts';
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';

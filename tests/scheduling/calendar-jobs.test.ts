@@ -16,7 +16,7 @@ import { invitationOf } from '../../domain/scheduling/invitation.ts';
 import { carryOutOrders, lookAtCalendars } from '../../jobs/calendars.ts';
 import { startMail } from '../../jobs/mail.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
 import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

@@ -6,7 +6,7 @@ import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
 import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
 import { countOpenClocks } from '../../db/settings/sla-policies.ts';
 import { runSlaRound, type SlaPools } from '../../jobs/sla.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';

@@ -7,8 +7,8 @@ import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
 import { saveCalendar } from '../../db/scheduling/calendars.ts';
 import type { CalendarParts } from '../../jobs/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { openLog } from '../../runtime/log.ts';
-import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../../runtime/outbound/client.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import type { TestCalendar } from './radicale.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 

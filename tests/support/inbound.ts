@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** The header of a body. @param time unix seconds; now unless given */

@@ -9,8 +9,8 @@ import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
 import type { MessageParts } from '../../jobs/message-sending.ts';
 import { readConfig } from '../../runtime/config.ts';
-import { openLog } from '../../runtime/log.ts';
-import { OutgoingClient } from '../../runtime/outgoing/client.ts';
+import { OutgoingClient } from '../../runtime/outbound/client.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */

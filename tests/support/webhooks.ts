@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { newSigningSecret } from '../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { database, type Tenant } from './tenants.ts';
 
 type Mode = 'live' | 'test';

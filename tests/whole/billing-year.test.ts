@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Client, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { ageBill } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

@@ -5,7 +5,7 @@ import {
   type DeprecatedUse as ReadUse,
   usedInBody,
   usedInQuery,
-} from '../../runtime/document/deprecation.ts';
+} from '../../runtime/openapi/deprecation.ts';
 import { type Answer, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';

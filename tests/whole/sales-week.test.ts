@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runSlaRound } from '../../jobs/sla.ts';
-import { openLog } from '../../runtime/log.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';

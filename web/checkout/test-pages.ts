@@ -11,8 +11,8 @@ import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { money } from '../../domain/billing/money.ts';
 import { extraSeats } from '../../domain/billing/proration.ts';
 import { type Change, shadowSubscription } from '../../domain/billing/subscription.ts';
-import { type Html, html, page } from '../../runtime/html.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import { type Html, html, page } from '../../runtime/pages/html.ts';
 import { type OrderParts, type Placed, placeOrder } from '../../services/billing/orders.ts';
 
 /** Milliseconds after which a transaction is given up. */

@@ -8,8 +8,8 @@ import {
   saveGrant,
 } from '../../db/access/oauth-grants.ts';
 import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../../domain/access/oauth-groups.ts';
-import { type Html, hostOf, html, isolated, page } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, hostOf, html, isolated, page } from '../../runtime/pages/html.ts';
 import {
   type AskedConsent,
   type ConsoleParts,

@@ -1,7 +1,7 @@
 // API keys: what programs of the workspace sign in with. A key is shown once, when it is minted.
 import { moduleActions } from '../../domain/access/scopes.ts';
-import { type Html, html, isolated } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import {
   done,
   facts,

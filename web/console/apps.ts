@@ -1,6 +1,7 @@
 // The apps that may act for people of the workspace, and the end of that.
-import { html, isolated } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { html, isolated } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from './requests.ts';
 

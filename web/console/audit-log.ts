@@ -1,5 +1,5 @@
 // The audit log: who did what and when, and all that one request did.
-import { type Html, html, isolated } from '../../runtime/html.ts';
+import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { field, further, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';

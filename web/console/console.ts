@@ -1,7 +1,7 @@
 // The console: what the API rightly leaves to people. Its pages, and who may see them.
 import { ApiError } from '../../runtime/errors.ts';
-import { type Html, html, isolated } from '../../runtime/html.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { consent } from '../consent/consent.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
 import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';

@@ -2,8 +2,8 @@
 import { actorOf } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
 import { found } from '../../runtime/errors.ts';
-import { type Html, html, isolated } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import {
   approveDraft,
   approveRun,

@@ -1,7 +1,7 @@
 // The first page: what there is, for whoever is signed in.
 
 import { hasRecords } from '../../db/records/presence.ts';
-import { html } from '../../runtime/html.ts';
+import { html } from '../../runtime/pages/html.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
 import { act, type ConsoleParts, homeIn, inMode, type PersonalRequest, type Show } from './requests.ts';
 

@@ -1,7 +1,7 @@
 // One's own password: changed by whoever knows it, or has to before anything else.
 import { type FieldProblem, problem as problemWith, validationFailed } from '../../runtime/errors.ts';
-import { type Html, html } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 import { done, field, form, orAgain, refusal, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, consoleAddress, type PersonalRequest, type Show } from './requests.ts';

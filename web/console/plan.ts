@@ -1,9 +1,9 @@
 // The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
 import { money } from '../../domain/billing/money.ts';
 import { type ApiError, notFound } from '../../runtime/errors.ts';
-import { type Html, hostOf, html } from '../../runtime/html.ts';
-import { newRequestId } from '../../runtime/request-ids.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { newRequestId } from '../../runtime/http/request-ids.ts';
+import { type Html, hostOf, html } from '../../runtime/pages/html.ts';
 import {
   changing,
   done,

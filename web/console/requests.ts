@@ -1,15 +1,15 @@
 // A request of the console: who makes it and in which mode, and what it asks of the operations.
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { RequestFacts } from '../../runtime/credentials/authentication.ts';
+import type { Acting, People, Person } from '../../runtime/credentials/people.ts';
 import type { Secrets } from '../../runtime/credentials/secrets.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { OperationId, Result } from '../../runtime/handler.ts';
-import { html, page } from '../../runtime/html.ts';
-import type { Perform } from '../../runtime/in-process.ts';
-import type { Acting, People, Person } from '../../runtime/people.ts';
-import { newRequestId } from '../../runtime/request-ids.ts';
-import type { ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import type { ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import { newRequestId } from '../../runtime/http/request-ids.ts';
+import { html, page } from '../../runtime/pages/html.ts';
+import type { Perform } from '../../runtime/pipeline/in-process.ts';
 
 /** What an app asks a person for, and what becomes of the answer. */
 export interface Consents {

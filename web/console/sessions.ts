@@ -1,7 +1,7 @@
 // One's own sessions: where one is signed in, and the end of what should not go on.
 import { endSessionOf, endSessionsOf, listSessionsOf } from '../../db/access/sessions.ts';
 import { notFound } from '../../runtime/errors.ts';
-import { html, isolated } from '../../runtime/html.ts';
+import { html, isolated } from '../../runtime/pages/html.ts';
 import { done, form, moment, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, type Show } from './requests.ts';

@@ -1,9 +1,9 @@
 // Signing in and out of the console, by the operations that do so for everybody.
 import { anonymous } from '../../runtime/credentials/authentication.ts';
-import { html, page } from '../../runtime/html.ts';
-import type { Performed } from '../../runtime/in-process.ts';
-import type { KeptSession, People, Person } from '../../runtime/people.ts';
-import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import type { KeptSession, People, Person } from '../../runtime/credentials/people.ts';
+import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import { html, page } from '../../runtime/pages/html.ts';
+import type { Performed } from '../../runtime/pipeline/in-process.ts';
 import { type ConsoleParts, consoleAddress, factsOf, type Show } from './requests.ts';
 
 const cookieName = 'console_session';

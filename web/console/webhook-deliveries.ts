@@ -1,6 +1,7 @@
 // Deliveries of a webhook: what was sent, what the receiver answered, and sending one again.
-import { type Html, html } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 import { changing, done, facts, form, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';

@@ -1,6 +1,7 @@
 // Webhook subscriptions: who is told of which events, how that goes, and sending it again.
-import { type Html, hostOf, html, isolated } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, hostOf, html, isolated } from '../../runtime/pages/html.ts';
 import {
   done,
   facts,

@@ -1,7 +1,7 @@
 // What pages of the console are made of: forms with what is wrong in them, tables, lists, times.
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
-import { type Html, html } from '../../runtime/html.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 import type { PersonalRequest } from '../console/requests.ts';
 
 /** What was typed into a form, and why it was refused; nothing of either where a page is shown for the first time. */

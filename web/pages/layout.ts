@@ -1,8 +1,8 @@
 // What stands around every page of the console: where one can go, who is signed in, the mode.
 import type { Caller } from '../../runtime/caller.ts';
-import { type Frame, type Html, html, isolated, page } from '../../runtime/html.ts';
-import type { PageAnswer } from '../../runtime/screens.ts';
-import { colors } from '../../runtime/theme.ts';
+import type { PageAnswer } from '../../runtime/http/page-routes.ts';
+import { type Frame, type Html, html, isolated, page } from '../../runtime/pages/html.ts';
+import { colors } from '../../runtime/pages/theme.ts';
 import { homeIn, inMode, type PersonalRequest } from '../console/requests.ts';
 import { script } from './script.ts';
 

@@ -1,9 +1,9 @@
 // Secrets that a form makes: made once however often it is sent, shown once on a page of their own.
 import * as db from '../../db/access/shown-secrets.ts';
 import { ApiError } from '../../runtime/errors.ts';
-import { type Html, html } from '../../runtime/html.ts';
-import { newRequestId } from '../../runtime/request-ids.ts';
-import type { ScreenAnswer } from '../../runtime/screens.ts';
+import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { newRequestId } from '../../runtime/http/request-ids.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from '../console/requests.ts';
 
 /** Milliseconds in which what a form made can be shown: the redirect of its answer leads there at once. */

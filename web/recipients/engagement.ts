@@ -5,7 +5,7 @@ import type { Pool } from '../../db/client/pool.ts';
 import { type EngagedDraft, findEngagedDraft } from '../../db/messaging/draft-sending.ts';
 import type { Report } from '../../domain/messaging/reports.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/screens.ts';
+import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
 import { notFound } from './unsubscribe.ts';
 

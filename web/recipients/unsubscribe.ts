@@ -7,8 +7,8 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-sending.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import { html, isolated, page } from '../../runtime/html.ts';
-import type { Screen, ScreenAnswer } from '../../runtime/screens.ts';
+import type { Screen, ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { html, isolated, page } from '../../runtime/pages/html.ts';
 
 /** The policy of the addresses that the page is asked from, by its name: programs of mail providers click for many people. */
 export const unsubscribePolicy = { unsubscribe: [{ limit: 600, window: 60_000 }] };

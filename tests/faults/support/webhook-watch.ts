@@ -4,7 +4,7 @@ import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { pace } from '../../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../../runtime/credentials/secrets.ts';
-import { newSigningSecret } from '../../../runtime/outgoing/signed-posts.ts';
+import { newSigningSecret } from '../../../runtime/outbound/signed-posts.ts';
 import { Receiver } from '../../support/receivers.ts';
 import type { StoredEvent } from './feed-readers.ts';
 import { secretKey } from './settings.ts';

@@ -11,7 +11,7 @@ import { openStripe } from '../../../integrations/stripe/open.ts';
 import { stripeProvider } from '../../../integrations/stripe/provider.ts';
 import { testProvider } from '../../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../../jobs/billing.ts';
-import { openLog } from '../../../runtime/log.ts';
+import { openLog } from '../../../runtime/telemetry/log.ts';
 import { OwnServer } from '../../faults/support/own-server.ts';
 import { ageBill } from '../billing.ts';
 import { call, expectStatus, type Json, useServer } from '../client.ts';

@@ -1,10 +1,11 @@
 // What becomes of anything that is thrown: an answer of the catalogue, and a line in the log.
-import type { Answer } from './answers.ts';
+
+import type { Database } from '../database.ts';
+import { ApiError, conflict, queryTimeout, serviceUnavailable } from '../errors.ts';
+import { failureBody, oauthFailureBody } from '../http/envelope.ts';
+import type { Answer } from '../http/responses.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Trace } from './call-state.ts';
-import type { Database } from './database.ts';
-import { failureBody, oauthFailureBody } from './envelope.ts';
-import { ApiError, conflict, queryTimeout, serviceUnavailable } from './errors.ts';
-import type { Log } from './log.ts';
 
 export class Failures {
   readonly #database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>;

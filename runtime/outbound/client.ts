@@ -3,7 +3,7 @@ import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP, type Socket } from 'node:net';
 import { isHostName } from '../../domain/service/host-names.ts';
-import { http } from '../node-http.ts';
+import { http } from '../http/node-http.ts';
 import { isGlobalUnicast } from './addresses.ts';
 import { openConnection, secureConnection } from './connections.ts';
 import { OutgoingError, settleOnce, TimeLimit } from './faults.ts';

@@ -1,7 +1,7 @@
 // The shape of every answer: success and failure envelopes as text.
 // Written by hand, because JSON.stringify of the whole would copy the data twice.
-import type { ApiError, FieldProblem } from './errors.ts';
-import type { RateFigures } from './limits/rate-limits.ts';
+import type { ApiError, FieldProblem } from '../errors.ts';
+import type { RateFigures } from '../limits/rate-limits.ts';
 
 let second = Number.NaN;
 let upToSecond = '';

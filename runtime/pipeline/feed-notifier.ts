@@ -1,5 +1,5 @@
 // Calls that wait for news of their company's feed, until time, their client or the server ends it.
-import type { Log } from './log.ts';
+import type { Log } from '../telemetry/log.ts';
 
 /** A feed, of a company and mode. */
 interface Feed {

@@ -1,6 +1,6 @@
 // Blocks of calls that were charged ahead: what this process may let pass without asking.
 import type { Charge, Quota } from '../database.ts';
-import { Turns } from './turns.ts';
+import { Turns } from './semaphore.ts';
 
 /** What became of charging calls. */
 export interface Charged {

@@ -2,8 +2,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
-import { admit, type CallParts, type Trace } from './call-state.ts';
-import { clientAddressReader } from './client-address.ts';
 import {
   type Authenticated,
   anonymous,
@@ -13,16 +11,18 @@ import {
   readCredential,
   recall,
   sessionElsewhere,
-} from './credentials/authentication.ts';
-import { authorize } from './credentials/authorization.ts';
-import type { BearerTokens } from './credentials/bearer-tokens.ts';
-import { authenticateReport, describeReporter, type SignedReport, unsigned } from './credentials/signed-reports.ts';
+} from '../credentials/authentication.ts';
+import { authorize } from '../credentials/authorization.ts';
+import type { BearerTokens } from '../credentials/bearer-tokens.ts';
+import { authenticateReport, describeReporter, type SignedReport, unsigned } from '../credentials/signed-reports.ts';
+import { ApiError } from '../errors.ts';
+import { clientAddressReader } from '../http/client-address.ts';
+import { admitToQuota, QuotaAlarm } from '../limits/quota.ts';
+import { noteGoodEvery, type SentCredential, type Verdict } from '../limits/rate-limits.ts';
+import type { Operation } from '../openapi/document.ts';
+import type { Log } from '../telemetry/log.ts';
+import { admit, type CallParts, type Trace } from './call-state.ts';
 import { type Deadline, DeadlinePassed } from './deadline.ts';
-import type { Operation } from './document/document.ts';
-import { ApiError } from './errors.ts';
-import { admitToQuota, QuotaAlarm } from './limits/quota.ts';
-import { noteGoodEvery, type SentCredential, type Verdict } from './limits/rate-limits.ts';
-import type { Log } from './log.ts';
 
 export interface AdmissionParts extends CallParts {
   log: Log;

@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
-import { contentDisposition } from '../domain/records/file-names.ts';
-import { bodyLimits } from '../domain/service/request-limits.ts';
+import { contentDisposition } from '../../domain/records/file-names.ts';
+import { bodyLimits } from '../../domain/service/request-limits.ts';
+import type { ApiError } from '../errors.ts';
+import { FileBody } from '../files/files.ts';
+import type { RateFigures } from '../limits/rate-limits.ts';
+import { type DeprecatedUse, deprecationHeaders } from '../openapi/deprecation.ts';
+import { PreparedBody } from '../openapi/prepared-body.ts';
 import { stalledWrite } from './connections.ts';
-import { type DeprecatedUse, deprecationHeaders } from './document/deprecation.ts';
-import { PreparedBody } from './document/prepared-body.ts';
 import { failureBody } from './envelope.ts';
-import type { ApiError } from './errors.ts';
-import { FileBody } from './files/files.ts';
-import type { RateFigures } from './limits/rate-limits.ts';
 import { http } from './node-http.ts';
 
 /** Milliseconds that an answered client may go on sending before its connection is closed. */

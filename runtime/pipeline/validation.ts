@@ -1,9 +1,9 @@
 // Turns what the document's validators find into problems, and into the right status and code.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
-import { closest } from '../domain/objects/suggestions.ts';
-import type { Operation, ParameterType } from './document/document.ts';
-import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from './errors.ts';
+import { closest } from '../../domain/objects/suggestions.ts';
+import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from '../errors.ts';
+import type { Operation, ParameterType } from '../openapi/document.ts';
 
 /** Parameters as validated: of their types, with defaults filled in. */
 export interface Parameters {

@@ -1,9 +1,9 @@
 // The instruments that Prometheus reads, one set for each process.
 // What each means is told to operators in docs/operations.md.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Load } from './connections.ts';
+import type { Load } from '../http/connections.ts';
+import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { RequestLine } from './log.ts';
-import { startResponsiveTimeout } from './responsive-timeout.ts';
 
 /** How a pool of connections is used. */
 interface PoolUsage {

@@ -1,8 +1,8 @@
 // Connections: requests answered one at a time, in order, and a bound on what waits for a reader.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { ApiError } from '../errors.ts';
 import { breakBody } from './body.ts';
-import type { ApiError } from './errors.ts';
 import { dropRest, http } from './node-http.ts';
 import { unreadableRequest } from './request-head.ts';
 

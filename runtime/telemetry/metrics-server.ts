@@ -1,9 +1,9 @@
 // Where Prometheus reads the metrics: a server apart, so that they are never on the public address.
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
-import { ConfigError } from './config.ts';
+import { ConfigError } from '../config.ts';
+import { http } from '../http/node-http.ts';
 import type { Log } from './log.ts';
-import { http } from './node-http.ts';
 
 export interface MetricsServer {
   port: number;

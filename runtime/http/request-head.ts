@@ -1,7 +1,7 @@
 // What the head of a request must be: sizes, version, Host, and how the body is framed.
 import type { IncomingMessage } from 'node:http';
-import { headLimits } from '../domain/service/request-limits.ts';
-import { type ApiError, unreadable } from './errors.ts';
+import { headLimits } from '../../domain/service/request-limits.ts';
+import { type ApiError, unreadable } from '../errors.ts';
 
 /** Characters of the address and of all headers that the parser takes; room is left to tell which of them is too long. */
 export const mostOfHead = headLimits.addressBytes + 2 * headLimits.headerBytes;

@@ -5,7 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { isAddressRange } from '../client-address.ts';
+import { isAddressRange } from '../http/client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
 import { readTimes, refineLengths, strictFormats, withoutSessionId } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';

@@ -1,8 +1,8 @@
 // Reads a JSON body within the limits of size, depth and keys, and without what cannot be stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { bodyLimits } from '../domain/service/request-limits.ts';
-import { type ApiError, type FieldProblem, problem, unreadable } from './errors.ts';
+import { bodyLimits } from '../../domain/service/request-limits.ts';
+import { type ApiError, type FieldProblem, problem, unreadable } from '../errors.ts';
 
 /** The client closed the connection before its body had arrived: nobody is left to answer. */
 export class ClientGone extends Error {}

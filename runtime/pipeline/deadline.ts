@@ -1,6 +1,6 @@
 // The time that a request gives the database; when it is used up, the answer is 503.
-import { ApiError } from './errors.ts';
-import { responsiveNow, startWaiting, stopWaiting, type Waiting } from './responsive-timeout.ts';
+import { ApiError } from '../errors.ts';
+import { responsiveNow, startWaiting, stopWaiting, type Waiting } from '../responsive-timeout.ts';
 
 /** Milliseconds of one request that may be spent on waiting for the database, in all its steps together. */
 const limit = 1800;

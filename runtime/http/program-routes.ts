@@ -2,19 +2,19 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import type { Admission } from './admission.ts';
-import type { Answer } from './answers.ts';
+import type { Caller } from '../caller.ts';
+import type { Authenticated } from '../credentials/authentication.ts';
+import { authorize, type ModuleState } from '../credentials/authorization.ts';
+import { ApiError } from '../errors.ts';
+import type { Document, Operation } from '../openapi/document.ts';
+import type { Admission } from '../pipeline/admission.ts';
+import type { Trace } from '../pipeline/call-state.ts';
+import { Deadline } from '../pipeline/deadline.ts';
+import type { Failures } from '../pipeline/failures.ts';
+import { type Performed, performIn } from '../pipeline/in-process.ts';
+import type { OperationRunner, Order } from '../pipeline/operation-runner.ts';
 import { ClientGone, readBytes } from './body.ts';
-import type { Trace } from './call-state.ts';
-import type { Caller } from './caller.ts';
-import type { Authenticated } from './credentials/authentication.ts';
-import { authorize, type ModuleState } from './credentials/authorization.ts';
-import { Deadline } from './deadline.ts';
-import type { Document, Operation } from './document/document.ts';
-import { ApiError } from './errors.ts';
-import type { Failures } from './failures.ts';
-import { type Performed, performIn } from './in-process.ts';
-import type { OperationRunner, Order } from './operation-runner.ts';
+import type { Answer } from './responses.ts';
 
 /** A call of an operation in the name of whoever sent the request. */
 export type EntranceOrder = Omit<Order, 'by'> & { operationId: string };

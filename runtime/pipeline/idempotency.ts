@@ -1,10 +1,10 @@
 // Idempotency keys: which call a key belongs to, what is kept, and what the verdicts answer.
 
-import type { Caller } from './caller.ts';
-import { sha256 } from './credentials/secrets.ts';
-import type { ClaimVerdict, IdempotencyClaim } from './database.ts';
-import type { Operation } from './document/document.ts';
-import { ApiError, stillRunning } from './errors.ts';
+import type { Caller } from '../caller.ts';
+import { sha256 } from '../credentials/secrets.ts';
+import type { ClaimVerdict, IdempotencyClaim } from '../database.ts';
+import { ApiError, stillRunning } from '../errors.ts';
+import type { Operation } from '../openapi/document.ts';
 
 const keyPattern = /^[A-Za-z0-9_.:@+-]{8,255}$/;
 

@@ -1,18 +1,18 @@
 // People at screens of this server: who they are by their cookie, and what they do at once.
 import type { KeyObject } from 'node:crypto';
-import type { Caller } from './caller.ts';
+import type { Caller } from '../caller.ts';
+import type { Scope } from '../database.ts';
+import { ApiError } from '../errors.ts';
+import type { Call, Change } from '../handler.ts';
 import {
   anonymous,
   authenticatePerson,
   type CredentialParts,
   type PersonAtScreen,
   type RequestFacts,
-} from './credentials/authentication.ts';
-import { type ModuleState, requireScope } from './credentials/authorization.ts';
-import { type Secrets, sameText, sign } from './credentials/secrets.ts';
-import type { Scope } from './database.ts';
-import { ApiError } from './errors.ts';
-import type { Call, Change } from './handler.ts';
+} from './authentication.ts';
+import { type ModuleState, requireScope } from './authorization.ts';
+import { type Secrets, sameText, sign } from './secrets.ts';
 
 /** What a person does at a screen: as a handler does it, with the same statements behind it. */
 export type Acting = Pick<Call, 'sql' | 'caller' | 'now' | 'authorize' | 'record'>;

@@ -1,24 +1,24 @@
 // The state of one call, which handlers see as Call, and what is noted of it on the way.
-import type { PaymentProvider } from '../domain/billing/provider.ts';
-import type { Workspace } from '../domain/objects/workspace.ts';
-import type { Calendars } from '../domain/scheduling/calendars.ts';
-import type { Caller } from './caller.ts';
-import { type ModuleState, requireScope } from './credentials/authorization.ts';
-import { type Secrets, sha256 } from './credentials/secrets.ts';
-import type { SessionTokens } from './credentials/session-tokens.ts';
-import type { SignedTokens } from './credentials/signed-tokens.ts';
-import type { Charge, Database, IdempotencyClaim, Quota, Transaction } from './database.ts';
+import type { PaymentProvider } from '../../domain/billing/provider.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import type { Calendars } from '../../domain/scheduling/calendars.ts';
+import type { Caller } from '../caller.ts';
+import { type ModuleState, requireScope } from '../credentials/authorization.ts';
+import { type Secrets, sha256 } from '../credentials/secrets.ts';
+import type { SessionTokens } from '../credentials/session-tokens.ts';
+import type { SignedTokens } from '../credentials/signed-tokens.ts';
+import type { Charge, Database, IdempotencyClaim, Quota, Transaction } from '../database.ts';
+import type { ApiError, FieldProblem } from '../errors.ts';
+import type { Files, UploadedFile } from '../files/files.ts';
+import type { AuditedChange, Call, Change, InboundUrls, Sql } from '../handler.ts';
+import { type RateFigures, type RateLimits, refuse, type Verdict } from '../limits/rate-limits.ts';
+import type { DeprecatedUse } from '../openapi/deprecation.ts';
+import type { Document, Operation } from '../openapi/document.ts';
+import type { PreparedBody } from '../openapi/prepared-body.ts';
+import type { OutgoingClient } from '../outbound/client.ts';
+import type { Cursors } from '../paging.ts';
 import { Deadline } from './deadline.ts';
-import type { DeprecatedUse } from './document/deprecation.ts';
-import type { Document, Operation } from './document/document.ts';
-import type { PreparedBody } from './document/prepared-body.ts';
-import type { ApiError, FieldProblem } from './errors.ts';
-import type { Files, UploadedFile } from './files/files.ts';
-import type { AuditedChange, Call, Change, InboundUrls, Sql } from './handler.ts';
-import { type RateFigures, type RateLimits, refuse, type Verdict } from './limits/rate-limits.ts';
-import type { Connection, News } from './news.ts';
-import type { OutgoingClient } from './outgoing/client.ts';
-import type { Cursors } from './paging.ts';
+import type { Connection, News } from './feed-notifier.ts';
 import { joinedRefusal } from './validation.ts';
 
 /** Parts of the server that calls reach. */

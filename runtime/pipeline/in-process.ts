@@ -1,13 +1,13 @@
 // Operations that this process performs itself, as over HTTP and without a socket.
 
-import { grantsOf } from '../domain/access/scopes.ts';
-import { isFree } from './answers.ts';
+import { grantsOf } from '../../domain/access/scopes.ts';
+import type { Actor } from '../caller.ts';
+import type { CompanyRecord } from '../database.ts';
+import { newRequestId } from '../http/request-ids.ts';
+import { isFree } from '../http/responses.ts';
+import type { Document } from '../openapi/document.ts';
 import type { Trace } from './call-state.ts';
-import type { Actor } from './caller.ts';
-import type { CompanyRecord } from './database.ts';
-import type { Document } from './document/document.ts';
 import type { OperationRunner, Order } from './operation-runner.ts';
-import { newRequestId } from './request-ids.ts';
 
 /** An answer as a client would read it. */
 export interface Performed {

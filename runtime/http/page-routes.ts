@@ -1,12 +1,12 @@
 // Pages for people, and what providers call in a form of their own; no part of the API.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import type { Answer } from './answers.ts';
+import { sha256 } from '../credentials/secrets.ts';
+import type { Database } from '../database.ts';
+import { type RateLimits, secondsUntil } from '../limits/rate-limits.ts';
+import type { Log } from '../telemetry/log.ts';
 import { readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
-import { sha256 } from './credentials/secrets.ts';
-import type { Database } from './database.ts';
-import { type RateLimits, secondsUntil } from './limits/rate-limits.ts';
-import type { Log } from './log.ts';
+import type { Answer } from './responses.ts';
 
 /** A page that was asked for, or a form on it that was sent. */
 export interface ScreenRequest {

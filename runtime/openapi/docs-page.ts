@@ -2,7 +2,7 @@
 // Served under /docs, and written as one file for publishing.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Page } from '../server.ts';
+import type { Page } from '../http/server.ts';
 import { options, style } from './docs-theme.ts';
 import type { Document } from './document.ts';
 import { PreparedBody } from './prepared-body.ts';

@@ -9,11 +9,11 @@ import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
 import { refusedExtension, safeFileName } from '../../domain/records/file-names.ts';
 import { bodyLimits, uploadLimits } from '../../domain/service/request-limits.ts';
-import { bodyBroken, bodyFault, ClientGone } from '../body.ts';
-import type { Operation } from '../document/document.ts';
 import { type FieldProblem, problem, unreadable } from '../errors.ts';
+import type { Operation } from '../openapi/document.ts';
+import { refusal } from '../pipeline/validation.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
-import { refusal } from '../validation.ts';
+import { bodyBroken, bodyFault, ClientGone } from './body.ts';
 
 /** Milliseconds in each of which an upload must bring on as much as any other request may hold, or end. */
 const pace = uploadLimits.paceSeconds * 1000;

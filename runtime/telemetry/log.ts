@@ -1,6 +1,6 @@
 // The log: one line of JSON per request and per event of the server, never a secret.
 import { type Logger, pino } from 'pino';
-import { timestamp } from './envelope.ts';
+import { timestamp } from '../http/envelope.ts';
 
 export type Log = Logger;
 

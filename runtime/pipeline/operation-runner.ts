@@ -1,27 +1,27 @@
 // The way of a request once its operation is known, from authentication to the commit.
 import type { IncomingMessage } from 'node:http';
+import type { Caller } from '../caller.ts';
+import type { Authenticated } from '../credentials/authentication.ts';
+import { authorize } from '../credentials/authorization.ts';
+import { hashesAtOnce } from '../credentials/passwords.ts';
+import { sha256 } from '../credentials/secrets.ts';
+import type { Opening, Scope, Transaction } from '../database.ts';
+import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
+import type { FileBody, UploadedFile } from '../files/files.ts';
+import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
+import { successBody } from '../http/envelope.ts';
+import { receiveUpload, type Upload } from '../http/multipart.ts';
+import { type Answer, fileHeaders } from '../http/responses.ts';
+import type { RateFigures } from '../limits/rate-limits.ts';
+import { Turns } from '../limits/semaphore.ts';
+import { usedInBody } from '../openapi/deprecation.ts';
+import type { Operation } from '../openapi/document.ts';
+import { PreparedBody } from '../openapi/prepared-body.ts';
 import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
-import { type Answer, fileHeaders } from './answers.ts';
-import { checkMediaType, parseJson, readBytes } from './body.ts';
 import { CallState, type Trace } from './call-state.ts';
-import type { Caller } from './caller.ts';
-import type { Authenticated } from './credentials/authentication.ts';
-import { authorize } from './credentials/authorization.ts';
-import { hashesAtOnce } from './credentials/passwords.ts';
-import { sha256 } from './credentials/secrets.ts';
-import type { Opening, Scope, Transaction } from './database.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
-import { usedInBody } from './document/deprecation.ts';
-import type { Operation } from './document/document.ts';
-import { PreparedBody } from './document/prepared-body.ts';
-import { successBody } from './envelope.ts';
-import { ApiError, type FieldProblem, serviceUnavailable } from './errors.ts';
 import type { Failures } from './failures.ts';
-import type { FileBody, UploadedFile } from './files/files.ts';
-import { receiveUpload, type Upload } from './files/multipart.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
-import type { RateFigures } from './limits/rate-limits.ts';
-import { Turns } from './limits/turns.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
 export interface RunnerParts extends AdmissionParts {

@@ -1,25 +1,25 @@
 // The HTTP server: its connections, what a request means, and the answer with its line in the log.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Admission } from './admission.ts';
-import { type Answer, isFree, refuseConnection, sendAnswer } from './answers.ts';
+import { isTestKey } from '../credentials/secrets.ts';
+import { ApiError } from '../errors.ts';
+import { usedInQuery } from '../openapi/deprecation.ts';
+import type { PreparedBody } from '../openapi/prepared-body.ts';
+import { buildRouter, type Route } from '../openapi/router.ts';
+import { Admission } from '../pipeline/admission.ts';
+import type { Trace } from '../pipeline/call-state.ts';
+import { Failures } from '../pipeline/failures.ts';
+import { type Perform, performIn } from '../pipeline/in-process.ts';
+import { OperationRunner, type RunnerParts } from '../pipeline/operation-runner.ts';
+import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
-import type { Trace } from './call-state.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
-import { isTestKey } from './credentials/secrets.ts';
-import { usedInQuery } from './document/deprecation.ts';
-import type { PreparedBody } from './document/prepared-body.ts';
-import { buildRouter, type Route } from './document/router.ts';
-import { answerEntrances, type Entrance } from './entrances.ts';
-import { ApiError } from './errors.ts';
-import { Failures } from './failures.ts';
-import { type Perform, performIn } from './in-process.ts';
-import type { RequestLine } from './log.ts';
 import { http } from './node-http.ts';
-import { OperationRunner, type RunnerParts } from './operation-runner.ts';
+import { answerScreens, type Screen } from './page-routes.ts';
+import { answerEntrances, type Entrance } from './program-routes.ts';
 import { checkHead, mostOfHead } from './request-head.ts';
 import { newRequestId } from './request-ids.ts';
-import { answerScreens, type Screen } from './screens.ts';
+import { type Answer, isFree, refuseConnection, sendAnswer } from './responses.ts';
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {

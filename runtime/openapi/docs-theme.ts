@@ -1,5 +1,5 @@
 // How the documentation page looks: Redoc's options, and a little style for what they do not reach.
-import { colors, fonts } from '../theme.ts';
+import { colors, fonts } from '../pages/theme.ts';
 
 const { text, code } = fonts;
 
