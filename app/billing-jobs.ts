@@ -1,7 +1,7 @@
 // Joins what becomes of subscriptions by themselves to pools, providers and storage.
 import type { Pool } from '../db/client/pool.ts';
 import { follow } from '../integrations/stripe/follow.ts';
-import { startBilling } from '../jobs/billing.ts';
+import { startBilling } from '../jobs/billing/subscriptions.ts';
 import type { Config } from '../runtime/config.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
 import type { Log } from '../runtime/telemetry/log.ts';

@@ -1,7 +1,7 @@
 // Joins calendars outside of the server to settings, pools and secrets.
 
 import type { Pool } from '../db/client/pool.ts';
-import { startCalendars } from '../jobs/calendars.ts';
+import { startCalendars } from '../jobs/scheduling/calendars.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';

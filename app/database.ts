@@ -21,8 +21,8 @@ import { findLastPositions } from '../db/records/feed.ts';
 import { announceFile, type StoredFile } from '../db/records/stored-files.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import { buildWorkspace, type Workspace } from '../domain/objects/workspace.ts';
-import { type DispatcherPools, feedsAtOnce } from '../jobs/dispatcher.ts';
-import { companiesAtOnce } from '../jobs/webhook-matching.ts';
+import { companiesAtOnce } from '../jobs/automation/webhook-matching.ts';
+import { type DispatcherPools, feedsAtOnce } from '../jobs/records/dispatcher.ts';
 import type { Config } from '../runtime/config.ts';
 import type {
   ChangeContext,

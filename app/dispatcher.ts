@@ -4,7 +4,7 @@ import { noteStretch } from '../db/automation/webhook-backlog.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import { countWaiting } from '../db/records/feed.ts';
-import { startDispatcher } from '../jobs/dispatcher.ts';
+import { startDispatcher } from '../jobs/records/dispatcher.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { type DatabaseSettings, openDispatcherPools } from './database.ts';

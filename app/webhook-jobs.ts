@@ -2,9 +2,9 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import { findOldestNoted } from '../db/automation/webhook-backlog.ts';
 import { countPending } from '../db/automation/webhook-sending.ts';
-import { Pace } from '../jobs/pace.ts';
-import { startWebhookMatcher } from '../jobs/webhook-matching.ts';
-import { startWebhookSender } from '../jobs/webhook-sender.ts';
+import { startWebhookMatcher } from '../jobs/automation/webhook-matching.ts';
+import { startWebhookSender } from '../jobs/automation/webhook-sender.ts';
+import { Pace } from '../jobs/load-shedder.ts';
 import type { Config } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';

@@ -1,6 +1,6 @@
 // Joins the runs of workforces to the operations that their steps are done with.
 import type { Pool } from '../db/client/pool.ts';
-import { startWorkforces } from '../jobs/workforces.ts';
+import { startWorkforces } from '../jobs/automation/workforces.ts';
 import type { Database } from '../runtime/database.ts';
 import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
 import type { Log } from '../runtime/telemetry/log.ts';

@@ -6,7 +6,7 @@ import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/client/migrate.ts';
 import type { WaitingChanges } from '../db/reports/search-blocks.ts';
-import { runSearchRound } from '../jobs/search.ts';
+import { runSearchRound } from '../jobs/reports/search.ts';
 import { openLog } from '../runtime/telemetry/log.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 

@@ -1,7 +1,7 @@
 // Keys that expire soon: told of once, in their own mode, whoever looks.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { tellExpiringKeys } from '../../jobs/expiring-keys.ts';
+import { tellExpiringKeys } from '../../jobs/access/expiring-keys.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { toldEvents } from '../support/events.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';

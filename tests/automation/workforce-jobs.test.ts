@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelRun } from '../../db/automation/workforce-runs.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { type Deed, runWorkforces, type WorkforceParts } from '../../jobs/workforces.ts';
+import { type Deed, runWorkforces, type WorkforceParts } from '../../jobs/automation/workforces.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';

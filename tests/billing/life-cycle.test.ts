@@ -8,7 +8,7 @@ import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { Settled } from '../../domain/billing/provider.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
-import { runBilling } from '../../jobs/billing.ts';
+import { runBilling } from '../../jobs/billing/subscriptions.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { placeOrder } from '../../services/billing/orders.ts';
 import { charged, declinedCard, goodCard, storedSubscription, subscribed } from '../support/billing.ts';

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { migrate } from '../../db/client/migrate.ts';
-import { carryOutOrders } from '../../jobs/calendars.ts';
+import { carryOutOrders } from '../../jobs/scheduling/calendars.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { findProgram, skipNote } from '../support/programs.ts';

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { migrate } from '../../db/client/migrate.ts';
-import { sendDue } from '../../jobs/message-sending.ts';
+import { sendDue } from '../../jobs/messaging/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { newDefaultNumber, newStoredDraft, openMessageParts } from '../support/message-jobs.ts';

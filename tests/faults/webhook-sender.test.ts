@@ -7,7 +7,7 @@ import { inTransaction } from '../../db/client/job-transactions.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
-import { deliver } from '../../jobs/webhook-matching.ts';
+import { deliver } from '../../jobs/automation/webhook-matching.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { Receiver } from '../support/receivers.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';

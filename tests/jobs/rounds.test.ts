@@ -1,7 +1,7 @@
 // The rounds of every job: one at a time, again after a failure, and an end with the server.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { everyRound } from '../../jobs/rounds.ts';
+import { everyRound } from '../../jobs/runner.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 
 const { log } = openLog('silent');

@@ -5,10 +5,10 @@ import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/a
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { startDispatcher } from '../../jobs/dispatcher.ts';
-import type { FeedRounds } from '../../jobs/feed-rounds.ts';
-import { Pace } from '../../jobs/pace.ts';
-import { startWebhookMatcher } from '../../jobs/webhook-matching.ts';
+import { startWebhookMatcher } from '../../jobs/automation/webhook-matching.ts';
+import { Pace } from '../../jobs/load-shedder.ts';
+import { startDispatcher } from '../../jobs/records/dispatcher.ts';
+import type { FeedRounds } from '../../jobs/records/feed-rounds.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { type CampaignParts, runCampaigns } from '../../jobs/campaigns.ts';
+import { type CampaignParts, runCampaigns } from '../../jobs/messaging/campaigns.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { runCampaigns } from '../../jobs/campaigns.ts';
-import { carryOutDecisions, type DecisionParts } from '../../jobs/run-decisions.ts';
+import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
+import { carryOutDecisions, type DecisionParts } from '../../jobs/messaging/run-decisions.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import {
   approveDraft,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { sweepFiles, sweepUploads } from '../../jobs/stored-files.ts';
+import { sweepFiles, sweepUploads } from '../../jobs/records/stored-files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';

@@ -1,7 +1,7 @@
 // Records that refer to one that is deleted lose the reference, which is a change of theirs.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { type ClearingPools, runClearingRound } from '../../jobs/reference-clearing.ts';
+import { type ClearingPools, runClearingRound } from '../../jobs/records/reference-clearing.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';

@@ -13,8 +13,8 @@ import {
   takeCalendar,
 } from '../../db/scheduling/calendars.ts';
 import { invitationOf } from '../../domain/scheduling/invitation.ts';
-import { carryOutOrders, lookAtCalendars } from '../../jobs/calendars.ts';
-import { startMail } from '../../jobs/mail.ts';
+import { startMail } from '../../jobs/messaging/mail.ts';
+import { carryOutOrders, lookAtCalendars } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';

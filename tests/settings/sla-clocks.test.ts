@@ -5,7 +5,7 @@ import { Pool, type Sql } from '../../db/client/pool.ts';
 import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
 import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
 import { countOpenClocks } from '../../db/settings/sla-policies.ts';
-import { runSlaRound, type SlaPools } from '../../jobs/sla.ts';
+import { runSlaRound, type SlaPools } from '../../jobs/settings/sla.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';

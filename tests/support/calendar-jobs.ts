@@ -5,7 +5,7 @@ import { Pool } from '../../db/client/pool.ts';
 import { endBooking, insertBooking } from '../../db/scheduling/bookings.ts';
 import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
 import { saveCalendar } from '../../db/scheduling/calendars.ts';
-import type { CalendarParts } from '../../jobs/calendars.ts';
+import type { CalendarParts } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';

@@ -7,7 +7,7 @@ import { insertDraft } from '../../db/messaging/drafts.ts';
 import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';
 import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
-import type { MessageParts } from '../../jobs/message-sending.ts';
+import type { MessageParts } from '../../jobs/messaging/message-sending.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';

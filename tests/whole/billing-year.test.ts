@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
-import { runBilling } from '../../jobs/billing.ts';
+import { runBilling } from '../../jobs/billing/subscriptions.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Client, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { ageBill } from '../support/billing.ts';

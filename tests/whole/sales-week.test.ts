@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { runSlaRound } from '../../jobs/sla.ts';
+import { runSlaRound } from '../../jobs/settings/sla.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';

@@ -1,6 +1,6 @@
 // The jobs that send messages and carry decisions out, in a process of its own that can be killed.
-import { startMessageSending } from '../../../jobs/message-sending.ts';
-import { startRunDecisions } from '../../../jobs/run-decisions.ts';
+import { startMessageSending } from '../../../jobs/messaging/message-sending.ts';
+import { startRunDecisions } from '../../../jobs/messaging/run-decisions.ts';
 import { openMessageParts } from '../../support/message-jobs.ts';
 
 const [url = '', smtpUrl = '', messagingUrl = ''] = process.argv.slice(2);

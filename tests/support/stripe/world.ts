@@ -10,7 +10,7 @@ import { follow } from '../../../integrations/stripe/follow.ts';
 import { openStripe } from '../../../integrations/stripe/open.ts';
 import { stripeProvider } from '../../../integrations/stripe/provider.ts';
 import { testProvider } from '../../../integrations/test-mode/payments.ts';
-import { runBilling } from '../../../jobs/billing.ts';
+import { runBilling } from '../../../jobs/billing/subscriptions.ts';
 import { openLog } from '../../../runtime/telemetry/log.ts';
 import { OwnServer } from '../../faults/support/own-server.ts';
 import { ageBill } from '../billing.ts';

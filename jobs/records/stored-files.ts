@@ -1,10 +1,10 @@
 // Removes files that nothing refers to, and what a crash left in the upload folder.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Pool } from '../db/client/pool.ts';
-import { findFilesToRemove, forgetFile, postponeFile } from '../db/records/stored-files.ts';
-import { storageKey } from '../domain/records/file-names.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import { findFilesToRemove, forgetFile, postponeFile } from '../../db/records/stored-files.ts';
+import { storageKey } from '../../domain/records/file-names.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
 
 export interface SweptFiles {
   /** Removes a file from the storage; one that is not there is removed already. */

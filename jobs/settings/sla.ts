@@ -1,21 +1,21 @@
 // SLA clocks whose time has come: breaches, reminders and escalations.
 
-import type { EventRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { ClockScope } from '../db/settings/sla-clocks.ts';
-import * as due from '../db/settings/sla-due.ts';
-import type { SlaPolicy } from '../domain/objects/configuration.ts';
+import type { EventRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { ClockScope } from '../../db/settings/sla-clocks.ts';
+import * as due from '../../db/settings/sla-due.ts';
+import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import {
   fillTemplate,
   type MessageValues,
   overdueMinutes,
   readableTime,
   reminderText,
-} from '../domain/settings/sla-messages.ts';
-import { dueSteps } from '../domain/settings/sla-tracking.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+} from '../../domain/settings/sla-messages.ts';
+import { dueSteps } from '../../domain/settings/sla-tracking.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface SlaPools {
   /** Finds whose clocks are due. */

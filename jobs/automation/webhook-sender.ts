@@ -1,13 +1,13 @@
 // Sends deliveries: an attempt is committed before it begins, and made outside of transactions.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cancelDeliveries } from '../db/automation/webhook-deliveries.ts';
-import * as db from '../db/automation/webhook-sending.ts';
-import { removeWebhook } from '../db/automation/webhooks.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import { insertMail } from '../db/messaging/mails.ts';
-import { findAdmins } from '../db/people/users.ts';
+import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
+import * as db from '../../db/automation/webhook-sending.ts';
+import { removeWebhook } from '../../db/automation/webhooks.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import { insertMail } from '../../db/messaging/mails.ts';
+import { findAdmins } from '../../db/people/users.ts';
 import {
   afterFailure,
   allowance,
@@ -20,13 +20,13 @@ import {
   retriesAfterLoss,
   verdictOf,
   withAttempts,
-} from '../domain/automation/webhook-attempts.ts';
-import { eventName } from '../domain/automation/webhook-bodies.ts';
-import type { OutgoingClient } from '../runtime/outbound/client.ts';
-import { type PostOutcome, postSigned } from '../runtime/outbound/signed-posts.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import type { Pace } from './pace.ts';
-import { everyRound } from './rounds.ts';
+} from '../../domain/automation/webhook-attempts.ts';
+import { eventName } from '../../domain/automation/webhook-bodies.ts';
+import type { OutgoingClient } from '../../runtime/outbound/client.ts';
+import { type PostOutcome, postSigned } from '../../runtime/outbound/signed-posts.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import type { Pace } from '../load-shedder.ts';
+import { everyRound } from '../runner.ts';
 
 export interface SenderParts {
   /** Finds whose subscriptions are due. */

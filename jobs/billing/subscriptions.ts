@@ -1,21 +1,21 @@
 // What becomes of subscriptions as time passes, and orders to payment providers that were left.
 import { v7 as uuidv7 } from 'uuid';
-import { findDueSubscriptions, findLeftOrders } from '../db/billing/due.ts';
-import { findDueCustomers } from '../db/billing/provider-customers.ts';
-import * as purge from '../db/billing/purge.ts';
-import { lockSubscription, saveSubscription } from '../db/billing/subscriptions.ts';
-import { ownAuditRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import { type BillingMail, nextStep } from '../domain/billing/life-cycle.ts';
-import type { PaymentProvider, Settlement } from '../domain/billing/provider.ts';
-import type { Change, Subscription } from '../domain/billing/subscription.ts';
-import { storageKey } from '../domain/records/file-names.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { tellAdmins } from '../services/billing/mails.ts';
-import { type OrderParts, placeOrder, resumeOrder } from '../services/billing/orders.ts';
-import { everyRound } from './rounds.ts';
+import { findDueSubscriptions, findLeftOrders } from '../../db/billing/due.ts';
+import { findDueCustomers } from '../../db/billing/provider-customers.ts';
+import * as purge from '../../db/billing/purge.ts';
+import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
+import { ownAuditRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { type BillingMail, nextStep } from '../../domain/billing/life-cycle.ts';
+import type { PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
+import type { Change, Subscription } from '../../domain/billing/subscription.ts';
+import { storageKey } from '../../domain/records/file-names.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { tellAdmins } from '../../services/billing/mails.ts';
+import { type OrderParts, placeOrder, resumeOrder } from '../../services/billing/orders.ts';
+import { everyRound } from '../runner.ts';
 
 export interface BillingParts {
   /** Finds whose turn it is. */

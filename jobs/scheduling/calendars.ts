@@ -1,9 +1,9 @@
 // Calendars outside: looks at each every five minutes, and has events written and removed.
 
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import { findBookingTimes } from '../db/scheduling/bookings.ts';
-import * as orders from '../db/scheduling/calendar-orders.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import { findBookingTimes } from '../../db/scheduling/bookings.ts';
+import * as orders from '../../db/scheduling/calendar-orders.ts';
 import {
   type DueRow,
   findConnection,
@@ -11,7 +11,7 @@ import {
   findUnreadCalendars,
   noteLook,
   takeCalendar,
-} from '../db/scheduling/calendars.ts';
+} from '../../db/scheduling/calendars.ts';
 import {
   blockedTimes,
   CalendarFault,
@@ -21,9 +21,9 @@ import {
   eventUid,
   openConnection,
   type SealedConnection,
-} from '../domain/scheduling/calendars.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+} from '../../domain/scheduling/calendars.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface CalendarParts {
   /** Finds whose turn it is. */

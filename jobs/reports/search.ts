@@ -1,10 +1,10 @@
 // Texts of records that were written are put where the search finds them.
 
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool } from '../db/client/pool.ts';
-import { findDueChanges, putIntoBlocks, type WaitingChanges } from '../db/reports/search-blocks.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import { findDueChanges, putIntoBlocks, type WaitingChanges } from '../../db/reports/search-blocks.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface SearchPools {
   /** Finds where changes wait. */

@@ -1,8 +1,8 @@
 // Bookings that are over.
-import type { Pool } from '../db/client/pool.ts';
-import { completeBookings } from '../db/scheduling/bookings.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import { completeBookings } from '../../db/scheduling/bookings.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 /** Milliseconds between two looks for bookings that are over. */
 const every = 60_000;

@@ -1,24 +1,24 @@
 // Clears the references to deleted records that too many others referred to for one transaction.
 
-import type { AuditRow, EventRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import { findWaiting, type Waiting } from '../db/client/waiting.ts';
-import { loadWorkspaceRows } from '../db/objects/workspace.ts';
-import { retag } from '../db/records/applied-tags.ts';
+import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { findWaiting, type Waiting } from '../../db/client/waiting.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import { retag } from '../../db/records/applied-tags.ts';
 import {
   type ClearedReference,
   clearReferences,
   endClearing,
   type PendingClearing,
   takeClearing,
-} from '../db/records/reference-clearing.ts';
-import { buildWorkspace, builtinOf, type WorkspaceObject } from '../domain/objects/workspace.ts';
-import { clearingOf } from '../domain/records/view.ts';
-import { recordsToRetag } from '../domain/settings/tags.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+} from '../../db/records/reference-clearing.ts';
+import { buildWorkspace, builtinOf, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { clearingOf } from '../../domain/records/view.ts';
+import { recordsToRetag } from '../../domain/settings/tags.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface ClearingPools {
   /** Finds whose references are to be cleared. */

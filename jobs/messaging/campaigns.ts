@@ -1,21 +1,21 @@
 // Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
 import { v7 as uuidv7 } from 'uuid';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import * as runs from '../db/messaging/campaign-runs.ts';
-import * as campaigns from '../db/messaging/campaigns.ts';
-import { listPhoneNumbers } from '../db/messaging/phone-numbers.ts';
-import { whoSaidStop } from '../db/messaging/said-stop.ts';
-import { loadWorkspaceRows } from '../db/objects/workspace.ts';
-import { listRecords } from '../db/records/records.ts';
-import { begun, contentOf, messagesFor, newRun } from '../domain/messaging/campaigns.ts';
-import { draftEvent } from '../domain/messaging/drafts.ts';
-import { readFilter } from '../domain/objects/filter.ts';
-import { buildWorkspace } from '../domain/objects/workspace.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import * as runs from '../../db/messaging/campaign-runs.ts';
+import * as campaigns from '../../db/messaging/campaigns.ts';
+import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../../db/messaging/said-stop.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import { listRecords } from '../../db/records/records.ts';
+import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/campaigns.ts';
+import { draftEvent } from '../../domain/messaging/drafts.ts';
+import { readFilter } from '../../domain/objects/filter.ts';
+import { buildWorkspace } from '../../domain/objects/workspace.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface CampaignParts {
   /** Finds whose turn it is. */

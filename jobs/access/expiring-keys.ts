@@ -1,9 +1,9 @@
 // Tells of API keys that are about to expire, once for each key and time.
-import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../db/access/expiring-keys.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool } from '../db/client/pool.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../../db/access/expiring-keys.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface ExpiringKeysPools {
   /** Finds the keys. */

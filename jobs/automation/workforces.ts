@@ -1,13 +1,13 @@
 // Runs of workforces: does each step when it is due, once, through the operations of the API.
 
-import * as runs from '../db/automation/workforce-runs.ts';
-import { holdWorkforce, type WorkforceRow } from '../db/automation/workforces.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { DueDataRow } from '../db/client/sweeping.ts';
-import type { Scope } from '../db/client/visibility.ts';
-import { loadWorkspaceRows } from '../db/objects/workspace.ts';
-import { countRecords, findRecord, hasRecord } from '../db/records/records.ts';
+import * as runs from '../../db/automation/workforce-runs.ts';
+import { holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { DueDataRow } from '../../db/client/sweeping.ts';
+import type { Scope } from '../../db/client/visibility.ts';
+import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import { countRecords, findRecord, hasRecord } from '../../db/records/records.ts';
 import {
   callOf,
   filterOf,
@@ -16,11 +16,11 @@ import {
   type Step,
   type StepCall,
   scopesOf,
-} from '../domain/automation/workforces.ts';
-import { type Filter, readFilter } from '../domain/objects/filter.ts';
-import { buildWorkspace, type WorkspaceObject } from '../domain/objects/workspace.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+} from '../../domain/automation/workforces.ts';
+import { type Filter, readFilter } from '../../domain/objects/filter.ts';
+import { buildWorkspace, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 /** A call of the API in the name of a workforce. */
 export interface Deed extends StepCall {

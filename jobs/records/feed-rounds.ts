@@ -1,7 +1,7 @@
 // Rounds over companies that have something waiting: for the dispatcher and the webhooks' matcher.
-import type { TenantScope } from '../db/client/tenant.ts';
-import type { Waiting } from '../db/client/waiting.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import type { Waiting } from '../../db/client/waiting.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
 
 export interface FeedWork {
   /** Whose work waits, in one order. @param after where the question before ended */

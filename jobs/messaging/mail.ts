@@ -1,14 +1,14 @@
 // Delivers mails: each by one server, again with growing pauses, and given up in the end.
 import type { SendMailOptions, Transporter } from 'nodemailer';
-import type { Pool } from '../db/client/pool.ts';
-import { closeMail, type MailRow, postponeMail, takeMails } from '../db/messaging/mails.ts';
-import { composeMail } from '../domain/messaging/mails.ts';
-import { isInvitation } from '../domain/scheduling/invitation.ts';
-import { messageIdOf, openMailTransport } from '../integrations/smtp/transport.ts';
-import type { MailServer } from '../runtime/config.ts';
-import type { Secrets } from '../runtime/credentials/secrets.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import type { Pool } from '../../db/client/pool.ts';
+import { closeMail, type MailRow, postponeMail, takeMails } from '../../db/messaging/mails.ts';
+import { composeMail } from '../../domain/messaging/mails.ts';
+import { isInvitation } from '../../domain/scheduling/invitation.ts';
+import { messageIdOf, openMailTransport } from '../../integrations/smtp/transport.ts';
+import type { MailServer } from '../../runtime/config.ts';
+import type { Secrets } from '../../runtime/credentials/secrets.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface MailSettings {
   /** undefined: mails are kept in their table, and nobody receives them. */
@@ -111,7 +111,7 @@ function opened({ sealed_link: sealed, ...data }: MailRow['data'], secrets: Mail
 async function calendarPart({ template, recipient, data }: MailRow, from: string): Promise<SendMailOptions> {
   if (!isInvitation(template)) return {};
   // Loaded with the first: a server that sends none is smaller.
-  const { invitationFile } = await import('../domain/scheduling/invitation-file.ts');
+  const { invitationFile } = await import('../../domain/scheduling/invitation-file.ts');
   return { icalEvent: invitationFile(template, recipient, data, from) };
 }
 

@@ -1,18 +1,18 @@
 // Sends approved drafts, all companies by turns, and notes what became of each.
 import { v7 as uuidv7 } from 'uuid';
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import { addDnc } from '../db/messaging/do-not-call.ts';
-import * as db from '../db/messaging/draft-sending.ts';
-import { addSuppressed } from '../db/messaging/email-suppression.ts';
-import { insertMessage } from '../db/messaging/messages.ts';
-import { findActiveNumber, findDefaultNumber } from '../db/messaging/phone-numbers.ts';
-import { whoSaidStop } from '../db/messaging/said-stop.ts';
-import { isActiveUser } from '../db/people/users.ts';
-import { accessOf, moduleState, modulesOfWorkspace } from '../domain/billing/plans.ts';
-import { type DraftChannel, draftEvent } from '../domain/messaging/drafts.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { addDnc } from '../../db/messaging/do-not-call.ts';
+import * as db from '../../db/messaging/draft-sending.ts';
+import { addSuppressed } from '../../db/messaging/email-suppression.ts';
+import { insertMessage } from '../../db/messaging/messages.ts';
+import { findActiveNumber, findDefaultNumber } from '../../db/messaging/phone-numbers.ts';
+import { whoSaidStop } from '../../db/messaging/said-stop.ts';
+import { isActiveUser } from '../../db/people/users.ts';
+import { accessOf, moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
+import { type DraftChannel, draftEvent } from '../../domain/messaging/drafts.ts';
 import {
   afterFault,
   afterLostAttempts,
@@ -24,9 +24,9 @@ import {
   type Senders,
   SendingFault,
   type SendingOutcome,
-} from '../domain/messaging/senders.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+} from '../../domain/messaging/senders.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface MessageParts {
   /** Finds whose turn it is. */

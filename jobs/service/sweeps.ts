@@ -1,24 +1,24 @@
 // Regular cleaning that no request waits for, and the next month's partition of the audit log.
 
-import { dropAuditMonths, sweepOtherAuditLogs } from '../db/access/audit-logs.ts';
-import { sweepArtifacts } from '../db/access/oauth-artifacts.ts';
-import { sweepBlocks } from '../db/access/quota.ts';
-import { sweepSessions } from '../db/access/sessions.ts';
-import { sweepForms } from '../db/access/shown-secrets.ts';
-import { sweepDeliveries } from '../db/automation/webhook-sending.ts';
-import { sweepRuns } from '../db/automation/workforce-runs.ts';
-import { sweepProviderEvents } from '../db/billing/provider-customers.ts';
-import { sweepKeyDays } from '../db/billing/usage.ts';
-import { sweep } from '../db/client/idempotency.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import { sweepMails } from '../db/messaging/mails.ts';
-import { sweepReports } from '../db/messaging/received-reports.ts';
-import { sweepEvents } from '../db/records/feed.ts';
-import { sweepHeldTimes, sweepReservations } from '../db/scheduling/reservations.ts';
-import { sweepClocks, sweepNotifications } from '../db/settings/sla-due.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
-import { type SweptFiles, sweepFiles, sweepUploads } from './stored-files.ts';
+import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
+import { sweepArtifacts } from '../../db/access/oauth-artifacts.ts';
+import { sweepBlocks } from '../../db/access/quota.ts';
+import { sweepSessions } from '../../db/access/sessions.ts';
+import { sweepForms } from '../../db/access/shown-secrets.ts';
+import { sweepDeliveries } from '../../db/automation/webhook-sending.ts';
+import { sweepRuns } from '../../db/automation/workforce-runs.ts';
+import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
+import { sweepKeyDays } from '../../db/billing/usage.ts';
+import { sweep } from '../../db/client/idempotency.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import { sweepMails } from '../../db/messaging/mails.ts';
+import { sweepReports } from '../../db/messaging/received-reports.ts';
+import { sweepEvents } from '../../db/records/feed.ts';
+import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
+import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
+import { everyRound } from '../runner.ts';
 
 const every = 10 * 60_000;
 /** Rows that are removed at once: few enough for the time of a statement, however many companies they are of. */

@@ -1,13 +1,13 @@
 // What people decided about runs of campaigns, carried out draft by draft.
 
-import { type AuditRow, type EventRow, ownAuditRow } from '../db/client/change-log.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import * as db from '../db/messaging/draft-decisions.ts';
-import { draftEvent } from '../domain/messaging/drafts.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { everyRound } from './rounds.ts';
+import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import * as db from '../../db/messaging/draft-decisions.ts';
+import { draftEvent } from '../../domain/messaging/drafts.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import { everyRound } from '../runner.ts';
 
 export interface DecisionParts {
   /** Finds whose turn it is. */

@@ -1,11 +1,11 @@
 // The dispatcher: gives events their positions in their company’s feed once they are committed.
 
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import { findWaiting } from '../db/client/waiting.ts';
-import { type FeedEvent, moveFeed, takeFeed, takeWaiting } from '../db/records/feed.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { findWaiting } from '../../db/client/waiting.ts';
+import { type FeedEvent, moveFeed, takeFeed, takeWaiting } from '../../db/records/feed.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
 import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
 
 export interface DispatcherPools {

@@ -1,23 +1,23 @@
 // The matcher: makes deliveries of events that have their positions, for whoever wants to be told.
 import { v7 as uuidv7 } from 'uuid';
-import { settleStretch, takeStretch } from '../db/automation/webhook-backlog.ts';
+import { settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import {
   type DeliveryMessage,
   type DeliveryOfEvent,
   insertDeliveriesOfEvents,
-} from '../db/automation/webhook-deliveries.ts';
-import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../db/automation/webhooks.ts';
-import { inTransaction } from '../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../db/client/pool.ts';
-import type { TenantScope } from '../db/client/tenant.ts';
-import { findWaiting } from '../db/client/waiting.ts';
-import { findEvents } from '../db/records/feed.ts';
-import { maxAttempts } from '../domain/automation/webhook-attempts.ts';
-import { composeBody, type HappenedEvent } from '../domain/automation/webhook-bodies.ts';
-import { matcherOf } from '../domain/automation/webhook-matching.ts';
-import type { Log } from '../runtime/telemetry/log.ts';
-import { type FeedRounds, patience, startFeedRounds } from './feed-rounds.ts';
-import type { Pace } from './pace.ts';
+} from '../../db/automation/webhook-deliveries.ts';
+import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../../db/automation/webhooks.ts';
+import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { findWaiting } from '../../db/client/waiting.ts';
+import { findEvents } from '../../db/records/feed.ts';
+import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
+import { composeBody, type HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
+import { matcherOf } from '../../domain/automation/webhook-matching.ts';
+import type { Log } from '../../runtime/telemetry/log.ts';
+import type { Pace } from '../load-shedder.ts';
+import { type FeedRounds, patience, startFeedRounds } from '../records/feed-rounds.ts';
 
 export interface MatcherParts {
   /** Finds whose deliveries are to be made. */
