@@ -21,10 +21,10 @@ const order: readonly string[] = [
   'demo',
 ];
 /** Layers whose folders are areas. */
-const layers = new Set(['spec', 'handlers', 'db', 'domain']);
+const layers = new Set(['spec', 'handlers', 'services', 'jobs', 'db', 'domain']);
 const ordered = new Set(['db', 'domain']);
 /** Folders of a layer that are rooms of another kind. */
-const otherRooms = new Set(['db/migrations', 'spec/rules']);
+const otherRooms = new Set(['db/client', 'db/migrations', 'spec/rules']);
 
 function areaOf(path: string): { layer: string; area: string | undefined; noun: string } | undefined {
   const [layer = '', ...rest] = path.split('/');

@@ -46,7 +46,7 @@ export function mentionProblems(sources: readonly Source[]): string[] {
 }
 
 /** Names that say nothing about what is inside. */
-const vague = new Set(['services', 'utils', 'lib', 'helpers', 'common', 'controllers', 'repositories', 'types']);
+const vague = new Set(['utils', 'lib', 'helpers', 'common', 'controllers', 'repositories', 'types']);
 
 /** Folders with a name that anything would fit into. */
 export function folderProblems(folders: readonly string[]): string[] {

@@ -24,39 +24,39 @@ const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
 /** What handlers may use of the runtime. */
-const offeredByRuntime = [
-  'caller',
-  'handler',
-  'errors',
-  'paging',
-  'files/files',
-  'credentials/passwords',
-  'credentials/secrets',
-  'credentials/session-tokens',
-  'outgoing/signed-posts',
+const offeredToHandlers = [
+  ...['caller', 'handler', 'errors', 'paging', 'files/files', 'outbound/signed-posts'],
+  ...['credentials/passwords', 'credentials/secrets', 'credentials/session-tokens'],
+].map((name) => `runtime/${name}.ts`);
+
+/** What pages and the programs beside the OpenAPI document may use of the runtime. */
+const offeredToWeb = [
+  ...['runtime/pages/', 'runtime/http/page-routes.ts', 'runtime/http/request-ids.ts', 'runtime/errors.ts'],
+  ...['runtime/credentials/', 'runtime/pipeline/in-process.ts'],
 ];
 
-/** What puts records into the database: writes/ takes for it only what was prepared, so that no check is left out. */
-const writingRecords = ['db/records/writing.ts', 'db/sales/lead-writing.ts'];
+/** Writes records. Everything else calls services/records/, so that no check is left out. */
+const recordWrites = ['db/records/writing.ts', 'db/sales/lead-writing.ts'];
 
-/** Decisions that hold for every operation; what is an area's own, such as plans and roles, start/ passes in. */
+/** Rules of the domain that hold for every operation. What belongs to one area, such as plans and roles, is passed in by app/. */
 const sharedWithRuntime = [
-  'domain/access/scopes.ts',
-  'domain/objects/builtin.ts',
-  'domain/objects/suggestions.ts',
-  'domain/objects/times.ts',
-  'domain/records/file-names.ts',
+  ...['domain/access/scopes.ts', 'domain/objects/builtin.ts', 'domain/objects/suggestions.ts'],
+  ...['domain/objects/times.ts', 'domain/records/file-names.ts'],
 ];
 
-/** Where the server's own code has Node's HTTP from. */
+/** The only importer of node:http in the server. */
 const cheapHttp = 'runtime/http/node-http.ts';
 
-/** Timeouts that everything below `start/` may have. */
+/** Timeouts, which every folder above domain/ may use. */
 const responsiveTimeout = 'runtime/responsive-timeout.ts';
 
-/** By folder, or by a folder inside it or a single file, which then counts alone. Files in the root join the parts and may do anything. */
+/**
+ * By folder, or by a folder inside it or a single file, which then counts alone. app/, cli/ and main.ts join the parts and may import
+ * everything.
+ */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
+  // Rules without I/O, and the interfaces of what is outside.
   domain: {
     may: ['domain/'],
     mayTypes: ['generated/'],
@@ -65,14 +65,16 @@ const rules: Readonly<Record<string, Rule>> = {
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
-  db: {
-    // It imports nothing, and knows nothing of HTTP.
-    may: ['db/', responsiveTimeout],
+  'db/client': {
+    may: ['db/client/', responsiveTimeout],
     mayTypes: ['domain/'],
     packages: ['postgres', 'uuid'],
     node: 'any',
     mustNotUse: environment,
   },
+  // The SQL of an area. It knows nothing of HTTP.
+  db: { may: ['db/'], mayTypes: ['domain/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
+  // What holds for every operation.
   runtime: {
     may: ['runtime/', 'generated/', 'domain/service/', ...sharedWithRuntime],
     mayTypes: ['domain/'],
@@ -80,66 +82,92 @@ const rules: Readonly<Record<string, Rule>> = {
     node: 'any',
     mustNotUse: environment,
   },
+  // Operations of several steps that more than one entry point uses.
+  services: {
+    may: ['services/', 'db/', 'domain/', 'runtime/handler.ts', 'runtime/errors.ts', 'runtime/paging.ts'],
+    mayTypes: ['generated/'],
+    packages: ['uuid'],
+    node: [],
+    mustNotUse: [...environment, ...network],
+  },
   handlers: {
-    may: ['reads/', 'writes/', 'db/', 'domain/', ...offeredByRuntime.map((name) => `runtime/${name}.ts`)],
-    mayNot: writingRecords,
+    may: ['services/', 'db/', 'domain/', ...offeredToHandlers],
+    mayNot: recordWrites,
     mayTypes: ['generated/'],
     packages: ['uuid'],
     node: ['crypto'],
     mustNotUse: [...clock, ...environment, ...network],
   },
-  reads: {
-    may: ['reads/', 'db/', 'domain/', 'runtime/handler.ts', 'runtime/errors.ts', 'runtime/paging.ts'],
-    mayTypes: ['generated/'],
-    packages: [],
-    node: [],
-    mustNotUse: [...clock, ...environment, ...network],
-  },
-  writes: {
-    may: ['writes/', 'db/', 'domain/', 'runtime/handler.ts', 'runtime/errors.ts'],
-    mayTypes: ['generated/'],
-    packages: ['uuid'],
-    node: [],
-    mustNotUse: [...clock, ...environment, ...network],
-  },
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
-  jobs: {
+  // External systems, both directions. What they report is stored by services and db, as a handler does.
+  integrations: {
     may: [
-      ...['jobs/', 'payments/', 'db/', 'domain/', 'runtime/config.ts', 'runtime/telemetry/log.ts', 'runtime/outgoing/'],
+      ...['integrations/', 'services/', 'db/', 'domain/', 'runtime/outbound/', 'runtime/errors.ts'],
+      ...['runtime/pages/html.ts', 'runtime/http/page-routes.ts', responsiveTimeout],
+    ],
+    mayNot: recordWrites,
+    mayTypes: ['runtime/config.ts', 'runtime/files/storage.ts'],
+    packages: ['nodemailer', 'aws4fetch', 'linkify-it', 'uuid'],
+    node: ['crypto', 'fs', 'fs/promises', 'util'],
+    mustNotUse: [...environment, 'Math.random'],
+  },
+  'integrations/stripe': {
+    may: [
+      'integrations/stripe/',
+      'services/',
+      'db/',
+      'domain/',
+      'runtime/errors.ts',
+      'runtime/http/page-routes.ts',
       responsiveTimeout,
     ],
-    mayTypes: ['runtime/credentials/secrets.ts'],
-    mayNot: writingRecords,
-    packages: 'any',
-    node: 'any',
-    mustNotUse: environment,
-  },
-  // Who takes payments: what they say is decided in domain/, and kept by db/.
-  payments: {
-    may: [
-      ...['payments/', 'db/', 'domain/', 'db/client/job-transactions.ts', responsiveTimeout],
-      ...['runtime/http/page-routes.ts', 'runtime/pages/html.ts', 'runtime/errors.ts'],
-    ],
+    mayNot: recordWrites,
     packages: ['stripe', 'uuid'],
     node: ['crypto', 'util'],
     mustNotUse: [...environment, ...network],
   },
-  // What people do at screens: by the statements and rules that operations have, and never around them.
-  console: {
+  'integrations/caldav': {
+    may: ['integrations/caldav/', 'domain/scheduling/', 'domain/service/', 'runtime/outbound/client.ts'],
+    packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
+    node: ['worker_threads'],
+    mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
+  },
+  // What happens without a request.
+  jobs: {
     may: [
-      ...['console/', 'reads/', 'writes/', 'db/', 'domain/'],
       ...[
-        ...['screens', 'html', 'theme', 'people', 'in-process', 'errors', 'request-ids', 'credentials/authentication'],
-        ...['credentials/passwords', 'credentials/secrets', 'credentials/signed-tokens'],
-      ].map((name) => `runtime/${name}.ts`),
+        'jobs/',
+        'services/',
+        'db/',
+        'domain/',
+        'integrations/smtp/',
+        'runtime/telemetry/log.ts',
+        'runtime/outbound/',
+      ],
+      responsiveTimeout,
     ],
-    mayNot: writingRecords,
+    mayTypes: ['runtime/config.ts', 'runtime/credentials/secrets.ts'],
+    mayNot: recordWrites,
+    packages: 'any',
+    node: 'any',
+    mustNotUse: environment,
+  },
+  // Pages for people. What they do is an operation or a service, and never anything around them.
+  web: {
+    may: ['web/', 'services/', 'db/', 'domain/', ...offeredToWeb],
+    mayNot: recordWrites,
     mayTypes: ['generated/', 'runtime/caller.ts', 'runtime/handler.ts'],
     packages: ['uuid'],
     node: ['timers/promises'],
     mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
-  // Tools for models: what they do are operations, and never anything around them.
+  'web/checkout': {
+    may: ['web/pages/', 'services/', 'db/', 'domain/', ...offeredToWeb],
+    packages: ['uuid'],
+    node: [],
+    mustNotUse: [...environment, ...network],
+  },
+  // Tools for models: what they do is an operation.
   mcp: {
     may: ['mcp/', 'runtime/http/program-routes.ts', 'runtime/errors.ts', 'runtime/lazily.ts'],
     mayTypes: ['generated/', 'runtime/pipeline/in-process.ts'],
@@ -147,86 +175,31 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'http'],
     mustNotUse: [...clock, ...environment, ...network],
   },
-  // The OAuth server: the library and what is ours around it.
+  // The OAuth server: the library and what surrounds it.
   oauth: {
     may: [
-      ...['oauth/', 'db/', 'domain/service/host-names.ts'],
+      ...['oauth/', 'db/', 'domain/service/host-names.ts', 'runtime/http/page-routes.ts', 'runtime/pages/html.ts'],
       ...[
-        ...['screens', 'html', 'lazily', 'node-http', 'limits/rate-limits', 'outgoing/client'],
+        ...['lazily', 'http/node-http', 'limits/rate-limits', 'outbound/client'],
         ...['credentials/bearer-tokens', 'credentials/secrets'],
       ].map((name) => `runtime/${name}.ts`),
     ],
-    mayTypes: ['web/console/requests.ts'],
+    mayTypes: ['web/pages/requests.ts'],
     packages: ['oidc-provider', 'jose'],
     node: ['crypto', 'http', 'net'],
     mustNotUse: [...environment, ...network],
-  },
-  // Providers of messages that call us in a form of their own.
-  gateways: {
-    may: [
-      'gateways/',
-      'writes/',
-      'db/',
-      'domain/',
-      'db/client/job-transactions.ts',
-      'runtime/http/page-routes.ts',
-      'runtime/errors.ts',
-    ],
-    mayNot: writingRecords,
-    packages: [],
-    node: ['crypto'],
-    mustNotUse: [...clock, ...environment, ...network],
-  },
-  // Calendars outside: what is asked of them is decided in domain/, and kept by db/.
-  calendars: {
-    may: ['calendars/', 'domain/scheduling/', 'domain/service/', 'runtime/lazily.ts', 'runtime/outbound/client.ts'],
-    packages: ['fast-xml-parser', 'ical.js', 'temporal-polyfill'],
-    node: ['worker_threads'],
-    mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
-  },
-  // Who brings messages to people: what becomes of an attempt is decided in domain/, and kept by db/.
-  senders: {
-    may: [
-      ...[
-        'senders/',
-        'writes/',
-        'db/',
-        'domain/',
-        'db/client/job-transactions.ts',
-        'runtime/http/page-routes.ts',
-        'runtime/pages/html.ts',
-      ],
-      ...['runtime/outgoing/', 'runtime/credentials/signed-tokens.ts'],
-    ],
-    mayTypes: ['runtime/config.ts'],
-    packages: ['linkify-it', 'nodemailer', 'uuid'],
-    node: [],
-    mustNotUse: [...environment, ...network, ...clock, ...chance],
   },
   // A package of its own, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
   'sdk/generators': { may: ['sdk/generators/'], packages: ['openapi-types'], node: ['fs', 'path'] },
   tests: {
     may: [
-      'tests/',
-      'db/',
-      'domain/',
-      'runtime/',
-      'jobs/',
-      'payments/',
-      'calendars/',
-      'senders/',
-      'oauth/',
-      // What screens call, and no operation does.
-      'services/messaging/draft-approvals.ts',
-      'gateways/',
-      'mcp/',
-      'checks/',
-      'sdk/',
-      'generated/',
-      'bench/counted.ts',
-      // What joins the quota's rules to its tables: each has little to be tested without the other.
-      'app/call-ledger.ts',
+      ...['tests/', 'db/', 'domain/', 'runtime/', 'jobs/', 'integrations/', 'web/', 'oauth/', 'mcp/', 'checks/'],
+      ...['sdk/', 'generated/', 'bench/counted.ts'],
+      'services/',
+      // What chooses providers, and what joins the quota's rules to its tables: each has little to be tested without the other.
+      ...['payment-provider', 'calendar-provider', 'message-senders', 'call-ledger'].map((name) => `app/${name}.ts`),
+      'app/embedded-postgres/',
     ],
     packages: 'any',
     node: 'any',

@@ -6,7 +6,7 @@ import type { Pool } from '../db/client/pool.ts';
 import { familyClaim, grantClaim } from '../runtime/credentials/bearer-tokens.ts';
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { html, page } from '../runtime/pages/html.ts';
-import type { AskedConsent } from '../web/console/requests.ts';
+import type { AskedConsent } from '../web/pages/requests.ts';
 import { artifactsOf, type Consent } from './artifacts.ts';
 import { documentFetcher } from './client-documents.ts';
 import { noteFault } from './requests.ts';

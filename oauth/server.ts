@@ -8,7 +8,7 @@ import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/http/page-r
 import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
 import { withoutBidiControls } from '../runtime/pages/html.ts';
-import type { AskedConsent, Consents } from '../web/console/requests.ts';
+import type { AskedConsent, Consents } from '../web/pages/requests.ts';
 import { readMetadata } from './client-metadata.ts';
 import type { ProviderParts } from './provider.ts';
 import { answerOf, libraryRequest, type Passed } from './requests.ts';

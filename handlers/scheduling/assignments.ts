@@ -7,7 +7,7 @@ import type { components } from '../../generated/api.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { aboutRecord } from '../../services/records/about-record.ts';
-import { demandOf, type Person } from '../../services/scheduling/availability.ts';
+import { demandOf, type Person } from '../../services/scheduling/bookable-users.ts';
 import { type OpenPool, openPool } from '../../services/scheduling/slot-offers.ts';
 
 type Reason = components['schemas']['UnavailableReason'];

@@ -27,7 +27,7 @@ import {
   unknownUsers,
   usersIn,
   windowOf,
-} from '../../services/scheduling/availability.ts';
+} from '../../services/scheduling/bookable-users.ts';
 import { type BookingCall, tellOf } from '../../services/scheduling/booking-changes.ts';
 import { filterOf, phoneOf, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
 import { aheadOf, liveTimes, takenThen, withBuffers } from '../../services/scheduling/live-alternatives.ts';

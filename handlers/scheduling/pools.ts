@@ -9,7 +9,7 @@ import { conflict, found, problem, validationFailed } from '../../runtime/errors
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
-import { unknownUsers } from '../../services/scheduling/availability.ts';
+import { unknownUsers } from '../../services/scheduling/bookable-users.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Pool = components['schemas']['SchedulingPool'];

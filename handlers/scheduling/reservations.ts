@@ -7,7 +7,7 @@ import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { demandOf } from '../../services/scheduling/availability.ts';
+import { demandOf } from '../../services/scheduling/bookable-users.ts';
 import { alternativesFrom, claimOf, openPool } from '../../services/scheduling/slot-offers.ts';
 import { type SlotToTake, takeForSomebody } from '../../services/scheduling/taking-times.ts';
 

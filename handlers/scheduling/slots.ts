@@ -3,7 +3,7 @@
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { idsIn, policiesOf, usersIn, windowOf } from '../../services/scheduling/availability.ts';
+import { idsIn, policiesOf, usersIn, windowOf } from '../../services/scheduling/bookable-users.ts';
 import {
   alternativesFrom,
   firstStretch,

@@ -6,7 +6,7 @@ import type { Interval } from '../../domain/service/intervals.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../services/scheduling/availability.ts';
+import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../services/scheduling/bookable-users.ts';
 
 export const getUserAvailability: Handler<'getUserAvailability'> = async (call) => {
   const { query, now } = call;

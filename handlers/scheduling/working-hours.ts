@@ -7,7 +7,7 @@ import type { components } from '../../generated/api.ts';
 import { found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { openUser } from '../../services/people/own-user.ts';
-import { hoursOf } from '../../services/scheduling/availability.ts';
+import { hoursOf } from '../../services/scheduling/bookable-users.ts';
 
 type Hours = components['schemas']['WorkingHours'];
 

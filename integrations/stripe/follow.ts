@@ -13,7 +13,7 @@ import { inTransaction } from '../../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
-import { tellAdmins } from '../../services/billing/mails.ts';
+import { tellAdmins } from '../../services/billing/subscription-mails.ts';
 import { type Projection, projectionOf, type WalletPayment } from './projection.ts';
 import { type CustomerState, fetchState } from './state.ts';
 import { takeBackCredit } from './wallet.ts';

@@ -13,8 +13,8 @@ import type { PaymentProvider, Settlement } from '../../domain/billing/provider.
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
 import { storageKey } from '../../domain/records/file-names.ts';
 import type { Log } from '../../runtime/telemetry/log.ts';
-import { tellAdmins } from '../../services/billing/mails.ts';
 import { type OrderParts, placeOrder, resumeOrder } from '../../services/billing/orders.ts';
+import { tellAdmins } from '../../services/billing/subscription-mails.ts';
 import { everyRound } from '../runner.ts';
 
 export interface BillingParts {

@@ -5,7 +5,7 @@ import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
-import { usersIn } from './availability.ts';
+import { usersIn } from './bookable-users.ts';
 import { type AskingCall, type LiveTimes, readAhead } from './outside-calendars.ts';
 import { horizonOf, nextSlots } from './slot-offers.ts';
 

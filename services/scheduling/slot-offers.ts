@@ -19,7 +19,7 @@ import {
   policiesOf,
   type ReadingOptions,
   rulesOf,
-} from './availability.ts';
+} from './bookable-users.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
 type SlotOffer = components['schemas']['SlotOffer'];

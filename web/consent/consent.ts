@@ -10,13 +10,7 @@ import {
 import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../../domain/access/oauth-groups.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated, page } from '../../runtime/pages/html.ts';
-import {
-  type AskedConsent,
-  type ConsoleParts,
-  type PersonalRequest,
-  plainPage,
-  toSignIn,
-} from '../console/requests.ts';
+import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
 interface GroupText {
   title: string;

@@ -3,7 +3,7 @@
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type PersonalRequest } from './requests.ts';
+import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
 /** On the page. */
 const most = 100;

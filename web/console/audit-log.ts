@@ -2,7 +2,7 @@
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { field, further, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 

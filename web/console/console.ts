@@ -4,14 +4,6 @@ import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/pag
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { consent } from '../consent/consent.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
-import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
-import { revokeApp, showApps } from './apps.ts';
-import { showAuditLog } from './audit-log.ts';
-import { forgottenPassword, newPassword } from './forgotten-password.ts';
-import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
-import { showOverview } from './overview.ts';
-import { changePassword, showPassword } from './password.ts';
-import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import {
   type ConsoleParts,
   factsOf,
@@ -21,7 +13,15 @@ import {
   plainPage,
   type Show,
   toSignIn,
-} from './requests.ts';
+} from '../pages/requests.ts';
+import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
+import { revokeApp, showApps } from './apps.ts';
+import { showAuditLog } from './audit-log.ts';
+import { forgottenPassword, newPassword } from './forgotten-password.ts';
+import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
+import { showOverview } from './overview.ts';
+import { changePassword, showPassword } from './password.ts';
+import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { keptSession, renewed, signIn, signOut } from './sign-in.ts';
 import { replayDelivery, showDelivery } from './webhook-deliveries.ts';

@@ -8,8 +8,8 @@ import { validationFailed } from '../../runtime/errors.ts';
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import { field, refusal, type Typed } from '../pages/forms.ts';
+import { type ConsoleParts, factsOf } from '../pages/requests.ts';
 import { passwordFields, passwordProblem } from './password.ts';
-import { type ConsoleParts, factsOf } from './requests.ts';
 
 /** The policy of the addresses that ask for a new password, by its name; asking for the page counts as well. */
 export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60_000 }] };

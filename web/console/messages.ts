@@ -13,7 +13,7 @@ import {
   rejectRun,
 } from '../../services/messaging/draft-approvals.ts';
 import { consolePage } from '../pages/layout.ts';
-import { type ConsoleParts, inMode, type PersonalRequest } from './requests.ts';
+import { type ConsoleParts, inMode, type PersonalRequest } from '../pages/requests.ts';
 
 /** On a page. */
 const most = 25;

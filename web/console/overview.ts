@@ -3,7 +3,7 @@
 import { hasRecords } from '../../db/records/presence.ts';
 import { html } from '../../runtime/pages/html.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
-import { act, type ConsoleParts, homeIn, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { act, type ConsoleParts, homeIn, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 export const showOverview: Show = async (parts, request) => {
   const { person, testMode, query } = request;

@@ -4,7 +4,7 @@ import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { done, field, form, orAgain, refusal, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, consoleAddress, type PersonalRequest, type Show } from './requests.ts';
+import { ask, consoleAddress, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 const told = { changed: 'Your password was changed. All your other sessions have ended.' };
 

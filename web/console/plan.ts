@@ -18,7 +18,7 @@ import {
   table,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type Subscription = Data<'getSubscription'>['subscription'];
 type Plan = Data<'listPlans'>['plans'][number];

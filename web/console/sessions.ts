@@ -4,7 +4,7 @@ import { notFound } from '../../runtime/errors.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';
 import { done, form, moment, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { act, type Show } from './requests.ts';
+import { act, type Show } from '../pages/requests.ts';
 
 const told = { ended: 'The session has ended.', others: 'All other sessions have ended.' };
 

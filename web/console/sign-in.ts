@@ -4,7 +4,7 @@ import type { KeptSession, People, Person } from '../../runtime/credentials/peop
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
-import { type ConsoleParts, consoleAddress, factsOf, type Show } from './requests.ts';
+import { type ConsoleParts, consoleAddress, factsOf, type Show } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
 /** Seconds that a browser keeps the cookie: as long as a session can be renewed. */

@@ -4,7 +4,7 @@ import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { changing, done, facts, form, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type Delivery = Data<'listWebhookDeliveries'>['deliveries'][number];
 

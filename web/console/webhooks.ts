@@ -17,8 +17,8 @@ import {
   tick,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
+import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from './requests.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];

@@ -2,7 +2,7 @@
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import type { PersonalRequest } from '../console/requests.ts';
+import type { PersonalRequest } from './requests.ts';
 
 /** What was typed into a form, and why it was refused; nothing of either where a page is shown for the first time. */
 export interface Typed {

@@ -3,7 +3,7 @@ import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolated, page } from '../../runtime/pages/html.ts';
 import { colors } from '../../runtime/pages/theme.ts';
-import { homeIn, inMode, type PersonalRequest } from '../console/requests.ts';
+import { homeIn, inMode, type PersonalRequest } from './requests.ts';
 import { script } from './script.ts';
 
 /** A part of the console, as the menu and the overview list it. */

@@ -4,7 +4,7 @@ import { ApiError } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from '../console/requests.ts';
+import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from './requests.ts';
 
 /** Milliseconds in which what a form made can be shown: the redirect of its answer leads there at once. */
 const shownWithin = 10 * 60_000;
