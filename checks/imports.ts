@@ -88,7 +88,7 @@ const rules: Readonly<Record<string, Rule>> = {
     mayTypes: ['generated/'],
     packages: ['uuid'],
     node: [],
-    mustNotUse: [...environment, ...network],
+    mustNotUse: [...clock, ...environment, ...network],
   },
   handlers: {
     may: ['services/', 'db/', 'domain/', ...offeredToHandlers],

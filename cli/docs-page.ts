@@ -10,7 +10,7 @@ const file = new URL('../docs/api.html', import.meta.url);
 try {
   const { baseUrl } = readConfig(process.env);
   const json = JSON.parse(readFileSync(new URL('../generated/openapi.json', import.meta.url), 'utf8'));
-  mkdirSync(new URL('../start', file), { recursive: true });
+  mkdirSync(new URL('.', file), { recursive: true });
   writeFileSync(file, docsFile(json, baseUrl));
   process.stdout.write(`Wrote docs/api.html for ${baseUrl}\n`);
 } catch (error) {

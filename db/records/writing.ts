@@ -1,4 +1,4 @@
-// Records of all objects, inserted and changed; for writes/ alone, which takes what was prepared.
+// Inserts and changes records of all objects. Only services/records/ calls it, after validation.
 import type { Possession } from '../../domain/possession.ts';
 import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
 import { createdColumns } from '../client/created-by.ts';

@@ -1,4 +1,4 @@
-// Leads as intake stores them; for writes/ alone, which takes only what was prepared.
+// Leads as intake stores them; for services/records/ alone, which passes what was validated.
 import type { NewRecord } from '../../domain/records/draft.ts';
 import { createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';

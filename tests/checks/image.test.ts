@@ -16,13 +16,13 @@ const files = {
   'app/serve.ts':
     "import { pool } from '../db/pool.ts';\nconst file = new URL('../generated/openapi.json', import.meta.url);\nconst worker = new URL('./worker.ts', import.meta.url);",
   'app/worker.ts': "import '../jobs/mail.ts';",
-  'jobs/messaging/mail.ts': '',
+  'jobs/mail.ts': '',
   'db/pool.ts': "const folder = new URL('./migrations/', import.meta.url);",
   'db/migrations/0001-a.sql': '',
   'generated/openapi.json': '{}',
   'tests/a.test.ts': "import '../main.ts';",
   Dockerfile: 'FROM node\nCOPY package.json ./\nCOPY . .\nCMD ["node", "--flag", "main.ts"]\n',
-  '.dockerignore': '# Why.\n*\n!package.json\n!main.ts\n!start\n!db\n!jobs\n!generated\n',
+  '.dockerignore': '# Why.\n*\n!package.json\n!main.ts\n!app\n!db\n!jobs\n!generated\n',
   'package.json': '{}',
 };
 const problems = (more: Record<string, string> = {}) =>
@@ -38,9 +38,9 @@ describe('an image', () => {
   });
 
   test.each([
-    ['a program', '*\n!package.json\n!start\n!db\n!jobs\n!generated', 'main.ts'],
-    ['a folder that is imported', '*\n!package.json\n!main.ts\n!start\n!jobs\n!generated', 'db/pool.ts'],
-    ['a folder that a worker imports', 'jobs/', 'jobs/messaging/mail.ts'],
+    ['a program', '*\n!package.json\n!app\n!db\n!jobs\n!generated', 'main.ts'],
+    ['a folder that is imported', '*\n!package.json\n!main.ts\n!app\n!jobs\n!generated', 'db/pool.ts'],
+    ['a folder that a worker imports', 'jobs/', 'jobs/mail.ts'],
     ['a file that is read', '**/openapi.json', 'generated/openapi.json'],
     ['a folder that is read', 'db/migrations', 'db/migrations/0001-a.sql'],
     ['some files of a folder that is read', '**/*.sql', 'db/migrations/0001-a.sql'],
@@ -55,11 +55,7 @@ describe('an image', () => {
     ['copies some of it', { Dockerfile: 'COPY main.ts ./\nCMD ["node", "main.ts"]' }, 'main.ts needs app/serve.ts'],
     ['starts what there is not', { Dockerfile: 'COPY . .\nCMD ["node", "serve.ts"]' }, 'Dockerfile needs serve.ts'],
     ['starts nothing', { Dockerfile: 'COPY . .\n' }, 'Dockerfile has no CMD'],
-    [
-      'imports what there is not',
-      { 'jobs/messaging/mail.ts': "import './sweeps.ts';" },
-      'jobs/messaging/mail.ts needs jobs/service/sweeps.ts',
-    ],
+    ['imports what there is not', { 'jobs/mail.ts': "import './sweeps.ts';" }, 'jobs/mail.ts needs jobs/sweeps.ts'],
   ])('is not complete where it %s', (_, more, problem) => {
     expect(problems(more as Record<string, string>).join('\n')).toContain(problem);
   });
