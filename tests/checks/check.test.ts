@@ -278,7 +278,7 @@ describe('documents', () => {
   );
 
   test.each([
-    'See `runtime/http/server.ts`, `runtime/` and [it](../runtime/server.ts#part).',
+    'See `runtime/http/server.ts`, `runtime/` and [it](../runtime/http/server.ts#part).',
     'Asks `GET /v1/leads` of `smtp://host`, at https://x.example/a.ts or [there](https://x.example/b.md), for `text/plain`.',
   ])('may say: %s', (text) => {
     expect(named(text)).toEqual([]);
@@ -339,7 +339,7 @@ test('make check reports every kind of violation in a project that has one of ea
     );
     writeFileSync(join(copy, 'docs/decisions/again.md'), '# Decisions\n\n## As before\n');
     const ignored = join(copy, '.dockerignore');
-    writeFileSync(ignored, readFileSync(ignored, 'utf8').replace('!writes\n', ''));
+    writeFileSync(ignored, readFileSync(ignored, 'utf8').replace('!services\n', ''));
     const manifest = join(copy, 'package.json');
     writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('"pino": "', '"pino": "^'));
 
@@ -355,7 +355,7 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('two areas use the schema name Timestamp');
     expect(run.stdout).toContain('give this enum a name under schemas');
     expect(run.stdout).toContain('domain/utils/wrong.ts:1 must not import ../../db/nowhere.ts');
-    expect(run.stdout).toMatch(/handlers\/\S+ needs writes\/\S+, which is not in the image/);
+    expect(run.stdout).toMatch(/handlers\/\S+ needs services\/\S+, which is not in the image/);
     expect(run.stdout).toMatch(/\n15 of 15 checks failed\n$/);
     expect(run.status).toBe(1);
   } finally {

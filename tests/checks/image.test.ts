@@ -61,7 +61,7 @@ describe('an image', () => {
   });
 
   test('made of folders by name has them in their place', () => {
-    const Dockerfile = ['main.ts package.json ./', 'start start', 'db ./db/', 'jobs jobs', 'generated ./generated']
+    const Dockerfile = ['main.ts package.json ./', 'app app', 'db ./db/', 'jobs jobs', 'generated ./generated']
       .map((each) => `COPY ${each}\n`)
       .join('');
     expect(problems({ Dockerfile: `${Dockerfile}CMD ["node", "main.ts"]` })).toEqual([]);
