@@ -25,9 +25,9 @@ help: ## Print this menu
 start: $(packages) $(stripped) ## Start the server; settings are environment variables, none is needed (see README.md)
 	@exec env $(run) main.ts
 
-test: $(packages) $(stripped) ## Run all tests against a real server, PostgreSQL, Redis and browser; installs what is missing
+test: $(packages) $(stripped) ## Run all tests, or those of AREA=messaging, against a real server, PostgreSQL, Redis and browser
 	@node tests/support/prepare.ts
-	@vitest run
+	@vitest run $(if $(AREA),tests/$(AREA)/)
 
 torture: $(packages) $(stripped) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts

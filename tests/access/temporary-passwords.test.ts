@@ -5,7 +5,7 @@ import { type Answer, call, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { post as postToMcp } from '../support/mcp.ts';
 import { AppVisitor, authorizeAddress, newProof, register } from '../support/oauth-apps.ts';
-import { hiddenFields } from '../support/visitor.ts';
+import { hiddenFields } from '../support/page-client.ts';
 
 interface Newcomer {
   email: string;

@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { hiddenFields, Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { adminPassword, database, newTenant } from '../support/tenants.ts';
 import { person } from '../support/users.ts';
-import { hiddenFields, Visitor } from '../support/visitor.ts';
 
 let furnished: Furnished;
 let admin: Visitor;

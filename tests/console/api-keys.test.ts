@@ -1,8 +1,8 @@
 // API keys at the console: minted and shown once, rotated, revoked; wrong fields keep their text.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call } from '../support/client.ts';
+import { Visitor } from '../support/page-client.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const home = '/console/api-keys';
 const blank = { environment: 'live', ip_allowlist: '', expires_at: '', description: '' };

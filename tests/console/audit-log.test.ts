@@ -1,9 +1,9 @@
 // The audit log at the console: by what it is narrowed, and all that one request did.
 import { expect, test } from 'vitest';
 import { call } from '../support/client.ts';
+import { Visitor } from '../support/page-client.ts';
 import { createRecords } from '../support/records.ts';
 import { newTenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const home = '/console/audit-log';
 

@@ -8,12 +8,12 @@ import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { adminPassword, database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `forgotten-${process.pid}`);
 const secretKey = '5e'.repeat(32);

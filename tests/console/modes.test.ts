@@ -1,9 +1,9 @@
 // Which mode the console opens in.
 import { expect, test } from 'vitest';
 import { newObject } from '../support/arranged-ids.ts';
+import { Visitor } from '../support/page-client.ts';
 import { createRecords } from '../support/records.ts';
 import { newTenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const lead = [{ first_name: 'Ada', email: 'ada@x.example' }];
 

@@ -2,8 +2,8 @@
 import { beforeAll, expect, test } from 'vitest';
 import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
 import { newDraft } from '../support/messaging.ts';
+import { Visitor } from '../support/page-client.ts';
 import { database } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 /** Reads as another name where nothing is done about it: the rest of the line runs backwards from here on. */
 const hostile = (name: string): string => `${name}\u202E\u2066evil\u200F`;

@@ -1,9 +1,9 @@
 // The plan at the console: paid on the page of the provider, changed, charged once for one form.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { charged, storedSubscription, subscribed } from '../support/billing.ts';
+import { hiddenFields, type Seen, Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
-import { hiddenFields, type Seen, Visitor } from '../support/visitor.ts';
 
 const home = '/console/plan';
 

@@ -5,9 +5,9 @@ import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
 import { anyAddress } from '../support/client.ts';
 import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { adminPassword, database } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');

@@ -1,8 +1,8 @@
 // One's own sessions: where they began, and the end of one or of all others.
 import { expect, test } from 'vitest';
+import { Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { database, newTenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const home = '/console/sessions';
 

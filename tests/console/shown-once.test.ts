@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { call } from '../support/client.ts';
+import { type Seen, Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { adminPassword, database, type Tenant } from '../support/tenants.ts';
-import { type Seen, Visitor } from '../support/visitor.ts';
 
 interface Form {
   /** The page that it is on, and where it is sent to. */

@@ -1,11 +1,11 @@
 // Webhooks at the console: added, tested, disabled and enabled, and what did not arrive sent again.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { Visitor } from '../support/page-client.ts';
 import { answering, Receiver } from '../support/receivers.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
 import type { Tenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
 
 const home = '/console/webhooks';

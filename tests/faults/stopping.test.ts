@@ -1,7 +1,7 @@
 // A server that is told to stop: requests in flight finish, clients move over, nobody notices.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { Connection, requestText } from '../support/raw.ts';
+import { Connection, requestText } from '../support/raw-connection.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { newKey, newTenant, type Tenant } from '../support/tenants.ts';

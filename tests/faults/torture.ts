@@ -15,7 +15,7 @@ import {
 } from './support/feed-readers.ts';
 import { check } from './support/oracle.ts';
 import { Random } from './support/random.ts';
-import { Stand } from './support/stand.ts';
+import { Stand } from './support/test-rig.ts';
 import { WebhookWatch } from './support/webhook-watch.ts';
 import { Writers } from './support/writers.ts';
 

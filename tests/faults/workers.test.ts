@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { metricsUrl, readMetrics, seriesValue } from '../support/metrics.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
-import { exchange, requestText } from '../support/raw.ts';
+import { exchange, requestText } from '../support/raw-connection.ts';
 import { TestRedis } from '../support/redis.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';

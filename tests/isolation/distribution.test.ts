@@ -12,7 +12,7 @@ import {
   statementsOfFiles,
   tableProblems,
 } from './distribution.ts';
-import { listedPlaces } from './sent.ts';
+import { listedPlaces } from './sent-statements.ts';
 
 /** Runs statements in a transaction that is then undone. */
 async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {

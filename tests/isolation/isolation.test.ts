@@ -9,20 +9,20 @@ import { type DeclaredOperation, operations } from '../support/document.ts';
 import { forgetStatements } from '../support/noted-statements.ts';
 import { isForPlatform } from '../support/requests.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
+import { rushTo } from './concurrent-load.ts';
+import { briefly, type Reach, reachOf, spread } from './condition-coverage.ts';
+import { buildWorld, serve, type World } from './databases.ts';
 import { holdRows } from './locks.ts';
 import { copySources, sampleOf, withMutation } from './mutants.ts';
 import { breachesIn, policyMutants } from './policies.ts';
 import { type Predicate, tenantPredicates } from './predicates.ts';
 import type { Probe } from './probe.ts';
 import { junkOf } from './probes.ts';
-import { briefly, type Reach, reachOf, spread } from './reach.ts';
-import { redundant, unnoticed, unreached } from './redundant.ts';
 import { differences, type Observation, replay, type Volatile, volatileIn } from './replay.ts';
-import { rushTo } from './rush.ts';
 import { marker, unmarkedColumns } from './schema.ts';
-import { settled } from './settling.ts';
-import { clocksOf, digestOf, markedRows } from './shadows.ts';
-import { buildWorld, serve, type World } from './world.ts';
+import { clocksOf, digestOf, markedRows } from './shadow-rows.ts';
+import { redundant, unnoticed, unreached } from './unused-conditions.ts';
+import { settled } from './wait-until-stable.ts';
 
 /** One that a single operation notices, so that it is seen in a few seconds that taking away is noticed at all. */
 const shown = 'db/access/api-keys.ts listApiKeys: k.company_id';

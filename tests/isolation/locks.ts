@@ -1,7 +1,7 @@
 // Holds all rows of others while a tenant's requests are answered: who asks for one is noticed.
 import postgres, { type Sql } from 'postgres';
 import type { TenantTable } from './schema.ts';
-import { foreignRows, type Whose } from './shadows.ts';
+import { foreignRows, type Whose } from './shadow-rows.ts';
 
 export interface Held {
   /** The statements that waited. */

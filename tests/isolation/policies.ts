@@ -1,7 +1,7 @@
 // Policies of row-level security with one condition less, and what then gets through.
 import type { ISql, TransactionSql } from 'postgres';
 import { tried } from '../support/noted-statements.ts';
-import { samplesOf } from './filling.ts';
+import { samplesOf } from './fill-tables.ts';
 import type { TenantTable } from './schema.ts';
 
 export interface PolicyMutant {

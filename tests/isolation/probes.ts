@@ -6,8 +6,8 @@ import { type DeclaredOperation, operations } from '../support/document.ts';
 import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
 import type { Tenant } from '../support/tenants.ts';
-import { furtherOf } from './further.ts';
-import { type Ground, recordBody } from './ground.ts';
+import { furtherOf } from './additional-requests.ts';
+import { type Ground, recordBody } from './fixture-tenant.ts';
 import { fixedParts, type Probe, varied } from './probe.ts';
 
 export const isAboutRecords = (operation: DeclaredOperation): boolean =>

@@ -5,11 +5,11 @@ import { anyAddress, call, expectStatus, type Json, useServer } from '../support
 import { freePort } from '../support/free-port.ts';
 import { mcpPath } from '../support/mcp.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post, register } from '../support/oauth-apps.ts';
+import { hiddenFields } from '../support/page-client.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import type { Tenant } from '../support/tenants.ts';
-import { hiddenFields } from '../support/visitor.ts';
 
 let server: TestServer;
 let base: string;

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { call, type Json } from '../support/client.ts';
 import { newCampaign, newDraft } from '../support/messaging.ts';
+import { Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { createRecords } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
 import { adminPassword, database, type Tenant } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const base = inject('baseUrl');
 const home = '/console/messages';

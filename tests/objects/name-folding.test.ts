@@ -10,7 +10,7 @@ const same: readonly (readonly string[])[] = [
   ['Isparta', 'ISPARTA', 'ısparta'],
   ['Straße', 'STRASSE', 'strasse'],
   ['Café', 'CAFÉ', 'Cafe\u0301'],
-  ['ΟΔΟΣ', 'οδος', 'οδοσ'.slice(0, 3) + 'ς'],
+  ['ΟΔΟΣ', 'οδος'],
   ['ПОЧТА', 'почта'],
   ['ﬁle', 'FILE'],
   ['Ǆ', 'ǆ', 'ǅ'],

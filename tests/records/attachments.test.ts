@@ -9,7 +9,7 @@ import { sweepFiles, sweepUploads } from '../../jobs/records/stored-files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
-import { Connection, requestText } from '../support/raw.ts';
+import { Connection, requestText } from '../support/raw-connection.ts';
 import { createRecord, leftBehind, recordsPath } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { type FormPart, fileForm, form } from '../support/uploads.ts';

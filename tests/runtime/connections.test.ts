@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Connections, noLoad } from '../../runtime/http/connections.ts';
 import { call, type Json } from '../support/client.ts';
-import { Connection, exchange, type RawAnswer, requestText } from '../support/raw.ts';
+import { Connection, exchange, type RawAnswer, requestText } from '../support/raw-connection.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;

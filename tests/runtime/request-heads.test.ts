@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { anyAddress, call, expectStatus } from '../support/client.ts';
-import { Connection, exchange } from '../support/raw.ts';
+import { Connection, exchange } from '../support/raw-connection.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { newRecord } from '../support/arranged-ids.ts';
-import { Connection, type RawAnswer, requestText } from '../support/raw.ts';
+import { Connection, type RawAnswer, requestText } from '../support/raw-connection.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { newKey, newTenant } from '../support/tenants.ts';

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { publicPolicies } from '../../runtime/limits/rate-limits.ts';
 import { loadDocument } from '../../runtime/openapi/document.ts';
 import { call, type Json } from '../support/client.ts';
-import { Connection, exchange, requestText } from '../support/raw.ts';
+import { Connection, exchange, requestText } from '../support/raw-connection.ts';
 import { newKey, newTenant, platformKeys } from '../support/tenants.ts';
 
 let platformKey: () => string;

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
-import { Connection, requestText } from '../support/raw.ts';
+import { Connection, requestText } from '../support/raw-connection.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 

@@ -9,10 +9,10 @@ import { freePort } from '../support/free-port.ts';
 import { connect, type McpClient, post as postMcp } from '../support/mcp.ts';
 import { newPhoneNumber } from '../support/messaging.ts';
 import { newProof, post, register } from '../support/oauth-apps.ts';
+import { Visitor } from '../support/page-client.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, newKey, type Tenant, useDatabase } from '../support/tenants.ts';
-import { Visitor } from '../support/visitor.ts';
 
 const redirect = 'https://app.example/callback';
 const providers = { twilio: 'token-of-the-account', stripe: 'whsec_test' };

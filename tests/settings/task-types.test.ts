@@ -1,23 +1,14 @@
-// What task types promise: one list in order, whose names tasks take.
-import { beforeAll, describe, expect, test } from 'vitest';
-import { expectStatus, type Json } from '../support/client.ts';
-import { addTask, newAccount, task } from '../support/record-children.ts';
-import { newTenant, type Tenant } from '../support/tenants.ts';
+// Task types: one ordered list, whose names tasks use.
+import { expect, test } from 'vitest';
+import { as, type Json, workspace } from '../support/api.ts';
+import { newAccount, task } from '../support/record-children.ts';
 
-let tenant: Tenant;
-let key: string;
-
-beforeAll(async () => {
-  tenant = await newTenant();
-  key = tenant.key;
-});
-
-describe('tasks', () => {
-  test('name the types that there are, which GET /v1/task-types lists in order', async () => {
-    const { body } = await expectStatus(200, 'GET', '/v1/task-types', { key });
-    const names = body.data.task_types.map((type: Json) => type.name);
-    expect(names).toEqual(['Call', 'Email', 'Meeting', 'Follow-up', 'Demo', 'Proposal', 'To-do', 'Other']);
-    const refused = await addTask(key, 422, await newAccount(key), task({ task_type: 'Nonsense' }));
-    expect(refused.body.error.details.fields[0].allowed).toEqual(names);
-  });
+test('a task names one of the types that GET /v1/task-types lists in order', async () => {
+  const { key } = await workspace();
+  const { task_types } = await as(key).get('/v1/task-types');
+  const names = task_types.map((type: Json) => type.name);
+  expect(names).toEqual(['Call', 'Email', 'Meeting', 'Follow-up', 'Demo', 'Proposal', 'To-do', 'Other']);
+  const path = `/v1/objects/accounts/records/${await newAccount(key)}/tasks`;
+  const error = await as(key).rejects(422, 'POST', path, task({ task_type: 'Nonsense' }));
+  expect(error.details.fields[0].allowed).toEqual(names);
 });

@@ -146,22 +146,26 @@ export async function call(method: string, path: string, options: CallOptions = 
 const figures = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'];
 
 /**
- * Calls and expects a status; the failure message carries the answer. A 503 that is not expected is asked again twice, as clients are told to:
- * a server gives up in time, as it promises, on a machine that has no time for it, and nothing of the request was done.
+ * Calls and expects a status; the failure message has the response. A 503 that is not expected is sent again twice, as clients are told to:
+ * on a machine that has no time for it, a server gives up in time, as it promises, and nothing of the request was done.
+ * @param expected the status, or all that are right
  */
 export async function expectStatus(
-  status: number,
+  expected: number | readonly number[],
   method: string,
   path: string,
   options: CallOptions = {},
 ): Promise<Answer> {
+  const statuses = typeof expected === 'number' ? [expected] : expected;
   let answer = await call(method, path, options);
-  for (let again = 0; again < 2 && answer.status === 503 && status !== 503; again += 1) {
+  for (let again = 0; again < 2 && answer.status === 503 && !statuses.includes(503); again += 1) {
     process.stderr.write(`${method} ${path} was answered 503 and is sent again\n`);
     await sleep(1000);
     answer = await call(method, path, options);
   }
-  if (answer.status !== status)
-    throw new Error(`${method} ${path} answered ${answer.status} instead of ${status}: ${answer.text.slice(0, 2000)}`);
+  if (!statuses.includes(answer.status))
+    throw new Error(
+      `${method} ${path} answered ${answer.status} instead of ${statuses.join(' or ')}: ${answer.text.slice(0, 2000)}`,
+    );
   return answer;
 }

@@ -1,7 +1,7 @@
 // An app of OAuth, and the browser of a person who is asked about it, without a screen.
 import { createHash, randomBytes } from 'node:crypto';
 import { anyAddress } from './client.ts';
-import { Visitor } from './visitor.ts';
+import { Visitor } from './page-client.ts';
 
 export interface Registered {
   client_id: string;

@@ -44,7 +44,7 @@ async function arrange(url: string): Promise<void> {
 /** Says what of the statements that were sent is bound to no company, and, of all tests, which were not sent. */
 async function reportStatements(url: string): Promise<boolean> {
   // Loaded here: every file that starts a server loads this one.
-  const { catalogueOf, unboundIn, unsentOf } = await import('../isolation/sent.ts');
+  const { catalogueOf, unboundIn, unsentOf } = await import('../isolation/sent-statements.ts');
   const { byServers, byAnybody } = await sentStatements(url);
   const sql = postgres(url, { max: 1 });
   const problems = await unboundIn(byServers, await catalogueOf(sql));

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Mode } from '../support/arranged-ids.ts';
 import { type Answer, call } from '../support/client.ts';
-import { exchange, requestText } from '../support/raw.ts';
+import { exchange, requestText } from '../support/raw-connection.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { bodySchema } from '../support/schemas.ts';
 import { database, type Tenant } from '../support/tenants.ts';

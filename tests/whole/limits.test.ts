@@ -5,7 +5,7 @@ import { type BodyBound, type Bound, bodyBounds, boundsOf } from '../support/bou
 import { type Answer, anyAddress, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { tellSomething } from '../support/feeds.ts';
-import { exchange, requestText } from '../support/raw.ts';
+import { exchange, requestText } from '../support/raw-connection.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { bodySchema, queryParameters } from '../support/schemas.ts';
 import { platformKeys, type Tenant } from '../support/tenants.ts';

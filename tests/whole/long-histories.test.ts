@@ -1,9 +1,9 @@
 // No call costs more the longer a tenant's history is, unless it is asked for all of it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { prolong } from '../isolation/histories.ts';
-import { briefly } from '../isolation/reach.ts';
+import { briefly } from '../isolation/condition-coverage.ts';
+import { buildAlone, serve } from '../isolation/databases.ts';
+import { prolong } from '../isolation/long-histories.ts';
 import { replay } from '../isolation/replay.ts';
-import { buildAlone, serve } from '../isolation/world.ts';
 import { dropAllDatabases, inDatabase, newDatabase } from '../support/databases.ts';
 import { type StatementCost, statementCosts } from '../support/noted-statements.ts';
 

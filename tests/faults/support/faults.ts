@@ -4,7 +4,7 @@ import { percentile } from './figures.ts';
 import { dispatcherPoints, matcherPoints, type Point, points, senderPoints } from './points.ts';
 import type { FaultProxy, Link } from './proxy.ts';
 import type { Random } from './random.ts';
-import type { Stand } from './stand.ts';
+import type { Stand } from './test-rig.ts';
 import { unkeyedDuring } from './unkeyed.ts';
 import type { Tally, Writers } from './writers.ts';
 

@@ -10,14 +10,14 @@ import { newWideTenant, sharedToken } from '../support/requests.ts';
 import { cheapPasswords, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
-import { leaveChores, spareOthers } from './chores.ts';
-import { fillEmptyTables } from './filling.ts';
-import { arrangeAbsent, arrangeGround, arrangeSubscriptions, forgetExamples, type Ground } from './ground.ts';
+import { newPauper, type Rush } from './concurrent-load.ts';
+import { fillEmptyTables } from './fill-tables.ts';
+import { arrangeAbsent, arrangeGround, arrangeSubscriptions, forgetExamples, type Ground } from './fixture-tenant.ts';
+import { leaveChores, spareOthers } from './job-runs.ts';
 import type { Probe } from './probe.ts';
 import { creates, examplesOf, inOrder, isAboutRecords, narrowKeysOf, probesOf } from './probes.ts';
-import { newPauper, type Rush } from './rush.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
-import { copyTenant, dropChecks, type Shadow, swapModes } from './shadows.ts';
+import { copyTenant, dropChecks, type Shadow, swapModes } from './shadow-rows.ts';
 
 export interface World {
   companyId: string;
@@ -55,11 +55,11 @@ const settings = (url: string): Record<string, string> => ({
  * @param reachedFile where to write at its end which marked conditions were sent (reached.ts)
  */
 export function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
-  const first = [cheapPasswords, loading('./hurry.ts')];
+  const first = [cheapPasswords, loading('./fast-timers.ts')];
   // Statements that are prepared are named after the first time.
   const noting: Record<string, string> =
     reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
-  if (reachedFile !== undefined) first.push(loading('./reached.ts'));
+  if (reachedFile !== undefined) first.push(loading('./condition-recorder.ts'));
   const own = { NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
   return startServer({ ...settings(url), ...own }, { main });
 }

@@ -5,7 +5,7 @@ import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { database, type Tenant } from '../support/tenants.ts';
 import type { TenantTable } from './schema.ts';
-import { foreignRows, type Whose } from './shadows.ts';
+import { foreignRows, type Whose } from './shadow-rows.ts';
 
 /** Policies under which every record has clocks of every kind; somebody is told when the first of them runs out. */
 export async function arrangePolicies({ companyId }: Tenant, recipient: string): Promise<void> {

@@ -1,9 +1,9 @@
 // Requests for what no example of the document reaches, or shows the use of.
 import { randomUUID } from 'node:crypto';
-import type { Ground } from './ground.ts';
+import type { Ground } from './fixture-tenant.ts';
+import { askingStatuses } from './other-records.ts';
 import { type Probe, varied } from './probe.ts';
-import { renamedId } from './shadows.ts';
-import { askingStatuses } from './spares.ts';
+import { renamedId } from './shadow-rows.ts';
 
 const childrenOfRecords = '/v1/objects/{object}/records/{id}/';
 

@@ -8,8 +8,8 @@ import { billed, subscribed } from '../support/billing.ts';
 import { expectStatus } from '../support/client.ts';
 import { newSentForm } from '../support/sessions.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
-import { arrangePolicies } from './chores.ts';
-import { arrangeLikeness, arrangeSpares, type Spares } from './spares.ts';
+import { arrangePolicies } from './job-runs.ts';
+import { arrangeLikeness, arrangeSpares, type Spares } from './other-records.ts';
 
 /** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
 export interface Ground {

@@ -2,12 +2,12 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { serve } from './databases.ts';
 import { copySources, markAll } from './mutants.ts';
 import type { Predicate } from './predicates.ts';
 import type { Probe } from './probe.ts';
 import { replay } from './replay.ts';
-import { settled } from './settling.ts';
-import { serve } from './world.ts';
+import { settled } from './wait-until-stable.ts';
 
 /** Places of requests by the ids of the conditions; none for those that only what the server does by itself sends. */
 export type Reach = ReadonlyMap<string, readonly number[]>;
