@@ -169,7 +169,7 @@ async function findAccount(
   { findAllowed, resources }: ProviderParts,
   { oidc }: KoaContextWithOIDC,
   userId: string,
-  token: { grantId?: string; resource?: unknown } | undefined,
+  token: { grantId?: string | undefined; resource?: unknown } | undefined,
 ) {
   const resource = String(token?.resource ?? oidc.params?.resource ?? resources[0].identifier);
   const allowed = await findAllowed(userId, oidc.client?.clientId ?? '', kindOf(resources, resource));

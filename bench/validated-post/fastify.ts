@@ -10,7 +10,7 @@ import { type LeadBody, leadOf } from './lead.ts';
 const operation = document.paths['/v1/leads'].post;
 const level = process.env.LOG_LEVEL ?? 'info';
 const server = Fastify({
-  loggerInstance: pino({ level, base: undefined }, pino.destination({ sync: false, minLength: 4096 })),
+  loggerInstance: pino({ level, base: null }, pino.destination({ sync: false, minLength: 4096 })),
   logController: new LogController({ disableRequestLogging: true }),
   genReqId: () => randomUUID(),
   ajv: {

@@ -104,7 +104,7 @@ function note(
     actor: { kind: 'user', id: person.userId, name: person.fullName },
     object: 'sessions',
     recordId: sessionId,
-    metadata,
+    ...(metadata ? { metadata } : {}),
   });
 }
 

@@ -138,7 +138,7 @@ function ruleOf(row: TagRow): TagRule {
 function toTag(row: TagRow, workspace: Workspace): Tag {
   const object = builtinOf(row.object, workspace);
   const rule = ruleOf(row);
-  const conditions = rule.conditions.map((each) => shownCondition(object, each)) as Tag['conditions'];
+  const conditions = rule.conditions.map((each) => shownCondition(object, each)) as NonNullable<Tag['conditions']>;
   return {
     id: row.id,
     object: row.object,
@@ -147,7 +147,7 @@ function toTag(row: TagRow, workspace: Workspace): Tag {
     color: row.color,
     priority: row.priority,
     ...(row.object === 'leads'
-      ? { fields: conditions ?? [] }
+      ? { fields: conditions }
       : { fields: [...rule.fieldNames], conditions, condition_logic: rule.logic }),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),

@@ -68,8 +68,8 @@ export function recordChange(
   }));
   call.record({
     action: `settings.${noun}.${verb}`,
-    object,
-    recordId,
+    ...(object === undefined ? {} : { object }),
+    ...(recordId === undefined ? {} : { recordId }),
     changes,
     ...(event ? { event, furtherEvents } : {}),
   });

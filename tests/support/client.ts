@@ -19,12 +19,12 @@ export interface CallOptions {
   rawBody?: string | Buffer;
   headers?: Record<string, string>;
   /** true: a fresh random key. */
-  idempotencyKey?: string | true;
-  query?: Record<string, string | number>;
+  idempotencyKey?: string | true | undefined;
+  query?: Record<string, string | number> | undefined;
   /** The client's address, as the trusted proxy reports it; another one for each call unless given. */
   ip?: string;
   /** Another server than the common one. */
-  baseUrl?: string;
+  baseUrl?: string | undefined;
   /** Gives up when there is no answer by then. */
   within?: number;
 }

@@ -426,7 +426,7 @@ export class Books {
     this.#tell('customer.subscription.updated', subscription);
   }
 
-  #itemsOfPhase({ items }: Phase): ({ price: Price; quantity: number } & Required<ItemTerms>)[] {
+  #itemsOfPhase({ items }: Phase): ({ price: Price; quantity: number } & ReturnType<typeof itemTermsInPhase>)[] {
     return items.map(({ price, quantity, ...terms }) => ({
       ...{ price, quantity },
       ...itemTermsInPhase(terms),

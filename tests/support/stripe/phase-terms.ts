@@ -40,9 +40,9 @@ export interface PhaseTerms extends Omit<SubscriptionTerms, 'discounts' | 'days_
 }
 
 export interface ItemTerms {
-  discounts?: string[];
-  tax_rates?: TaxRate[];
-  metadata?: Record<string, string>;
+  discounts?: string[] | undefined;
+  tax_rates?: TaxRate[] | undefined;
+  metadata?: Record<string, string> | undefined;
 }
 
 export interface PhaseItemTerms {
@@ -195,7 +195,7 @@ export function termsInPhase(terms: PhaseTerms): SubscriptionTerms {
   };
 }
 
-export const itemTermsInPhase = ({ discounts, tax_rates, metadata }: PhaseItemTerms): Required<ItemTerms> => ({
+export const itemTermsInPhase = ({ discounts, tax_rates, metadata }: PhaseItemTerms) => ({
   discounts: discounts.map(grant),
   tax_rates,
   metadata,
