@@ -26,7 +26,7 @@ const otherRows = 1000;
 const batch = 20_000;
 
 /** Leads of the large workspace. */
-export function wantedRows(): number {
+function wantedRows(): number {
   const rows = Number(process.env.SEED_ROWS ?? 1_000_000);
   if (!Number.isSafeInteger(rows) || rows <= smallRows)
     throw new Error(`SEED_ROWS must be a whole number above ${smallRows}`);

@@ -29,7 +29,7 @@ export interface LoadResult {
 }
 
 /** Thrown when a side answers anything but success: a measurement of failures is none. */
-export class WrongAnswer extends Error {}
+class WrongAnswer extends Error {}
 
 /** Writes a request of HTTP/1.1 as bytes. */
 export function request(method: string, path: string, headers: Record<string, string>, body = ''): Buffer {

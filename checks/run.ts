@@ -65,6 +65,7 @@ const checks: Record<string, Check> = {
   'generated/ is what spec/ derives': staleFiles,
   'the document follows its rules': () => command('redocly', 'lint', 'main'),
   'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
+  'every file, export and package is used': () => command('knip', '--no-progress', '--treat-config-hints-as-errors'),
   // sdk/ on its own as well, without the types of Node.
   'the types fit': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
   'imports keep to the rules of their folder': () => importProblems(sources),

@@ -10,7 +10,7 @@ export interface Import {
   line: number;
 }
 
-export interface Use {
+interface Use {
   /** In one spelling: process.env, randomUUID, new Date(). */
   expression: string;
   line: number;

@@ -2,7 +2,7 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { type Effect, type OperationId, operationsOf, type Tool, tools } from './tools.ts';
 
-export interface JsonSchema {
+interface JsonSchema {
   type?: string | readonly string[];
   description?: string;
   properties?: Record<string, JsonSchema>;
@@ -10,7 +10,7 @@ export interface JsonSchema {
 }
 
 /** What clients take at the root: no alternatives. */
-export interface ObjectSchema {
+interface ObjectSchema {
   type: 'object';
   properties: Record<string, JsonSchema>;
   required?: readonly string[];

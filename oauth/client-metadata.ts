@@ -52,7 +52,7 @@ export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
 }
 
 /** True for an address of the machine that the browser runs on. */
-export function isLoopback(address: string): boolean {
+function isLoopback(address: string): boolean {
   return ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
 }
 

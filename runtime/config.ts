@@ -53,7 +53,7 @@ export interface Config {
 }
 
 /** An account with Stripe. */
-export interface StripeSettings {
+interface StripeSettings {
   secretKey: string;
   /** Signs the events that it sends. */
   webhookSecret: string;
@@ -91,7 +91,7 @@ export interface S3Settings {
   secretAccessKey: string;
 }
 
-export interface OAuthSettings {
+interface OAuthSettings {
   issuer: string;
   /** undefined: the tokens are our own, and so are the keys. */
   jwksUri: string | undefined;

@@ -149,7 +149,7 @@ export interface Opening {
 }
 
 /** What the signature of a report is checked with. */
-export interface InboundDoor {
+interface InboundDoor {
   companyName: string;
   configVersion: number;
   /** Sealed; those that are good now. */

@@ -22,7 +22,7 @@ export type Sql = ISql<{}>;
 export type OperationId = keyof operations;
 
 /** What subscribers are told of; the data names the object and the record where there are such. */
-export interface ChangeEvent {
+interface ChangeEvent {
   name: string;
   data: Record<string, unknown>;
   /** Of an update: from what to what. */

@@ -75,7 +75,7 @@ export interface ChargedRow {
 }
 
 /** So near to its end a month is charged call by call, so that exactly as many pass as it has. */
-export const reserve = 2000;
+const reserve = 2000;
 /** A block is at most such a part of what is left of the month. */
 const partOfRest = 16;
 

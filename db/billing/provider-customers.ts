@@ -8,11 +8,6 @@ const lease = 60_000;
 /** Milliseconds after which a customer is looked at again, though nothing was heard of it. */
 const lookAgain = 24 * 3_600_000;
 
-export interface CustomerRow {
-  companyId: string;
-  customerId: string;
-}
-
 export async function findCustomer(sql: Sql, companyId: string): Promise<string | undefined> {
   const [row] = await sql<{ customerId: string }[]>`
     select customer_id as "customerId" from provider_customers where company_id = ${companyId}`;

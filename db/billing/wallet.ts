@@ -24,7 +24,7 @@ export async function addToWallet(
     on conflict (company_id, test_mode, payment_id) do nothing`;
 }
 
-export type ReversalReason = 'refund' | 'dispute';
+type ReversalReason = 'refund' | 'dispute';
 
 /** What a payment into the wallet has to give back by now, in minor units. */
 export interface Reversal {

@@ -78,7 +78,7 @@ interface Chained {
 }
 
 /** Thrown when no connection became free in time. */
-export class PoolExhausted extends Error {
+class PoolExhausted extends Error {
   readonly code = 'POOL_EXHAUSTED';
 }
 

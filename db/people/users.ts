@@ -40,7 +40,7 @@ export async function findUser(sql: Sql, { companyId, reach }: UserScope, id: st
 }
 
 /** Where in the org structure users are looked for; branches and teams with all below them, or only those directly there. */
-export interface OrgUnit {
+interface OrgUnit {
   kind: 'company' | 'branch' | 'team';
   id: string;
   withDescendants: boolean;

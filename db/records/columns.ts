@@ -4,7 +4,7 @@
 export type ColumnType = 'text' | 'uuid' | 'number' | 'date' | 'timestamp';
 
 /** A table whose rows a column names by their id; its `name` is what the field shows and sorts by. */
-export type NamesTable = 'sources' | 'statuses' | 'task_types' | 'activity_types';
+type NamesTable = 'sources' | 'statuses' | 'task_types' | 'activity_types';
 
 export interface Column {
   name: string;

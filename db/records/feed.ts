@@ -145,7 +145,7 @@ export async function findLastPositions(
 
 const day = 86_400_000;
 /** Days that events are kept. */
-export const keptDays = 30;
+const keptDays = 30;
 
 /**
  * Removes events that are past their time, from the beginning of each feed on, so that none is missing between others.

@@ -30,7 +30,7 @@ export interface Order {
   parts: readonly OrderPart[];
 }
 
-export interface OrderPart {
+interface OrderPart {
   /** Conditions, each with a leading `and`. */
   where: Fragment;
   orderBy: Fragment;

@@ -10,7 +10,7 @@ import { type Column, type RecordTable, recordTable } from '../records/columns.t
 import { filterCondition } from '../records/filter.ts';
 import { recordsInReach } from '../records/reached.ts';
 
-export interface Figure {
+interface Figure {
   value: number | string | null;
   count: number;
 }

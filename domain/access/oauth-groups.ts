@@ -2,7 +2,7 @@
 import type { Permissions } from './role-permissions.ts';
 import { concreteScopes, moduleActions, moduleOf } from './scopes.ts';
 
-export const consentGroups = [
+const consentGroups = [
   ...(['records', 'pipeline', 'automation', 'calendar'] as const),
   ...(['messaging', 'billing', 'admin'] as const),
 ];
@@ -19,7 +19,7 @@ const work = (module: string): string[] => ['view', 'create', 'edit'].map((actio
 const customObject = 'object:*';
 
 /** No group sends anything to a customer: messages are prepared as drafts, which a person approves. */
-export const scopesOfGroup: Readonly<Record<ConsentGroup, readonly string[]>> = {
+const scopesOfGroup: Readonly<Record<ConsentGroup, readonly string[]>> = {
   records: [...work('leads'), ...work('customers'), ...work('activities')],
   pipeline: [...work('deals'), ...work('accounts'), ...work('tasks'), ...work(customObject), 'reports:view'],
   automation: [...all('workforces'), ...all('webhooks')],

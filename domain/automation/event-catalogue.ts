@@ -1,6 +1,6 @@
 // The events that this API tells: what each means, what it carries, and an example of its body.
 
-export type EventCategory =
+type EventCategory =
   | 'records'
   | 'sales'
   | 'appointments'
@@ -14,7 +14,7 @@ export type EventCategory =
 /** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
 export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'boolean' | 'string[]' | 'object';
 
-export interface EventField {
+interface EventField {
   name: string;
   type: EventFieldType;
   /** False: it is missing or null in some events of this name. */

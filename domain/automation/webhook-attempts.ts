@@ -139,7 +139,7 @@ export function afterFailure(
 /** Of one subscription, whichever servers send to it: requests in a second, and on their way at once. */
 export const pace = { perSecond: 25, inFlight: 10 };
 /** Of one whose receiver has failed many times in a row, until it takes something: what is sent in vain is sent instead of something else. */
-export const failingPace = { perSecond: 2, inFlight: 2 };
+const failingPace = { perSecond: 2, inFlight: 2 };
 /** Failures in a row after which a receiver counts as failing. */
 const manyFailures = 5;
 

@@ -26,7 +26,7 @@ export type Step =
   | { kind: 'draft_message'; channel: DraftChannel; subject?: string; body: string; from?: string }
   | { kind: 'stop_when'; condition: KeptCondition };
 
-export type StepKind = Step['kind'];
+type StepKind = Step['kind'];
 
 /** A step as the document describes it: one shape for all kinds. */
 export type GivenStep = { kind: StepKind } & Readonly<Record<string, unknown>>;

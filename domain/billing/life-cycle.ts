@@ -6,7 +6,7 @@ const day = 86_400_000;
 /** Days after a payment failed on which it is tried again; after the last the subscription ends. */
 const retryDays = [1, 3, 5, 7, 14];
 /** Days that the data is kept after the end, the day of the reminder, and the days from then to the purge. */
-export const keptDays = 90;
+const keptDays = 90;
 const reminderDay = 83;
 const graceDays = 14;
 

@@ -27,7 +27,7 @@ export interface Settlement extends Outcome {
 }
 
 /** The card was declined, and nothing was changed. */
-export interface Declined {
+interface Declined {
   /** Where a bank wants the person. */
   actionUrl: string | null;
 }

@@ -4,7 +4,7 @@ import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
 import { addDays, Random } from './random.ts';
 
-export interface DemoRun {
+interface DemoRun {
   id: string;
   leadId: string;
   status: 'waiting' | 'completed' | 'stopped';

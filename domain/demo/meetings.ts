@@ -10,14 +10,14 @@ import type { Lead } from './world.ts';
 const hour = 3_600_000;
 const half = hour / 2;
 
-export interface DemoPool {
+interface DemoPool {
   id: string;
   name: string;
   description: string;
   members: readonly { user_id: string; weight: number }[];
 }
 
-export interface DemoBooking {
+interface DemoBooking {
   id: string;
   status: 'confirmed' | 'completed' | 'no_show' | 'cancelled';
   userId: string;

@@ -23,7 +23,7 @@ export interface DemoMessaging {
 }
 
 /** A message of a lead's timeline. */
-export interface DemoMessage {
+interface DemoMessage {
   id: string;
   object: 'leads';
   record_id: string;

@@ -5,7 +5,7 @@ import type { WorkspaceObject } from '../objects/workspace.ts';
 import { type DraftChannel, type DraftStatus, longestText } from './drafts.ts';
 
 export type CampaignStatus = 'draft' | 'scheduled' | 'running' | 'paused' | 'completed' | 'cancelled';
-export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
+type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
 export type CampaignObject = 'leads' | 'customers' | 'accounts';
 
 export interface CampaignChannel {

@@ -22,7 +22,7 @@ const fieldsOf: Readonly<Record<ReportKind, { needed: readonly Field[]; more: re
 const allFields = [...new Set(Object.values(fieldsOf).flatMap(({ needed, more }) => [...needed, ...more]))];
 
 /** Somebody outside, as records know people: by E.164, or an address in lower case. */
-export interface Address {
+interface Address {
   kind: 'phone' | 'email';
   value: string;
 }

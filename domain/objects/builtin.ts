@@ -17,7 +17,7 @@ export type FieldType =
 export type Lookup = 'sources' | 'lead_statuses' | 'deal_stages' | 'task_types' | 'activity_types';
 
 /** What a text field refers to. */
-export type Reference = 'user' | 'lead' | 'customer' | 'account';
+type Reference = 'user' | 'lead' | 'customer' | 'account';
 
 export interface FieldOption {
   label: string;

@@ -27,7 +27,7 @@ export type SingleRule =
   | { kind: 'tasks_completed' };
 
 /** A rule of a status; alternatives are not nested. */
-export type PreConditionRule = SingleRule | { or: readonly SingleRule[] };
+type PreConditionRule = SingleRule | { or: readonly SingleRule[] };
 
 export interface Status {
   id: string;

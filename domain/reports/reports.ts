@@ -6,8 +6,8 @@ import { type Filter, readFilter } from '../objects/filter.ts';
 import { shown } from '../objects/queryable.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
-export type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
-export type Bucket = 'day' | 'week' | 'month';
+type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
+type Bucket = 'day' | 'week' | 'month';
 
 export interface ReportBody {
   metric?: Metric;

@@ -32,7 +32,7 @@ export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>
 }
 
 /** A customer, as the contacts of another show it. */
-export interface Contact {
+interface Contact {
   id: string;
   first_name: string | null;
   last_name: string | null;

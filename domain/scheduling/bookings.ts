@@ -18,7 +18,7 @@ export function meetingUrl({ locationKind, location }: Meeting): string | null {
 
 export const bookingStatuses = ['confirmed', 'cancelled', 'rescheduled', 'completed', 'no_show'] as const;
 
-export type BookingStatus = (typeof bookingStatuses)[number];
+type BookingStatus = (typeof bookingStatuses)[number];
 export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
 
 /** A booking as it is stored. */

@@ -98,7 +98,7 @@ export interface CalendarEvent extends Interval {
 }
 
 /** Where an event is that was written. */
-export interface WrittenEvent {
+interface WrittenEvent {
   /** For the calendar; null where it keeps none. */
   url: string | null;
   /** For people; null where the calendar has no pages for them. */

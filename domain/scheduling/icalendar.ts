@@ -3,7 +3,7 @@ import ICAL from 'ical.js';
 import type { Interval } from '../service/intervals.ts';
 
 /** Somebody with an address. */
-export interface Party {
+interface Party {
   name: string;
   email: string;
 }

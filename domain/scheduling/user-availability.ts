@@ -23,7 +23,7 @@ export interface Person {
 }
 
 /** What takes a person's time. */
-export type TakenReason = BusyReason | DayOffReason;
+type TakenReason = BusyReason | DayOffReason;
 
 /** In the order in which they are named. */
 const reasons = [
@@ -40,7 +40,7 @@ const reasons = [
   'buffer',
 ] as const;
 
-export type UnavailableReason = (typeof reasons)[number];
+type UnavailableReason = (typeof reasons)[number];
 
 export interface Availability {
   bookable: boolean;

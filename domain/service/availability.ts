@@ -1,6 +1,6 @@
 // Which modules can be used in which country: telephony differs, everything else works in all.
 
-export type AvailabilityStatus = 'available' | 'limited' | 'unavailable';
+type AvailabilityStatus = 'available' | 'limited' | 'unavailable';
 
 /** When the data below last changed. */
 export const availabilityUpdatedAt = '2026-11-01T00:00:00.000Z';
@@ -23,7 +23,7 @@ const coreModules = {
 const telephonyModules = { phone_voice: 'Phone calls', phone_sms: 'SMS', fax: 'Fax', whatsapp: 'WhatsApp' } as const;
 
 type TelephonyModule = keyof typeof telephonyModules;
-export type AvailabilityModule = keyof typeof coreModules | TelephonyModule;
+type AvailabilityModule = keyof typeof coreModules | TelephonyModule;
 
 const labels: Readonly<Record<AvailabilityModule, string>> = { ...coreModules, ...telephonyModules };
 const moduleNames = Object.keys(labels) as AvailabilityModule[];
@@ -85,7 +85,7 @@ const groups: readonly Group[] = [
   },
 ];
 
-export interface ModuleAvailability {
+interface ModuleAvailability {
   module: AvailabilityModule;
   label: string;
   status: AvailabilityStatus;

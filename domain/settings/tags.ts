@@ -156,7 +156,7 @@ function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonl
 }
 
 /** The tags that a record's data puts on it, in the order that tags are shown. */
-export function automaticTags(
+function automaticTags(
   object: WorkspaceObject,
   workspace: Workspace,
   record: ComparedRecord,

@@ -16,7 +16,7 @@ export interface CustomerState {
 }
 
 /** The next invoice of the subscription that counts. */
-export interface Preview {
+interface Preview {
   /** null: nothing will be charged, or Stripe gave no preview. */
   invoice: Stripe.Invoice | null;
   /** Why Stripe gave no preview, in its own code; null: it gave one. */

@@ -90,7 +90,7 @@ export function lookAtCalendars(parts: CalendarParts, stop?: AbortSignal): Promi
 }
 
 /** Looks at calendars that were connected and not read yet. Servers may do so at the same time. @returns how many were found */
-export function lookAtUnreadCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
+function lookAtUnreadCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
   return eachDue(parts, findUnreadCalendars, (due) => look(parts, due), stop);
 }
 

@@ -2,7 +2,7 @@
 import { BlockList, isIP } from 'node:net';
 
 /** Node writes an IPv4 client of a dual-stack socket as ::ffff:a.b.c.d; here it is the IPv4 address that people write down. */
-export function plainAddress(address: string): string {
+function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
 }
 

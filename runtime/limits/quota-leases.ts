@@ -3,7 +3,7 @@ import type { Charge, Quota } from '../database.ts';
 import { Turns } from './semaphore.ts';
 
 /** What became of charging calls. */
-export interface Charged {
+interface Charged {
   /** How many of the calls that wait were charged. */
   charged: number;
   /** Calls to come that were charged with them. */

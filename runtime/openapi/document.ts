@@ -11,7 +11,7 @@ import { readTimes, refineLengths, strictFormats, withoutSessionId } from './for
 import { PreparedBody } from './prepared-body.ts';
 
 /** One way to open an operation: a kind of credential and the scopes it must hold. */
-export interface Requirement {
+interface Requirement {
   scheme: 'apiKey' | 'oauth' | 'session' | 'signature';
   scopes: readonly string[];
 }

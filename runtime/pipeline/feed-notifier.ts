@@ -28,7 +28,7 @@ interface Waiter {
 }
 
 /** Calls that may wait at a time, in this process and of one company; those beyond are answered at once. */
-export const mostWaiting = { process: 1000, company: 100 } as const;
+const mostWaiting = { process: 1000, company: 100 } as const;
 /** Milliseconds between two looks for what other processes have told, while somebody waits. */
 const every = 200;
 

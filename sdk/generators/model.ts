@@ -31,7 +31,7 @@ export interface Structure {
   isSent: boolean;
 }
 
-export interface Parameter {
+interface Parameter {
   name: string;
   type: Type;
   isRequired: boolean;

@@ -12,7 +12,7 @@ import { channelOf, type Link, type Report, reportEvent, stopReason } from '../.
 import type { Change } from '../../runtime/handler.ts';
 
 /** Who does it: nobody of the workspace. */
-export const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;
+const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;
 
 /** Sees every record of the workspace. */
 const everywhere = { actor: inboundActor, reach: { kind: 'company' }, userId: null } as const;

@@ -16,7 +16,7 @@ export interface Walls {
   mode: string | undefined;
 }
 
-export type Kind = 'company' | 'mode';
+type Kind = 'company' | 'mode';
 
 export interface Bindings {
   /** What rows are of no company or of no mode that the statement names: `leads l: company`. */

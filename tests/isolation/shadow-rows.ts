@@ -11,7 +11,7 @@ import { type Column, isTextual, marker, type TenantTable } from './schema.ts';
  * renamed: has other ids and the same texts;
  * marked: has the same ids; every text carries the marker, codes and keys too.
  */
-export type Kind = 'twin' | 'renamed' | 'marked';
+type Kind = 'twin' | 'renamed' | 'marked';
 
 export interface Shadow {
   companyId: string;

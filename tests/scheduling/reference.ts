@@ -18,7 +18,7 @@ interface Wall {
 /** What a wall shows; asked from moments only, which no clock change makes ambiguous. */
 const walls = new Map<string, Wall>();
 
-export function wall(timezone: string, moment: number): Wall {
+function wall(timezone: string, moment: number): Wall {
   const full = Math.floor(moment / minute) * minute;
   const key = `${timezone} ${full}`;
   const known = walls.get(key);
@@ -34,7 +34,7 @@ export function wall(timezone: string, moment: number): Wall {
 const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 
 /** Whether the wall shows a time within the hours of its day. */
-export function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
+function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
   const { weekday, time } = wall(timezone, moment);
   return weekly.some((window) => window.weekday === weekday && window.start <= time && time < window.end);
 }

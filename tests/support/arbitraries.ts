@@ -142,7 +142,7 @@ const hostileNumber = fc.oneof(
 );
 
 /** Any JSON value. */
-export const junk: fc.Arbitrary<unknown> = fc.oneof(
+const junk: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: hostileText },
   { weight: 2, arbitrary: hostileNumber },
   { weight: 1, arbitrary: fc.constantFrom(null, true, false, [], {}) },
@@ -170,7 +170,7 @@ function textFor(schema: Schema): fc.Arbitrary<string> {
 }
 
 /** Values that a schema allows. */
-export function allowed(given: Schema, depth = 0): fc.Arbitrary<unknown> {
+function allowed(given: Schema, depth = 0): fc.Arbitrary<unknown> {
   const schema = plain(given);
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum) return fc.constantFrom(...schema.enum);

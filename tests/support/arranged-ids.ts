@@ -489,7 +489,7 @@ export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
 }
 
 /** A checkout that nobody has paid; answers its id. */
-export async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
+async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
   const id = newSessionId('cs');
   await database()`
     insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)

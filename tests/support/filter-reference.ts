@@ -69,7 +69,7 @@ function meant(field: ReferenceField, value: unknown): unknown {
 }
 
 /** Numbers by size, unless they are in a custom field; everything else by its characters. */
-export function compareValues(field: ReferenceField, left: unknown, right: unknown): number {
+function compareValues(field: ReferenceField, left: unknown, right: unknown): number {
   if (field.kind === 'number' && !field.custom) return Number(left) - Number(right);
   const [a, b] = field.kind === 'list' ? [text(left).toLowerCase(), text(right)] : [text(left), text(right)];
   return Buffer.compare(Buffer.from(a), Buffer.from(b));

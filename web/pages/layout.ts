@@ -23,7 +23,7 @@ export interface Place {
 
 const overview = '/console';
 
-export const places: readonly Place[] = [
+const places: readonly Place[] = [
   { path: overview, name: 'Overview', about: '', hasModes: true },
   {
     ...{ path: '/console/messages', name: 'Messages', hasModes: true, scopes: ['inbox:create'] },

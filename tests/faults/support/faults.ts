@@ -8,7 +8,7 @@ import type { Stand } from './test-rig.ts';
 import { unkeyedDuring } from './unkeyed.ts';
 import type { Tally, Writers } from './writers.ts';
 
-export interface Scene {
+interface Scene {
   stand: Stand;
   writers: Writers;
   random: Random;

@@ -17,7 +17,7 @@ export const statements = {
 } as const;
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
-export const dispatches = {
+const dispatches = {
   'look for what waits': /^select company_id .* from "outbox_events"/s,
   'begin of a dispatch': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of the feed': /^select last_position as last from feeds/,
@@ -28,7 +28,7 @@ export const dispatches = {
 } as const;
 
 /** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
-export const sendings = {
+const sendings = {
   'look for due webhooks': /^select company_id .* from webhook_subscriptions\s+where due_at/s,
   'begin of a sender': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of a webhook': /^select url, sealed_secret/,
@@ -42,7 +42,7 @@ export const sendings = {
 } as const;
 
 /** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
-export const matchings = {
+const matchings = {
   'look for stretches': /^select company_id .* from "webhook_backlog"/s,
   'lock of a stretch': /^select first_position as first.*for update/s,
   'reading of events': /^select position, id, event/,
@@ -80,7 +80,7 @@ export const stripePayments = {
 } as const;
 
 /** Every statement with which an order to a calendar is taken up and ended; on connections of their own. */
-export const calendarOrders = {
+const calendarOrders = {
   'taking of an order': /^update calendar_orders set attempts/,
   'look at the booking': /^select start_at as "startAt"/,
   'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
@@ -88,7 +88,7 @@ export const calendarOrders = {
 } as const;
 
 /** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
-export const workforceSteps = {
+const workforceSteps = {
   'taking of a run': /^update workforce_runs set attempts/,
   'keeping of the call': /^update workforce_runs set "call"/,
   'move of the run': /^update workforce_runs set "status"/,
@@ -97,7 +97,7 @@ export const workforceSteps = {
 } as const;
 
 /** Every statement with which a message is taken up, and its end noted; on connections of their own. */
-export const messageSendings = {
+const messageSendings = {
   'taking of a draft': /^with next as materialized .* update message_drafts d\s+set attempts/s,
   'look at the company': /^select c\.name, c\.disabled_modules/,
   'end of a draft': /^update message_drafts set "?status/,

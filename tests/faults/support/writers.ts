@@ -9,7 +9,7 @@ export interface Answered {
   headers: IncomingHttpHeaders;
 }
 
-export type Kind = 'lead' | 'create' | 'update' | 'delete' | 'batch' | 'invalid';
+type Kind = 'lead' | 'create' | 'update' | 'delete' | 'batch' | 'invalid';
 
 /** One call that changes something, and everything that was answered to it. */
 export interface Write {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
 import { Refused } from './refused.ts';
 
-export interface TaxRate {
+interface TaxRate {
   id: string;
   object: 'tax_rate';
 }

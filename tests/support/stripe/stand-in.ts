@@ -9,7 +9,7 @@ import { type Form, readForm } from './form.ts';
 import { pages } from './pages.ts';
 import { CardRefused, routes } from './routes.ts';
 
-export const webhookSecret = 'whsec_standin';
+const webhookSecret = 'whsec_standin';
 
 /** How one request to come fails, of those that it is meant for. */
 export interface Fault {
