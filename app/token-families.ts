@@ -26,7 +26,7 @@ export async function endTokenFamily(
   const found = await database.findGrant(userId, clientId, audience);
   if (found?.grant?.id !== grantId || found.grant.revoked) return;
   const facts = { requestId: newRequestId(), ip: '', userAgent: null };
-  await people.actForNobody(facts, found.companyId, now, async ({ sql, record }) => {
+  await people.actForNobody(facts, found.companyId, now, async ({ db: { sql, record } }) => {
     const since = new Date(now.getTime() - rememberedFor);
     if (!(await endFamily(sql, found.companyId, { id: grantId, family }, { now, since }))) return;
     record({

@@ -27,11 +27,17 @@ interface ChangeEvent {
   data: Record<string, unknown>;
   /** Of an update: from what to what. */
   changes?: Record<string, { from: unknown; to: unknown }>;
-  /** Where it takes a record from people, or out of the world: whose it was. They may still hear of it. */
+  /**
+   * Where it takes a record from people, or out of the world: whose it was. They may still hear of
+   * it.
+   */
   takenFrom?: Possession;
 }
 
-/** Something that happened, written with the change itself: an audit row and, if named, events for the outbox. */
+/**
+ * Something that happened, written with the change itself: an audit row and, if named, events for
+ * the outbox.
+ */
 export interface Change {
   /** e.g. lead.create */
   action: string;
@@ -41,12 +47,18 @@ export interface Change {
   actor?: Actor;
   object?: string;
   recordId?: string;
-  /** When it took effect; by default when the transaction writes its audit rows, after all its locks. */
+  /**
+   * When it took effect; by default when the transaction writes its audit rows, after all its
+   * locks.
+   */
   occurredAt?: Date;
   changes?: Record<string, { from: unknown; to: unknown }>;
   metadata?: Record<string, unknown>;
   event?: ChangeEvent;
-  /** Told beside the event, for those who wait for just this, e.g. that a deal went to another stage. */
+  /**
+   * Told beside the event, for those who wait for just this, e.g. that a deal went to another
+   * stage.
+   */
   furtherEvents?: readonly ChangeEvent[];
 }
 
@@ -73,115 +85,161 @@ type Uploaded<Id extends OperationId> = operations[Id] extends {
   ? UploadedFile
   : undefined;
 
-/** Where providers report to, with the company and the mode; null where this server does not work with the provider. */
+/**
+ * Where providers report to, with the company and the mode; null where this server does not work
+ * with the provider.
+ */
 export interface InboundUrls {
   generic: string;
   twilio: string | null;
 }
 
-/** Everything that a handler works with. Nothing else is in its reach: no other clock, no environment. */
-export interface Call<Id extends OperationId = OperationId> {
+/** What the caller sent, read and validated. */
+export interface CallRequest<Id extends OperationId = OperationId> {
   path: Parameters<Id, 'path'>;
   query: Parameters<Id, 'query'>;
-  /** Headers that the document declares for the operation, by their names there. */
-  header: Parameters<Id, 'header'>;
+  /** The headers that the OpenAPI document declares for the operation, by their names there. */
+  headers: Parameters<Id, 'header'>;
   body: Body<Id>;
-  /** The file of a multipart/form-data body: in the storage, where it stays only if the transaction keeps it. */
+  /**
+   * The file of a multipart/form-data body. It is in the storage, and stays there only if the
+   * transaction keeps it.
+   */
   file: Uploaded<Id>;
-  /** Problems of the body; only where the document declares x-uniform-refusal or x-tenant-fields, else always []. */
+  /**
+   * Problems of the body. Always [] unless the OpenAPI document declares x-uniform-refusal or
+   * x-tenant-fields.
+   */
   problems: readonly FieldProblem[];
   /**
-   * The refusal of a body for its problems and those that the tenant's configuration adds; one problem per field.
-   * @param documented further problems of the kinds that the document finds
+   * The same for every attempt of this call, derived from its Idempotency-Key; null without one.
    */
-  refusal(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
-  sql: Sql;
+  readonly retryKey: string | null;
   /**
-   * Has the statements that come planned once for each connection, for whatever values: for long ones that are always carried out in the
-   * same way, and take longer to be planned than to be carried out.
+   * Rejects a body for its problems and for those that the tenant's configuration adds; one problem
+   * per field.
+   * @param documented further problems of the kinds that the OpenAPI document describes
+   */
+  rejection(found: readonly FieldProblem[], documented?: readonly FieldProblem[]): ApiError;
+}
+
+/**
+ * The transaction of the call. It is never stale: whichever connection the call holds, the next
+ * statement uses it.
+ */
+export interface CallDatabase {
+  /**
+   * Runs a statement in the present transaction. You can hold it across all the functions below.
+   */
+  readonly sql: Sql;
+  /** Records a change: its audit row and event are written with the transaction. */
+  record(change: Change): void;
+  /**
+   * Continues without the result of a statement that was sent and can only fail if the database
+   * does. If it fails, the transaction is rolled back and the call fails with that error.
+   */
+  awaitAtCommit(result: Promise<unknown>): void;
+  /**
+   * Waits for long work that does not need the database, such as hashing a password; the database
+   * deadline is paused meanwhile. If nothing was written yet, the connection is released and what
+   * follows is another transaction.
+   */
+  withoutConnection<T>(work: Promise<T>): Promise<T>;
+  /**
+   * Commits what was written so far, then waits for work that cannot be undone, without a
+   * connection. The Idempotency-Key stays claimed. What follows is another transaction. Write
+   * everything first that is needed to find out the outcome of the work later.
+   */
+  commitThenRun<T>(work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs a part of the work in a transaction that commits at once and stays, whatever the outcome
+   * of the call: for work that is too long for one transaction. Nothing may have been written
+   * before.
+   * @param work receives a function that adds a row to the audit log in that transaction
+   */
+  inSeparateTransaction<T>(work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>): Promise<T>;
+  /** Runs once the change is committed, and not at all if it is not; nothing waits for it. */
+  afterCommit(work: () => void): void;
+  /**
+   * Plans each following statement once per connection, for all values: for long statements that
+   * are always executed in the same way and take longer to plan than to execute.
    */
   planOnce(): void;
+  /** Resolves when the database answers. */
+  ping(): Promise<void>;
+}
+
+/** What the server offers to handlers, bound to the call. */
+export interface CallServices {
+  /** The tenant's configuration when the call arrived: objects, fields, statuses and so on. */
+  loadWorkspace(): Promise<Workspace>;
+  files: Files;
+  cursors: Cursors;
+  /** Signs tokens that callers send back, such as slot tokens. */
+  signedTokens: SignedTokens;
+  sessionTokens: SessionTokens;
+  /** Encrypts what only this server may read again. */
+  secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
+  /**
+   * Calls addresses that tenants name. Always inside `db.withoutConnection`: no transaction waits
+   * for them.
+   */
+  outbound: OutgoingClient;
+  /** The caller's payment provider. Always inside `db.commitThenRun`. */
+  payments: PaymentProvider;
+  /** External calendars. Always inside `db.withoutConnection`: no transaction waits for them. */
+  calendars: Calendars;
+  /** The URLs to which providers report what arrived for a company. */
+  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
+  /** The OpenAPI document, as it is served. */
+  openApiDocument: PreparedBody;
+  /** True if the server sends the mail that is written; without a mail server it is only stored. */
+  sendsMail: boolean;
+  /**
+   * Waits until the feed of the workspace goes beyond a position, for at most so many milliseconds;
+   * less if the server stops, the client leaves or too many calls wait. No connection is held
+   * meanwhile.
+   * @returns milliseconds that are left; 0 if waiting again is useless
+   */
+  waitForFeed(after: number, milliseconds: number): Promise<number>;
+  /**
+   * Waits until the calls of the workspace that this process admitted are counted in the database;
+   * no connection is held meanwhile. Other processes report theirs within a second.
+   */
+  flushUsage(): Promise<void>;
+  /**
+   * True while this process counts rate limits alone because the shared counters are unreachable.
+   */
+  limitsAreLocal: boolean;
+  /** @throws ApiError 429 if wrong passwords were sent too often for this account */
+  rejectGuessing(email: string): void;
+  /**
+   * Counts a wrong password.
+   * @throws ApiError 429 if that was one too many
+   */
+  countWrongPassword(email: string): Promise<void>;
+}
+
+/**
+ * Everything that a handler works with. It reaches nothing else: no other clock, no environment.
+ */
+export interface Call<Id extends OperationId = OperationId> {
+  request: CallRequest<Id>;
   caller: Caller;
   /** When the call arrived. */
   now: Date;
-  /** The time now. Timestamps of changes use it after the record is locked: the call may have waited for other changes. */
-  currentTime(): Date;
-  /** The tenant's configuration: objects, fields, statuses and the like, as they stood when the call arrived. */
-  workspace(): Promise<Workspace>;
   /**
-   * For what the body or the data ask for beyond the scopes of the operation.
-   * @throws ApiError 403 when the caller lacks the scope, or its module is off
+   * The time now. Timestamps of changes use it after the record is locked, since the call may have
+   * waited for other changes.
+   */
+  currentTime(): Date;
+  /**
+   * Checks a scope that the body or the data require beyond those of the operation.
+   * @throws ApiError 403 if the caller lacks the scope or its module is off
    */
   authorize(scope: string): void;
-  /** Notes a change; its audit row and event are written with the transaction. */
-  record(change: Change): void;
-  /**
-   * Goes on without the outcome of a statement that was sent, which is certain but for a failure: the transaction is then undone, and the
-   * failure is that of the call.
-   */
-  expect(outcome: Promise<unknown>): void;
-  /**
-   * Waits for long work that does not need the database, such as hashing a password; the database's time stands still meanwhile.
-   * While nothing was written, the transaction ends here and another begins afterwards: read call.sql anew.
-   */
-  aside<T>(work: Promise<T>): Promise<T>;
-  /**
-   * Waits until the feed of the workspace goes beyond a position, or for so long; earlier where the server stops, the client leaves
-   * or too many wait. No connection to the database is held meanwhile: read call.sql anew.
-   * @returns milliseconds that are left; 0 when there is no use in waiting again
-   */
-  untilNews(after: number, milliseconds: number): Promise<number>;
-  /**
-   * Waits until the calls of the workspace that this process has let pass are counted in the database; read call.sql anew.
-   * Other processes report theirs within a second.
-   */
-  settleUsage(): Promise<void>;
-  /**
-   * Does a part of the work in a transaction of its own, which is committed at once and stays whatever becomes of the call: for what
-   * is too long for one. Nothing may have been written before; read call.sql anew.
-   * @param work gets a function that notes a row for the audit log in that transaction
-   */
-  apart<T>(work: (sql: Sql, note: (change: AuditedChange) => void) => Promise<T>): Promise<T>;
-  /**
-   * Commits what was written so far and waits for work that cannot be undone, holding no connection; the Idempotency-Key stays taken. What
-   * comes afterwards is a transaction of its own: read call.sql anew. Whatever is needed to find out later what became of the work is
-   * written before.
-   */
-  outside<T>(work: () => Promise<T>): Promise<T>;
-  /** The same for every try of this call, as its Idempotency-Key says; null without one. */
-  readonly retryKey: string | null;
-  /** Runs once the change is committed, and not at all when it is not; nothing waits for it. */
-  afterwards(work: () => void): void;
-  files: Files;
-  /** Resolves when the database answers. */
-  ping(): Promise<void>;
-  /** True while this process counts rate limits for itself, because the counters that all share are out of reach. */
-  limitsAreLocal: boolean;
-  /** True when a mail that is written will be sent; without a mail server it is only kept. */
-  mailIsSent: boolean;
-  /** @throws ApiError 429 when wrong passwords were sent too often for this account */
-  refuseGuessing(email: string): void;
-  /**
-   * Counts a wrong password.
-   * @throws ApiError 429 when that was one too many
-   */
-  countWrongPassword(email: string): Promise<void>;
-  cursors: Cursors;
-  /** For what is given out and comes back. */
-  signedTokens: SignedTokens;
-  /** Encrypts what must be readable again by this server alone. */
-  secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
-  /** Calls addresses that tenants name. Always aside: no transaction waits for them. */
-  outgoing: OutgoingClient;
-  sessionTokens: SessionTokens;
-  /** Whoever takes payments for the caller; asked outside. */
-  payments: PaymentProvider;
-  /** Calendars outside of the server. Always aside: no transaction waits for them. */
-  calendars: Calendars;
-  /** Where providers report what came in for a company. */
-  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
-  /** The document that the server works by, as it is served. */
-  document: PreparedBody;
+  db: CallDatabase;
+  services: CallServices;
 }
 
 type SuccessStatus = 200 | 201 | 202;

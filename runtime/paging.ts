@@ -16,9 +16,9 @@ export interface Page<Row> {
 
 /** A call of an operation that takes limit and cursor. */
 interface ListCall {
+  request: { query: { cursor?: string; limit?: number } };
   caller: { companyId: string; testMode: boolean; reach: object };
-  query: { limit?: number; cursor?: string };
-  cursors: Cursors;
+  services: { cursors: Cursors };
 }
 
 /** 1 to 100; a value outside is moved to the nearest bound. */
@@ -40,7 +40,8 @@ export async function pageOf<Row, const Keys extends readonly CursorValue[]>(
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
   keysOf: (row: Row) => Keys,
 ): Promise<Page<Row>> {
-  const { query, cursors } = call;
+  const { query } = call.request;
+  const { cursors } = call.services;
   const limit = pageLimit(query.limit);
   const list = listOf(call, boundTo);
   // Bound to the list, so that its keys are as many and of the types that keysOf gives.
@@ -61,7 +62,8 @@ export function pageOfWhole<Item>(
   items: readonly Item[],
   idOf: (item: Item) => string,
 ): Page<Item> {
-  const { query, cursors } = call;
+  const { query } = call.request;
+  const { cursors } = call.services;
   const limit = query.limit === undefined ? items.length : pageLimit(query.limit);
   const list = listOf(call, boundTo);
   const [id, place] = query.cursor === undefined ? [] : cursors.decode(query.cursor, list);

@@ -72,9 +72,9 @@ const uncounted: Counters = {
   forget: () => undefined,
 };
 
-const createLead = async (call: { body: LeadBody; now: Date }) => ({
+const createLead = async (call: { request: { body: LeadBody }; now: Date }) => ({
   status: 201,
-  data: { lead: leadOf(call.body, call.now) },
+  data: { lead: leadOf(call.request.body, call.now) },
 });
 
 const unpaid = (): Promise<never> => Promise.reject(new Error('there are no payments here'));

@@ -18,10 +18,12 @@ const dayMilliseconds = 24 * hourMilliseconds;
 const usualDays = 30;
 
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
-  const { body, sql, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const reach = await checkReach(call);
   const problems = [...(await scopeProblems(call)), ...expiryProblems(call), ...reach.problems];
-  if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
+  if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = timeOf(body.expires_at);
   await refuseAtLimit(call);
   const made = newApiKey(body.environment);
@@ -43,7 +45,7 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
     ...createdBy(caller, now),
   };
   await db.insertApiKey(sql, caller.companyId, key, made.hash);
-  call.record({
+  call.db.record({
     action: 'api_key.create',
     object: 'api_keys',
     recordId: key.id,
@@ -53,7 +55,9 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
 };
 
 export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
-  const { sql, caller, now, query } = call;
+  const { caller, now } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { environment, status } = query;
   const { rows, ...rest } = await pageOf(
     call,
@@ -64,12 +68,17 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
   return { status: 200, data: { api_keys: rows.map((row) => shown(row, now)), ...rest } };
 };
 
-export const getApiKey: Handler<'getApiKey'> = async ({ sql, caller, path, now }) => {
+export const getApiKey: Handler<'getApiKey'> = async ({ caller, now, request: { path }, db: { sql } }) => {
   const row = found(await db.findApiKey(sql, caller.companyId, path.id));
   return { status: 200, data: { api_key: shown(row, now) } };
 };
 
-export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({ sql, caller, path, query, now }) => {
+export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
+  caller,
+  now,
+  request: { path, query },
+  db: { sql },
+}) => {
   const { days: count = usualDays } = query;
   const dates = Array.from({ length: count }, (_, index) =>
     new Date(now.getTime() - (count - 1 - index) * dayMilliseconds).toISOString().slice(0, 10),
@@ -84,9 +93,11 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({ sql, caller, p
 };
 
 export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
-  const { body, sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const problems = [...(await scopeProblems(call)), ...expiryProblems(call)];
-  if (call.problems.length + problems.length > 0) throw call.refusal([], problems);
+  if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = timeOf(body.expires_at);
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   if (row.revokedAt) throw revoked();
@@ -106,22 +117,26 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   if (Object.keys(changes).length > 0) {
     if (before.status === 'expired' && after.status === 'active') await refuseAtLimit(call);
     await db.updateApiKey(sql, caller.companyId, row.id, settings, now);
-    call.record({ action: 'api_key.update', object: 'api_keys', recordId: row.id, changes });
+    call.db.record({ action: 'api_key.update', object: 'api_keys', recordId: row.id, changes });
   }
   return { status: 200, data: { api_key: after } };
 };
 
 export const revokeApiKey: Handler<'revokeApiKey'> = async (call) => {
-  const { body, sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const reason = body?.reason ?? null;
   if (await db.revokeApiKey(sql, caller.companyId, path.id, caller.actor.id, reason, now))
-    call.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
+    call.db.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
   const row = found(await db.findApiKey(sql, caller.companyId, path.id));
   return { status: 200, data: { api_key: shown(row, now) } };
 };
 
 export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
-  const { body, sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   const { status } = shown(row, now);
   if (status === 'revoked') throw revoked();
@@ -139,7 +154,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const key = { ...row, id: uuidv7(), prefix: made.prefix, last4: made.last4, ...createdBy(caller, now) };
   await db.insertApiKey(sql, caller.companyId, key, made.hash);
   const overlap = { from: row.expiresAt?.toISOString() ?? null, to: expiresAt.toISOString() };
-  call.record({
+  call.db.record({
     action: 'api_key.rotate',
     object: 'api_keys',
     recordId: row.id,
@@ -152,7 +167,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
 const revoked = () => conflict('key_revoked', 'This key is revoked, which cannot be undone. Mint a new one.');
 
 /** @throws ApiError 409 when the workspace has as many active keys as it may have */
-async function refuseAtLimit({ sql, caller, now }: Call): Promise<void> {
+async function refuseAtLimit({ caller, now, db: { sql } }: Call): Promise<void> {
   const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
   if (active < configurationLimits.activeApiKeys) return;
   const message = `This workspace has ${configurationLimits.activeApiKeys} active keys, as many as it may have. Revoke one first.`;
@@ -163,11 +178,11 @@ type WritingCall = Call<'createApiKey'> | Call<'updateApiKey'>;
 
 /** Checks each scope that is a text, whatever is wrong with the others. */
 async function scopeProblems(call: WritingCall): Promise<FieldProblem[]> {
-  const { problems } = call;
-  const { scopes } = call.body;
+  const { problems } = call.request;
+  const { scopes } = call.request.body;
   if (!Array.isArray(scopes)) return [];
   // Objects that are switched off count: their grants rest until they are switched on again.
-  const { customObjects } = (await call.workspace()).rows;
+  const { customObjects } = (await call.services.loadWorkspace()).rows;
   const modules = new Set(customObjects.map(({ slug }) => `object:${slug}`));
   return scopes.flatMap((scope, index) => {
     const field = `scopes[${index}]`;
@@ -191,7 +206,7 @@ function timeOf(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;
 }
 
-function expiryProblems({ body, problems, now }: WritingCall): FieldProblem[] {
+function expiryProblems({ now, request: { body, problems } }: WritingCall): FieldProblem[] {
   if (!isValidSoFar(problems, 'expires_at')) return [];
   const expiresAt = timeOf(body.expires_at);
   if (!expiresAt || expiresAt > now) return [];
@@ -203,12 +218,14 @@ async function checkReach(call: Call<'createApiKey'>): Promise<{
   id: string | null;
   problems: FieldProblem[];
 }> {
-  const { body, sql, caller } = call;
+  const { caller } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const kind = body.reach?.kind ?? 'company';
   const id = body.reach?.id ?? null;
   const problems: FieldProblem[] = [];
-  const isUnreadable = ['reach.kind', 'reach.id'].some((field) => !isValidSoFar(call.problems, field));
-  if (isUnreadable || call.problems.some(({ field }) => field === 'reach')) return { kind, id, problems };
+  const isUnreadable = ['reach.kind', 'reach.id'].some((field) => !isValidSoFar(call.request.problems, field));
+  if (isUnreadable || call.request.problems.some(({ field }) => field === 'reach')) return { kind, id, problems };
   if (kind === 'company') {
     if (id !== null)
       problems.push(

@@ -16,7 +16,9 @@ const stretch = 5000;
 const mostStretches = 10;
 
 export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
-  const { query, cursors, caller } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { cursors } = call.services;
   const { actor_id, action, object, record_id, request_id, from, to } = query;
   const asked = [actor_id, action, object, record_id, request_id, from, to];
   const filter = filterOf(call);
@@ -36,7 +38,7 @@ export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
 };
 
 /** @throws ApiError 400 for a window that ends before it begins */
-function filterOf({ query }: Call<'listAuditLogs'>): AuditFilter {
+function filterOf({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   if (from && to && from > to)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
@@ -54,7 +56,7 @@ function filterOf({ query }: Call<'listAuditLogs'>): AuditFilter {
 
 /** Looks through the log until there is a page, its end, or enough for one call. */
 async function search(
-  { sql, caller }: Call<'listAuditLogs'>,
+  { caller, db: { sql } }: Call<'listAuditLogs'>,
   filter: AuditFilter,
   start: AuditPlace | undefined,
   limit: number,

@@ -8,7 +8,8 @@ import { pageOf } from '../../runtime/paging.ts';
 type OAuthGrant = components['schemas']['OAuthGrant'];
 
 export const listOauthGrants: Handler<'listOauthGrants'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['OAuth grants'],
@@ -19,12 +20,14 @@ export const listOauthGrants: Handler<'listOauthGrants'> = async (call) => {
 };
 
 export const revokeOauthGrant: Handler<'revokeOauthGrant'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const isNew = await db.revokeGrant(sql, caller.companyId, path.id, now);
   const grant = found(await db.findGrant(sql, caller.companyId, path.id));
   if (isNew) {
     const metadata = { client_id: grant.clientId, client_name: grant.clientName, user_id: grant.userId };
-    call.record({ action: 'oauth_grant.revoke', object: 'oauth_grants', recordId: grant.id, metadata });
+    call.db.record({ action: 'oauth_grant.revoke', object: 'oauth_grants', recordId: grant.id, metadata });
   }
   return { status: 200, data: { oauth_grant: shown(grant) } };
 };

@@ -5,21 +5,22 @@ import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
 export const updatePassword: Handler<'updatePassword'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const { companyId, userId, sessionId } = caller;
   if (userId === null || sessionId === null) throw new Error('the document lets session tokens only in here');
-  const found = await findSignInOf(call.sql, companyId, userId);
+  const found = await findSignInOf(call.db.sql, companyId, userId);
   if (!found) throw new Error('whoever has a session can sign in');
-  call.refuseGuessing(found.email);
-  if (!(await call.aside(checkPassword(body.current_password, found.passwordHash)))) {
-    await call.countWrongPassword(found.email);
+  call.services.rejectGuessing(found.email);
+  if (!(await call.db.withoutConnection(checkPassword(body.current_password, found.passwordHash)))) {
+    await call.services.countWrongPassword(found.email);
     throw validationFailed([problem('current_password', 'RULE_FAILED', 'current_password is not your password')], 400);
   }
   if (body.password === body.current_password)
     throw validationFailed([problem('password', 'RULE_FAILED', 'password must be another than the current one')], 400);
-  const passwordHash = await call.aside(hashPassword(body.password));
-  await storePassword(call.sql, companyId, userId, passwordHash);
-  await endSessionsOf(call.sql, companyId, userId, now, sessionId);
-  call.record({ action: 'user.password_change', object: 'users', recordId: userId });
+  const passwordHash = await call.db.withoutConnection(hashPassword(body.password));
+  await storePassword(call.db.sql, companyId, userId, passwordHash);
+  await endSessionsOf(call.db.sql, companyId, userId, now, sessionId);
+  call.db.record({ action: 'user.password_change', object: 'users', recordId: userId });
   return { status: 200, data: { must_change_password: false } };
 };

@@ -15,16 +15,18 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 
 export const listRoles: Handler<'listRoles'> = async (call) => {
-  const profiles = await listProfiles(call.sql, call.caller);
+  const profiles = await listProfiles(call.db.sql, call.caller);
   const { rows, ...rest } = pageOfWhole(call, ['roles'], profiles, (profile) => profile.id);
   return { status: 200, data: { roles: rows.map(shown), ...rest } };
 };
 
 export const getRole: Handler<'getRole'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const [first] = await listProfiles(sql, caller, path.id);
   const profile = found(first);
-  const workspace = await call.workspace();
+  const workspace = await call.services.loadWorkspace();
   const permissions =
     profile.roleId === null
       ? permissionsOfProfile(await listPermissions(sql, caller.companyId, profile.id))
@@ -38,7 +40,7 @@ export const getRole: Handler<'getRole'> = async (call) => {
 };
 
 export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call) => {
-  const [roles, workspace] = await Promise.all([listGrantableRoles(call.sql), call.workspace()]);
+  const [roles, workspace] = await Promise.all([listGrantableRoles(call.db.sql), call.services.loadWorkspace()]);
   const { rows, ...rest } = pageOfWhole(call, ['visibility scopes'], roles, (role) => role.id);
   const scopes = rows.map(({ id, name }) => ({
     role_id: id,

@@ -33,7 +33,7 @@ const wrongToken = (options: { keepsWork?: boolean } = {}) =>
   oauthRefusal('invalid_grant', 'The refresh token is not valid. Sign in again.', options);
 
 export const createSession: Handler<'createSession'> = async (call) => {
-  const { query, body } = call;
+  const { query, body } = call.request;
   if (query.grant_type === 'password' && 'email' in body) return signIn(call, body.email, body.password);
   if (query.grant_type === 'refresh_token' && 'refresh_token' in body) return renew(call, body.refresh_token);
   throw oauthRefusal(
@@ -47,23 +47,24 @@ export const createSession: Handler<'createSession'> = async (call) => {
 async function signIn(call: Call<'createSession'>, email: string, password: string): Promise<Result<'createSession'>> {
   const { now } = call;
   const address = email.toLowerCase();
-  call.refuseGuessing(address);
-  const found = await findSignIn(call.sql, address);
+  call.services.rejectGuessing(address);
+  const found = await findSignIn(call.db.sql, address);
   // Unknown addresses and deactivated users cost a password check as well.
-  const isRight = await call.aside(checkPassword(password, found?.passwordHash ?? null));
+  const isRight = await call.db.withoutConnection(checkPassword(password, found?.passwordHash ?? null));
   if (!found || !isRight || !found.isActive) {
-    await call.countWrongPassword(address);
+    await call.services.countWrongPassword(address);
     throw wrongPassword();
   }
   const session = sessionOf(found, uuidv7(), now);
   const refresh = newRefreshToken(found.companyId);
-  await beginSession(call.sql, session, call.caller, refresh.hash, now);
+  await beginSession(call.db.sql, session, call.caller, refresh.hash, now);
   note(call, 'session.create', found, session.sessionId);
   return answer(call, found, session.sessionId, refresh.token);
 }
 
 async function renew(call: Call<'createSession'>, token: string): Promise<Result<'createSession'>> {
-  const { sql, now } = call;
+  const { now } = call;
+  const { sql } = call.db;
   const companyId = companyOfRefreshToken(token);
   if (companyId === undefined) throw wrongToken();
   const usedHash = sha256(token);
@@ -98,7 +99,7 @@ function note(
   sessionId: string,
   metadata?: Record<string, unknown>,
 ): void {
-  call.record({
+  call.db.record({
     action,
     companyId: person.companyId,
     actor: { kind: 'user', id: person.userId, name: person.fullName },
@@ -117,7 +118,7 @@ async function answer(
   return {
     status: 200,
     body: {
-      access_token: await call.sessionTokens.issue(
+      access_token: await call.services.sessionTokens.issue(
         { companyId: person.companyId, userId: person.userId, sessionId },
         call.now,
       ),
@@ -132,13 +133,13 @@ async function answer(
 export const endSession: Handler<'endSession'> = async (call) => {
   const { companyId, sessionId } = call.caller;
   if (sessionId === null) throw new Error('the document lets session tokens only in here');
-  await closeSession(call.sql, companyId, sessionId, call.now);
-  call.record({ action: 'session.end', object: 'sessions', recordId: sessionId });
+  await closeSession(call.db.sql, companyId, sessionId, call.now);
+  call.db.record({ action: 'session.end', object: 'sessions', recordId: sessionId });
   return { status: 200, body: { session_id: sessionId, ended: true } };
 };
 
 export const getSigningKeys: Handler<'getSigningKeys'> = async (call) => ({
   status: 200,
   // The keys are made here, so their members are known; the library's type leaves all of them open.
-  body: call.sessionTokens.jwks as Result<'getSigningKeys'>['body'],
+  body: call.services.sessionTokens.jwks as Result<'getSigningKeys'>['body'],
 });

@@ -14,7 +14,9 @@ const mostRecovered = 10_000;
 const mostReplayed = 1000;
 
 export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (call) => {
-  const { sql, caller, path, query, now } = call;
+  const { caller, now } = call;
+  const { path, query } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const { status, event, from, to } = query;
   const filter = { status, event, from: timeOf(from), to: timeOf(to) };
@@ -35,7 +37,9 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
 };
 
 export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
   if (row.subscription_id !== path.id) throw notFound();
@@ -43,7 +47,9 @@ export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) =>
 };
 
 export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
   const subscription = await lockWebhook(sql, caller, row.subscription_id);
@@ -52,7 +58,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const copy = copyOf(row, row.subscription_id, call, row.is_test);
   await db.insertDeliveries(sql, caller, [copy]);
   await wakeWebhooks(sql, caller, [row.subscription_id], now);
-  call.record({
+  call.db.record({
     action: 'webhook.replay',
     object: 'webhooks',
     recordId: row.subscription_id,
@@ -62,7 +68,9 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
 };
 
 export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async (call) => {
-  const { sql, caller, path, body, now } = call;
+  const { caller, now } = call;
+  const { path, body } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
@@ -73,17 +81,19 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   await db.insertDeliveries(sql, caller, copies);
   await wakeWebhooks(sql, caller, [path.id], now);
   const queued = copies.length;
-  call.record({ action: 'webhook.replay', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
+  call.db.record({ action: 'webhook.replay', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
   return { status: 202, data: { queued } };
 };
 
 export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = async (call) => {
-  const { sql, caller, path, body, now } = call;
+  const { caller, now } = call;
+  const { path, body } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
   const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), mostRecovered, now);
   await wakeWebhooks(sql, caller, [path.id], now);
-  call.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
+  call.db.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
   return { status: 202, data: { queued, has_more: queued === mostRecovered } };
 };
 

@@ -27,23 +27,24 @@ export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = asy
   const { rows, ...rest } = await pageOf(
     call,
     ['webhooks'],
-    (after, limit) => db.listWebhooks(call.sql, call.caller, after, limit),
+    (after, limit) => db.listWebhooks(call.db.sql, call.caller, after, limit),
     (last: db.WebhookRow) => [last.created_at.toISOString(), last.id],
   );
   return { status: 200, data: { subscriptions: rows.map((row) => shown(row, call)), ...rest } };
 };
 
 export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (call) => {
-  const row = found(await db.findWebhook(call.sql, call.caller, call.path.id));
+  const row = found(await db.findWebhook(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { subscription: shown(row, call) } };
 };
 
 export const createWebhookSubscription: Handler<'createWebhookSubscription'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   requireCompanyReach(call);
   await refuseUnfit(call, { events: [], filter: null });
   const limit = configurationLimits.webhooks;
-  if ((await db.lockWebhookCount(call.sql, caller)) >= limit)
+  if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
     throw conflict('subscription_limit', `A workspace has ${limit} webhook subscriptions at most.`, { limit });
   const secret = newSigningSecret();
   const id = uuidv7();
@@ -56,18 +57,19 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     skip_own: body.skip_own,
     ...stateOf(body.is_active, now),
   };
-  const sealed = { sealedSecret: call.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
-  await db.insertWebhook(call.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
-  const row = found(await db.findWebhook(call.sql, caller, id));
+  const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
+  await db.insertWebhook(call.db.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
+  const row = found(await db.findWebhook(call.db.sql, caller, id));
   record(call, 'create', undefined, row);
   return { status: 201, data: { subscription: shown(row, call), secret } };
 };
 
 export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = async (call) => {
-  const { body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
   requireCompanyReach(call);
-  await refuseUnfit(call, found(await db.findWebhook(call.sql, caller, path.id)));
-  const before = found(await db.lockWebhook(call.sql, caller, path.id));
+  await refuseUnfit(call, found(await db.findWebhook(call.db.sql, caller, path.id)));
+  const before = found(await db.lockWebhook(call.db.sql, caller, path.id));
   const settings: db.WebhookSettings = {
     url: body.url ?? before.url,
     description: body.description === undefined ? before.description : body.description,
@@ -82,14 +84,16 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     Object.assign(settings, stateOf(body.is_active, now));
   if (!record(call, 'update', before, { ...before, ...settings }))
     return { status: 200, data: { subscription: shown(before, call) } };
-  await db.updateWebhook(call.sql, caller, path.id, settings, now);
-  if (before.disabled_at && !settings.disabled_at) await db.restartWebhook(call.sql, caller, path.id, now);
-  const after = found(await db.findWebhook(call.sql, caller, path.id));
+  await db.updateWebhook(call.db.sql, caller, path.id, settings, now);
+  if (before.disabled_at && !settings.disabled_at) await db.restartWebhook(call.db.sql, caller, path.id, now);
+  const after = found(await db.findWebhook(call.db.sql, caller, path.id));
   return { status: 200, data: { subscription: shown(after, call) } };
 };
 
 export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const before = found(await db.lockWebhook(sql, caller, path.id));
   const cancelled = await cancelDeliveries(sql, caller, before.id, cancelledAtOnce, now);
@@ -100,14 +104,16 @@ export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = a
 };
 
 export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) => {
-  const { body, sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const before = found(await db.lockWebhook(sql, caller, path.id));
   const secret = newSigningSecret();
   const overlap = (body?.overlap_hours ?? 24) * hourMilliseconds;
   const previousExpiresAt = overlap === 0 ? null : new Date(now.getTime() + overlap);
   const rotated: db.RotatedSecret = {
-    sealedSecret: call.secrets.encrypt(secret),
+    sealedSecret: call.services.secrets.encrypt(secret),
     secretLast4: secret.slice(-4),
     sealedPrevious: previousExpiresAt && before.sealed_secret,
     previousExpiresAt,
@@ -120,9 +126,10 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
 };
 
 export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async (call) => {
-  const { body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
   requireCompanyReach(call);
-  const row = found(await db.findWebhook(call.sql, caller, path.id));
+  const row = found(await db.findWebhook(call.db.sql, caller, path.id));
   const event = body?.event ?? row.events.flatMap(eventsNamed)[0]?.name ?? '';
   if (eventsNamed(event)[0]?.name !== event) {
     const [unknown] = unknownEvents([event]);
@@ -131,8 +138,8 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   }
   const [id, eventId] = [uuidv7(), uuidv7()];
   const sent = composeTestBody(event, eventId, caller.testMode, now);
-  const outcome = await call.aside(
-    postSigned(call.outgoing, {
+  const outcome = await call.db.withoutConnection(
+    postSigned(call.services.outbound, {
       url: row.url,
       secrets: secretsOf(row, call),
       messageId: eventName(eventId),
@@ -158,8 +165,8 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     ...{ replay_of: null, is_test: true, body: sent, created_at: now },
     completed_at: new Date(now.getTime() + outcome.durationMs),
   };
-  await insertDeliveries(call.sql, caller, [delivery]);
-  call.record({
+  await insertDeliveries(call.db.sql, caller, [delivery]);
+  call.db.record({
     action: 'webhook.test',
     object: 'webhooks',
     recordId: row.id,
@@ -173,7 +180,7 @@ function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabl
 }
 
 /** Those that a request is signed with: while one is being replaced, both. */
-function secretsOf(row: db.WebhookRow, { secrets, now }: Pick<Call, 'secrets' | 'now'>): string[] {
+function secretsOf(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call, 'services' | 'now'>): string[] {
   const { sealed_secret: sealed, sealed_previous_secret: previous, previous_secret_expires_at: until } = row;
   return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
 }
@@ -185,9 +192,9 @@ type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscr
  * @throws ApiError 400 or 422 with every problem
  */
 async function refuseUnfit(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
-  const { body } = call;
+  const { body } = call.request;
   const isUnreadable = (field: string): boolean =>
-    call.problems.some((each) => each.field === field || each.field.startsWith(`${field}[`)) || field === '';
+    call.request.problems.some((each) => each.field === field || each.field.startsWith(`${field}[`)) || field === '';
   const events = body.events ?? before.events;
   const filter = body.filter === undefined ? before.filter : body.filter;
   const problems = [];
@@ -199,15 +206,15 @@ async function refuseUnfit(call: WritingCall, before: { events: string[]; filter
     if (isToRead) problems.push(...readEventFilter(filter, events).problems);
   }
   if (typeof body.url === 'string' && !isUnreadable('url')) {
-    const refusal = await call.aside(call.outgoing.refusalOf(body.url, call.caller.testMode));
+    const refusal = await call.db.withoutConnection(call.services.outbound.refusalOf(body.url, call.caller.testMode));
     if (refusal) problems.push(problem('url', 'INVALID_FORMAT', `url ${refusal}`));
   }
-  if (problems.length + call.problems.length > 0) throw call.refusal(problems);
+  if (problems.length + call.request.problems.length > 0) throw call.request.rejection(problems);
 }
 
 /** @returns false where nothing changes */
 function record(
-  call: Pick<Call, 'record' | 'caller' | 'now'>,
+  call: Pick<Call, 'db' | 'caller' | 'now'>,
   verb: 'create' | 'update' | 'delete' | 'rotate_secret',
   before: db.WebhookRow | undefined,
   after: db.WebhookRow | undefined,
@@ -216,7 +223,7 @@ function record(
   if (before && after && Object.keys(changes).length === 0) return false;
   // What follows the host is often a secret of the receiver's.
   if (changes.url) changes.url = { from: hostIn(changes.url.from), to: hostIn(changes.url.to) };
-  call.record({
+  call.db.record({
     action: `webhook.${verb}`,
     object: 'webhooks',
     recordId: (after ?? before)?.id ?? '',

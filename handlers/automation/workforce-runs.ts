@@ -16,7 +16,9 @@ type Item = components['schemas']['WorkforceRunItem'];
 type Run = components['schemas']['WorkforceRun'];
 
 export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
-  const { sql, caller, body, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const { subject_type: type, subject_id: subjectId } = body;
   const workforce = found(await holdWorkforce(sql, caller.companyId, path.id));
   await holdSubject(call, objectOf(type), subjectId);
@@ -31,7 +33,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
   }
   const run = newRun(uuidv7(), workforce, objectOf(type), subject.subject_id, body.context ?? {}, now);
   if (!(await db.insertRun(sql, caller, run, caller))) throw await alreadyEnrolled(call, run);
-  call.record({
+  call.db.record({
     action: 'workforce.enroll',
     object: run.object,
     recordId: run.record_id,
@@ -43,7 +45,9 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
 };
 
 export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
-  const { sql, caller, path, query } = call;
+  const { caller } = call;
+  const { path, query } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const { id } = found(await findWorkforce(sql, caller.companyId, path.id));
   const { rows, ...rest } = await pageOf(
@@ -56,27 +60,33 @@ export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
 };
 
 export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findRun(sql, caller, path.id, path.run_id));
   return { status: 200, data: { run: await shownRun(call, row) } };
 };
 
 export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
   const run = cancelled ?? found(await db.findRun(sql, caller, path.id, path.run_id));
   const { id, workforce_id, status, object, record_id: recordId } = run;
   if (status !== 'cancelled') throw conflict('run_ended', 'This run ended by itself before.', { status });
-  if (cancelled) call.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
+  if (cancelled)
+    call.db.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
   return { status: 200, data: { run: await shownRun(call, run) } };
 };
 
 /** @throws ApiError 404 for a record that the caller does not see */
 async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: string): Promise<void> {
-  const { sql, caller } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   if (!workspace.objects.has(object) || !isVisible(object, workspace, caller)) throw notFound();
   if (!(await holdRecord(sql, caller, object, id))) throw notFound();
 }
@@ -88,7 +98,7 @@ function refuseUnable({ name, status, subject_types: allowed }: WorkforceRow, ty
   if (status !== 'active') throw conflict('workforce_not_active', `${name} is not active.`, { status });
 }
 
-async function alreadyEnrolled({ sql, caller }: Pick<Call, 'sql' | 'caller'>, run: db.StoredRun) {
+async function alreadyEnrolled({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, run: db.StoredRun) {
   const id = await db.findActiveRun(sql, caller, run);
   return conflict(
     'already_enrolled',
@@ -113,7 +123,7 @@ function newRun(
   };
 }
 
-async function shownRun({ sql, caller }: Pick<Call, 'sql' | 'caller'>, row: db.RunRow): Promise<Run> {
+async function shownRun({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, row: db.RunRow): Promise<Run> {
   const done = new Map((await db.listRunSteps(sql, caller, row.id)).map((step) => [step.position, step]));
   const steps = row.steps.map((step, position) => shownStep(step, position, done.get(position)));
   return { ...shownItem(row, caller.testMode), steps };

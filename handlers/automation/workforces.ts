@@ -26,7 +26,9 @@ type Workforce = components['schemas']['Workforce'];
 type ChangingCall = Call<'createWorkforce'> | Call<'updateWorkforce'>;
 
 export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['workforces', query.status],
@@ -42,12 +44,14 @@ export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
 };
 
 export const getWorkforce: Handler<'getWorkforce'> = async (call) => {
-  const row = found(await db.findWorkforce(call.sql, call.caller.companyId, call.path.id));
+  const row = found(await db.findWorkforce(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { workforce: await shown(call, row) } };
 };
 
 export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
-  const { sql, caller, body, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   await refuseUnfit(call, body);
   await db.lockWorkforces(sql, caller.companyId);
@@ -67,7 +71,9 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
 };
 
 export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
-  const { sql, caller, body, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   requireCompanyReach(call);
   await db.lockWorkforces(sql, caller.companyId);
   const before = found(await db.findWorkforce(sql, caller.companyId, path.id));
@@ -91,18 +97,18 @@ async function refuseUnfit(
   plan: { subject_types: Plan['subjectTypes']; steps: readonly GivenStep[]; stop_when?: Plan['stopWhen'] | undefined },
 ): Promise<void> {
   const misshapen = shapeProblems(plan.steps);
-  if (misshapen.length > 0) throw call.refusal(misshapen);
+  if (misshapen.length > 0) throw call.request.rejection(misshapen);
   const steps = plan.steps as readonly Step[];
   const objects = plan.subject_types.map(objectOf);
   const scopes = objects.flatMap((object) => [`${object}:view`, ...steps.flatMap((step) => scopesOf(step, object))]);
   for (const scope of new Set(scopes)) call.authorize(scope);
   const asked = { subjectTypes: plan.subject_types, steps, stopWhen: plan.stop_when ?? null };
-  const { problems, toResolve } = checkPlan(asked, await call.workspace(), call.now);
+  const { problems, toResolve } = checkPlan(asked, await call.services.loadWorkspace(), call.now);
   for (const { checked, at } of toResolve) {
     await resolve(call, checked);
     problems.push(...checked.problems.map((each) => ({ ...each, field: at(each.field) })));
   }
-  if (problems.length > 0) throw call.refusal(once(problems));
+  if (problems.length > 0) throw call.request.rejection(once(problems));
 }
 
 /** What of a workforce is a setting. */
@@ -120,7 +126,7 @@ function settingsOf({
   return { id, name, description, kind, status, subject_types, steps, stop_when, stop_when_replied };
 }
 
-async function shown({ sql, caller }: Pick<Call, 'sql' | 'caller'>, row: db.WorkforceRow): Promise<Workforce> {
+async function shown({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, row: db.WorkforceRow): Promise<Workforce> {
   const counts = await countOnTheirWay(sql, caller, [row.id]);
   return {
     ...shownItem(row, counts.get(row.id)),

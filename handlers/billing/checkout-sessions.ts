@@ -32,18 +32,19 @@ const sessionIdPlaceholder = '{CHECKOUT_SESSION_ID}';
 const cardToCome = { brand: '', last4: '', exp_month: 1, exp_year: 2000 };
 
 export const createCheckoutSession: Handler<'createCheckoutSession'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const problems = problemsOf(call);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const { package_code: packageCode = null, seats = null, amount_minor: amountMinor = null } = body;
   const billingCycle = body.kind === 'subscribe' ? (body.billing_cycle ?? 'monthly') : null;
-  const { payments } = call;
+  const { payments } = call.services;
   if (body.kind === 'subscribe') {
     // Another checkout may have been paid a moment ago.
-    if (payments.keepsBooks(scope)) await call.outside(() => payments.refresh(scope));
+    if (payments.keepsBooks(scope)) await call.db.commitThenRun(() => payments.refresh(scope));
     const subscription = await readSubscription(call);
-    const { used } = await findSeats(call.sql, caller.companyId);
+    const { used } = await findSeats(call.db.sql, caller.companyId);
     const wanted = {
       ...{ action: 'subscribe' as const, package_code: packageCode ?? '', billing_cycle: billingCycle ?? 'monthly' },
       ...{ seats, card: cardToCome, checkout_session: '' },
@@ -61,10 +62,10 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     },
     ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
   };
-  await insertCheckout(call.sql, scope, session);
-  const url = await call.outside(() => payments.openCheckout({ ...scope, ...session }));
-  await saveCheckoutUrl(call.sql, scope, id, url);
-  call.record({
+  await insertCheckout(call.db.sql, scope, session);
+  const url = await call.db.commitThenRun(() => payments.openCheckout({ ...scope, ...session }));
+  await saveCheckoutUrl(call.db.sql, scope, id, url);
+  call.db.record({
     action: 'checkout.start',
     object: 'checkout_sessions',
     recordId: id,
@@ -73,7 +74,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   return { status: 201, data: { checkout_session: shown({ ...session, url }, call) } };
 };
 
-function problemsOf({ body }: Call<'createCheckoutSession'>): FieldProblem[] {
+function problemsOf({ request: { body } }: Call<'createCheckoutSession'>): FieldProblem[] {
   const needed = body.kind === 'subscribe' ? 'package_code' : 'amount_minor';
   const others = body.kind === 'subscribe' ? ['amount_minor'] : ['package_code', 'billing_cycle', 'seats'];
   const sent = body as Record<string, unknown>;
@@ -88,15 +89,17 @@ function problemsOf({ body }: Call<'createCheckoutSession'>): FieldProblem[] {
 }
 
 export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) => {
-  const { caller, path, now, payments } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { payments } = call.services;
   if (!/^cs_[0-9A-Za-z]{24}$/.test(path.id)) throw notFound();
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  let session = found(await findCheckout(call.sql, scope, path.id));
+  let session = found(await findCheckout(call.db.sql, scope, path.id));
   if (session.completedAt === null && payments.keepsBooks(scope)) {
-    await call.aside(payments.refreshCheckout({ ...scope, id: session.id }, now));
-    session = found(await findCheckout(call.sql, scope, path.id));
+    await call.db.withoutConnection(payments.refreshCheckout({ ...scope, id: session.id }, now));
+    session = found(await findCheckout(call.db.sql, scope, path.id));
   }
-  const { sql } = call;
+  const { sql } = call.db;
   const data = shown(session, call);
   if (session.kind === 'wallet_topup') {
     const balance = await walletBalance(sql, scope);

@@ -11,7 +11,8 @@ import { readSubscription } from '../../services/billing/subscription.ts';
 const newest = 24;
 
 export const listInvoices: Handler<'listInvoices'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const subscription = await readSubscription(call);
   const [invoices, bill] = await Promise.all([
     findInvoices(sql, { companyId: caller.companyId, testMode: caller.testMode }, newest),

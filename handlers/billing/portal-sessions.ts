@@ -9,12 +9,13 @@ import { readSubscription } from '../../services/billing/subscription.ts';
 const openFor = 5 * 60_000;
 
 export const createPortalSession: Handler<'createPortalSession'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  const { payments } = call;
+  const { payments } = call.services;
   let { paymentMethod } = await readSubscription(call);
   if (paymentMethod === null && payments.keepsBooks(scope)) {
-    await call.outside(() => payments.refresh(scope));
+    await call.db.commitThenRun(() => payments.refresh(scope));
     ({ paymentMethod } = await readSubscription(call));
   }
   if (paymentMethod === null)
@@ -22,9 +23,9 @@ export const createPortalSession: Handler<'createPortalSession'> = async (call) 
   const id = newSessionId('ps');
   const expiresAt = new Date(now.getTime() + openFor);
   const returnUrl = body?.return_url ?? null;
-  await insertPortalSession(call.sql, scope, { id, returnUrl, createdAt: now, expiresAt });
-  const url = await call.outside(() => payments.openPortal({ ...scope, id, returnUrl }));
+  await insertPortalSession(call.db.sql, scope, { id, returnUrl, createdAt: now, expiresAt });
+  const url = await call.db.commitThenRun(() => payments.openPortal({ ...scope, id, returnUrl }));
   // The id opens the page: it is not kept where others read.
-  call.record({ action: 'portal.open', object: 'portal_sessions' });
+  call.db.record({ action: 'portal.open', object: 'portal_sessions' });
   return { status: 200, data: { url, expires_at: expiresAt.toISOString() } };
 };

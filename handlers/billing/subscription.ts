@@ -14,7 +14,8 @@ import { readSubscription } from '../../services/billing/subscription.ts';
 import { changeSubscription, type Told } from '../../services/billing/subscription-orders.ts';
 
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const subscription = await readSubscription(call);
   const [{ used }, agreed, bill, duplicates] = await Promise.all([
     findSeats(sql, caller.companyId),
@@ -30,22 +31,22 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
 };
 
 export const upgradeSubscription: Handler<'upgradeSubscription'> = async (call) => {
-  const { package_code, billing_cycle = null } = call.body;
+  const { package_code, billing_cycle = null } = call.request.body;
   return answered(call, await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
 };
 
 export const downgradeSubscription: Handler<'downgradeSubscription'> = async (call) => {
-  const { package_code } = call.body;
+  const { package_code } = call.request.body;
   return answered(call, await changeSubscription(call, { action: 'downgrade', package_code }));
 };
 
 export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async (call) => {
-  const { seats } = call.body;
+  const { seats } = call.request.body;
   return answered(call, await changeSubscription(call, { action: 'set_seats', seats }));
 };
 
 export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
-  const { module_key } = call.body;
+  const { module_key } = call.request.body;
   if (!isAddOn(module_key)) {
     const message = `${module_key} is no module that can be added; GET /v1/modules lists them`;
     throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
@@ -54,7 +55,7 @@ export const createSubscriptionModule: Handler<'createSubscriptionModule'> = asy
 };
 
 export const deleteSubscriptionModule: Handler<'deleteSubscriptionModule'> = async (call) => {
-  const { module_key } = call.path;
+  const { module_key } = call.request.path;
   if (!isAddOn(module_key) && !Object.hasOwn(plans, module_key)) throw notFound();
   return answered(call, await changeSubscription(call, { action: 'remove_module', module_key }));
 };
@@ -65,12 +66,12 @@ export const cancelSubscription: Handler<'cancelSubscription'> = async (call) =>
 export const reactivateSubscription: Handler<'reactivateSubscription'> = async (call) =>
   answered(call, await changeSubscription(call, { action: 'reactivate' }));
 
-async function answered(call: Pick<Call, 'sql' | 'caller' | 'now'>, change: Told) {
+async function answered(call: Pick<Call, 'db' | 'caller' | 'now'>, change: Told) {
   const [subscription, bill] = await Promise.all([readSubscription(call), readBill(call)]);
   return { status: 200 as const, data: { ...change, warnings: findWarnings(subscription, bill) } };
 }
 
 /** Test keys are billed by the test provider, which keeps no books of its own. */
-async function readBill({ sql, caller }: Pick<Call, 'sql' | 'caller'>): Promise<ProviderBill | undefined> {
+async function readBill({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>): Promise<ProviderBill | undefined> {
   return caller.testMode ? undefined : findProviderBill(sql, caller.companyId);
 }

@@ -9,11 +9,12 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
 export const getUsage: Handler<'getUsage'> = async (call) => {
-  const { caller, now, query } = call;
+  const { caller, now } = call;
+  const { query } = call.request;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await readSubscription(call);
-  await call.settleUsage();
-  const { sql } = call;
+  await call.services.flushUsage();
+  const { sql } = call.db;
   const [counted, seats, balance, bytes] = await Promise.all([
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),
@@ -42,7 +43,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
   };
 };
 
-async function groupsOf({ sql, caller }: Pick<Call, 'sql' | 'caller'>, by: 'key' | 'day', monthStart: Date) {
+async function groupsOf({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, by: 'key' | 'day', monthStart: Date) {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const since = monthStart.toISOString().slice(0, 10);
   if (by === 'day')

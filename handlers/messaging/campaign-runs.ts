@@ -12,7 +12,9 @@ import { pageOf } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   found(await findCampaign(sql, caller, path.id));
   const { rows, ...rest } = await pageOf(
     call,
@@ -26,7 +28,9 @@ export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
 
 export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   requireCompanyReach(call);
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const campaign = found(await lockCampaign(sql, caller, path.id));
   if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign was cancelled.');
   if (await db.findActiveRun(sql, caller, campaign.id))
@@ -41,7 +45,7 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   };
   await db.insertRun(sql, caller, run);
   await updateCampaign(sql, caller, campaign.id, begun(now));
-  call.record({
+  call.db.record({
     action: 'campaign.run',
     object: 'campaigns',
     recordId: campaign.id,

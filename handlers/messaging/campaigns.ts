@@ -20,8 +20,8 @@ import { pageOf } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Campaign = components['schemas']['Campaign'];
-type WritingCall = Pick<Call, 'sql' | 'caller' | 'workspace' | 'authorize' | 'refusal'>;
-type ChangingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'record'>;
+type WritingCall = Pick<Call, 'db' | 'caller' | 'services' | 'authorize' | 'request'>;
+type ChangingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 /** Runs that the detail of a campaign shows. */
 const latest = 5;
@@ -29,7 +29,9 @@ const latest = 5;
 const furthest = 366 * 86_400_000;
 
 export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['campaigns', query.status],
@@ -39,7 +41,7 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
   return { status: 200, data: { campaigns: rows.map(shown), ...rest } };
 };
 
-export const getCampaign: Handler<'getCampaign'> = async ({ sql, caller, path }) => {
+export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { path }, db: { sql } }) => {
   const [row, runs, counts, engaged] = await Promise.all([
     db.findCampaign(sql, caller, path.id),
     listRuns(sql, caller, path.id, undefined, latest),
@@ -66,7 +68,9 @@ export const getCampaign: Handler<'getCampaign'> = async ({ sql, caller, path })
 };
 
 export const createCampaign: Handler<'createCampaign'> = async (call) => {
-  const { sql, caller, body, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const campaign: StoredCampaign = {
     id: uuidv7(),
     name: body.name.trim(),
@@ -77,14 +81,16 @@ export const createCampaign: Handler<'createCampaign'> = async (call) => {
     ...{ created_at: now, updated_at: now },
   };
   await db.insertCampaign(sql, caller, campaign, caller);
-  call.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });
+  call.db.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });
   const { kind, id, name } = caller.actor;
   const by = { created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId };
   return { status: 201, data: { campaign: shown({ ...campaign, ...by }) } };
 };
 
 export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
-  const { sql, caller, body, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const before = found(await db.lockCampaign(sql, caller, path.id));
   await refuseFixed(call, before);
   const { name, description, object, filter, channels } = body;
@@ -100,7 +106,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
     updated_at: now,
   };
   await db.updateCampaign(sql, caller, before.id, changes);
-  call.record({
+  call.db.record({
     action: 'campaign.update',
     object: 'campaigns',
     recordId: before.id,
@@ -111,7 +117,9 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
 
 export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const { sql, caller, body, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const at = new Date(body.scheduled_at);
   const ahead = at.getTime() - now.getTime();
   if (ahead <= 0 || ahead > furthest) {
@@ -127,7 +135,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
 
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const before = found(await db.lockCampaign(call.sql, call.caller, call.path.id));
+  const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'paused') return { status: 200, data: { campaign: shown(before) } };
   if (before.status !== 'running' && before.status !== 'scheduled')
     throw conflict('not_running', `This campaign is ${before.status}.`, { status: before.status });
@@ -136,7 +144,9 @@ export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
 
 export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const before = found(await db.lockCampaign(sql, caller, path.id));
   if (before.status !== 'paused')
     throw conflict('not_paused', `This campaign is ${before.status}.`, { status: before.status });
@@ -148,7 +158,7 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
 
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const before = found(await db.lockCampaign(call.sql, call.caller, call.path.id));
+  const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'cancelled') return { status: 200, data: { campaign: shown(before) } };
   return changed(call, before, 'cancel', { status: 'cancelled', scheduled_at: null, due_at: call.now });
 };
@@ -160,9 +170,10 @@ async function changed(
   verb: 'schedule' | 'pause' | 'resume' | 'cancel',
   changes: Pick<Partial<StoredCampaign>, 'scheduled_at'> & Pick<StoredCampaign, 'status' | 'due_at'>,
 ): Promise<{ status: 200; data: { campaign: Campaign } }> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   await db.updateCampaign(sql, caller, before.id, { ...changes, updated_at: now });
-  call.record({
+  call.db.record({
     action: `campaign.${verb}`,
     object: 'campaigns',
     recordId: before.id,
@@ -172,7 +183,10 @@ async function changed(
 }
 
 /** @throws ApiError 409 for a campaign whose run is being prepared, and for one that was cancelled */
-async function refuseFixed({ sql, caller }: Pick<Call, 'sql' | 'caller'>, campaign: db.CampaignRow): Promise<void> {
+async function refuseFixed(
+  { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
+  campaign: db.CampaignRow,
+): Promise<void> {
   if (campaign.status === 'cancelled' || (await findActiveRun(sql, caller, campaign.id))) throw notEditable(campaign);
 }
 
@@ -195,13 +209,13 @@ async function writingOf(
 ): Promise<Pick<StoredCampaign, 'object' | 'filter' | 'channels'>> {
   requireCompanyReach(call);
   call.authorize(`${asked.object}:view`);
-  const workspace = await call.workspace();
+  const workspace = await call.services.loadWorkspace();
   const object = builtinOf(asked.object, workspace);
   if (asked.filter) {
     const { problems } = readFilter(asked.filter, object);
     if (problems.length > 0) throw validationFailed(problems, 400);
   }
-  const numbers = new Map((await listPhoneNumbers(call.sql, call.caller)).map((number) => [number.id, number]));
+  const numbers = new Map((await listPhoneNumbers(call.db.sql, call.caller)).map((number) => [number.id, number]));
   const problems: FieldProblem[] = [];
   const channels: CampaignChannel[] = [];
   for (const [index, each] of asked.channels.entries()) {
@@ -226,14 +240,14 @@ async function writingOf(
     if (isEmail && each.from !== null) {
       const read = readAddress('email', `${at}.from`, each.from, null);
       if ('problem' in read) problems.push(read.problem);
-      else if (await isActiveUser(call.sql, call.caller.companyId, { email: read.value })) channel.from = read.value;
+      else if (await isActiveUser(call.db.sql, call.caller.companyId, { email: read.value })) channel.from = read.value;
       else problems.push(problem(`${at}.from`, 'NOT_FOUND', 'from must be the email address of an active user'));
     }
     for (const [name, text] of Object.entries({ subject, body }))
       if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));
     channels.push(channel);
   }
-  if (problems.length > 0) throw call.refusal(problems);
+  if (problems.length > 0) throw call.request.rejection(problems);
   return { object: asked.object, filter: asked.filter, channels };
 }
 

@@ -10,9 +10,11 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
 export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { search } = query;
-  const patterns = search === undefined ? undefined : patternsOf(search, (await call.workspace()).country);
+  const patterns = search === undefined ? undefined : patternsOf(search, (await call.services.loadWorkspace()).country);
   const { rows, ...rest } = await pageOf(
     call,
     ['do-not-call', patterns?.join(' ')],
@@ -23,8 +25,10 @@ export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
 };
 
 export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
-  const { sql, caller, body, now } = call;
-  const { country } = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { country } = await call.services.loadWorkspace();
   // As telephones in Europe are told to dial abroad.
   const read = readAddress('phone', 'phone_number', body.phone_number.trim().replace(/^00/, '+'), country);
   if ('problem' in read) throw validationFailed([read.problem], 400);
@@ -38,7 +42,12 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
     caller.actor,
   );
   if (isNew)
-    call.record({ action: 'dnc_entry.create', object: 'dnc_entries', recordId: entry.id, metadata: { source: 'api' } });
+    call.db.record({
+      action: 'dnc_entry.create',
+      object: 'dnc_entries',
+      recordId: entry.id,
+      metadata: { source: 'api' },
+    });
   return { status: isNew ? 201 : 200, data: { entry: shown(entry), already_present: !isNew } };
 };
 

@@ -14,7 +14,9 @@ import { pageOf } from '../../runtime/paging.ts';
 import { findAboutRecord } from '../../services/records/about-record.ts';
 
 export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { status, channel, object, record_id: recordId } = query;
   const filter = { status, channel, object, recordId };
   const { rows, ...rest } = await pageOf(
@@ -27,12 +29,14 @@ export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
 };
 
 export const getMessageDraft: Handler<'getMessageDraft'> = async (call) => {
-  const row = found(await db.findDraft(call.sql, call.caller, call.path.id));
+  const row = found(await db.findDraft(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { draft: await shownOne(call, row) } };
 };
 
 export const createMessageDraft: Handler<'createMessageDraft'> = async (call) => {
-  const { sql, caller, body, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { recipient, sender, about } = await checkDraft(call);
   const draft = newDraft(
     {
@@ -44,7 +48,7 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
     now,
   );
   await db.insertDraft(sql, caller, draft, caller);
-  call.record({
+  call.db.record({
     action: 'message_draft.create',
     object: 'message_drafts',
     recordId: draft.id,
@@ -56,15 +60,17 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
 };
 
 export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const row = found(await db.lockDraft(sql, caller, path.id));
   if (row.status !== 'draft')
     throw conflict('not_a_draft', `This draft is ${row.status}; only a draft can be withdrawn.`, {
       status: row.status,
     });
-  const reason = call.body?.reason ?? null;
+  const reason = call.request.body?.reason ?? null;
   await db.withdrawDraft(sql, caller, row.id, reason, now);
-  call.record({
+  call.db.record({
     action: 'message_draft.withdraw',
     object: 'message_drafts',
     recordId: row.id,
@@ -81,8 +87,8 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
  * @throws ApiError 400 or 422 with every problem
  */
 async function checkDraft(call: Call<'createMessageDraft'>) {
-  const { channel, to, from, subject, body, object, record_id: recordId } = call.body;
-  const { country } = await call.workspace();
+  const { channel, to, from, subject, body, object, record_id: recordId } = call.request.body;
+  const { country } = await call.services.loadWorkspace();
   const problems: FieldProblem[] = [];
   const kind = channel === 'email' ? 'email' : 'phone';
   const readInto = (field: string, text: string): string | null => {
@@ -110,23 +116,23 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
     const missing = object === undefined ? 'object' : 'record_id';
     problems.push(problem(missing, 'REQUIRED', 'object and record_id must be sent together'));
   }
-  const about = await findAboutRecord(call, object === undefined ? {} : call.body);
+  const about = await findAboutRecord(call, object === undefined ? {} : call.request.body);
   if ('problem' in about) problems.push(about.problem);
-  if (problems.length > 0 || recipient === null || 'problem' in about) throw call.refusal(problems);
+  if (problems.length > 0 || recipient === null || 'problem' in about) throw call.request.rejection(problems);
   return { recipient, sender, about };
 }
 
-async function isOwn({ sql, caller }: Call, kind: 'email' | 'phone', address: string): Promise<boolean> {
+async function isOwn({ caller, db: { sql } }: Call, kind: 'email' | 'phone', address: string): Promise<boolean> {
   if (kind === 'email') return isActiveUser(sql, caller.companyId, { email: address });
   return (await findActiveNumber(sql, caller, address))?.can_sms === true;
 }
 
-async function shown(call: Pick<Call, 'sql' | 'caller'>, rows: readonly db.DraftRow[]) {
-  const saidStop = await whoSaidStop(call.sql, call.caller, rows);
+async function shown(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {
+  const saidStop = await whoSaidStop(call.db.sql, call.caller, rows);
   return rows.map((row) => shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode));
 }
 
-async function shownOne(call: Pick<Call, 'sql' | 'caller'>, row: db.DraftRow) {
-  const saidStop = await whoSaidStop(call.sql, call.caller, [row]);
+async function shownOne(call: Pick<Call, 'db' | 'caller'>, row: db.DraftRow) {
+  const saidStop = await whoSaidStop(call.db.sql, call.caller, [row]);
   return shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode);
 }

@@ -6,7 +6,9 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 
 export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['email suppression', query.reason],
@@ -17,13 +19,15 @@ export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'>
 };
 
 export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'> = async (call) => {
-  const { sql, caller, body, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { entry, isNew } = await addSuppressed(sql, caller, {
     ...{ id: uuidv7(), email: body.email.trim().toLowerCase(), reason: body.reason, source: 'api' },
     ...{ campaign_id: null, created_at: now },
   });
   if (isNew)
-    call.record({
+    call.db.record({
       action: 'email_suppression.create',
       object: 'email_suppressions',
       recordId: entry.id,

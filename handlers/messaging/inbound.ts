@@ -16,7 +16,7 @@ import { receiveReport } from '../../services/messaging/received-reports.ts';
 const hourMilliseconds = 3_600_000;
 
 export const getInboundSettings: Handler<'getInboundSettings'> = async (call) => {
-  const rows = await listInboundSecrets(call.sql, call.caller.companyId);
+  const rows = await listInboundSecrets(call.db.sql, call.caller.companyId);
   const door = (environment: Environment) =>
     shown(
       call,
@@ -27,19 +27,22 @@ export const getInboundSettings: Handler<'getInboundSettings'> = async (call) =>
 };
 
 export const rotateInboundSecret: Handler<'rotateInboundSecret'> = async (call) => {
-  const { sql, caller, now } = call;
-  const { environment, overlap_hours: hours } = call.body ?? { environment: 'live', overlap_hours: 24 };
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const { environment, overlap_hours: hours } = call.request.body ?? { environment: 'live', overlap_hours: 24 };
   const until = hours === 0 ? null : new Date(now.getTime() + hours * hourMilliseconds);
   const secret = newSigningSecret();
-  const sealed = { environment, sealed_secret: call.secrets.encrypt(secret), secret_last4: secret.slice(-4) };
+  const sealed = { environment, sealed_secret: call.services.secrets.encrypt(secret), secret_last4: secret.slice(-4) };
   const row = await putInboundSecret(sql, caller.companyId, sealed, until, now);
-  call.record({ action: 'inbound.rotate_secret', object: 'inbound', metadata: { environment } });
+  call.db.record({ action: 'inbound.rotate_secret', object: 'inbound', metadata: { environment } });
   return { status: 200, data: { inbound: shown(call, environment, row), secret } };
 };
 
 export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call) => {
-  const { sql, caller, body, now } = call;
-  const { country } = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { country } = await call.services.loadWorkspace();
   const read = readReport(body, country, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
   const { user_id: userId, ...report } = read.report;
@@ -47,12 +50,12 @@ export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call
   const isUser = userId !== undefined && (await isActiveUser(sql, caller.companyId, { id: userId }));
   const by = isUser ? { user_id: userId.toLowerCase() } : {};
   const { received, changes } = await receiveReport(sql, caller, 'generic', { ...report, ...by }, now);
-  for (const change of changes) call.record(change);
+  for (const change of changes) call.db.record(change);
   return { status: 200, data: { received: true, ...received } };
 };
 
 function shown(
-  { caller, now, inboundUrls }: Pick<Call, 'caller' | 'now' | 'inboundUrls'>,
+  { caller, now, services: { inboundUrls } }: Pick<Call, 'caller' | 'now' | 'services'>,
   environment: Environment,
   row: InboundSecretRow | undefined,
 ): components['schemas']['InboundDoor'] {

@@ -5,7 +5,9 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listRecordMessages: Handler<'listRecordMessages'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOfRecord(
     call,
     'messages',

@@ -12,9 +12,9 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 import { recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
 
 export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
-  const { status, search } = call.query;
+  const { status, search } = call.request.query;
   const wanted = search?.trim().toLowerCase() ?? '';
-  const numbers = (await db.listPhoneNumbers(call.sql, call.caller)).filter(
+  const numbers = (await db.listPhoneNumbers(call.db.sql, call.caller)).filter(
     (number) =>
       (status === undefined || number.status === status) &&
       `${number.phone_number}\n${number.friendly_name ?? ''}`.toLowerCase().includes(wanted),
@@ -24,8 +24,10 @@ export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
 };
 
 export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
-  const { sql, caller, body, now } = call;
-  const { country, currency } = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { country, currency } = await call.services.loadWorkspace();
   const read = readAddress('phone', 'phone_number', body.phone_number, country);
   if ('problem' in read) throw validationFailed([read.problem], 400);
   const { sms, voice, fax } = body.capabilities;
@@ -64,7 +66,9 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
 };
 
 export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
-  const { sql, caller, body, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   await refuseStranger(call, body.assigned_user_id);
   const before = await lockedNumber(call);
   if (before.status === 'released') throw conflict('not_active', `${before.phone_number} was released.`);
@@ -88,7 +92,8 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
 };
 
 export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) => {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const before = await lockedNumber(call);
   if (before.status === 'released') return { status: 200, data: { phone_number: shown(before) } };
   const after: db.PhoneNumberRow = {
@@ -101,9 +106,9 @@ export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) =>
 };
 
 async function lockedNumber({
-  sql,
   caller,
-  path,
+  request: { path },
+  db: { sql },
 }: Call<'updatePhoneNumber'> | Call<'releasePhoneNumber'>): Promise<db.PhoneNumberRow> {
   await db.lockPhoneNumbers(sql, caller.companyId);
   const numbers = await db.listPhoneNumbers(sql, caller);
@@ -112,7 +117,7 @@ async function lockedNumber({
 
 /** Where a number becomes a default, no other one is. */
 async function makeDefaults(
-  { sql, caller }: Pick<Call, 'sql' | 'caller'>,
+  { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
   after: db.PhoneNumberRow,
   before: db.PhoneNumberRow | undefined,
 ): Promise<void> {
@@ -127,7 +132,7 @@ function refuseMute(number: db.PhoneNumberRow): void {
 }
 
 /** @throws ApiError 422 for an id that no active user has */
-async function refuseStranger({ sql, caller }: Pick<Call, 'sql' | 'caller'>, userId: string | null | undefined) {
+async function refuseStranger({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string | null | undefined) {
   if (userId && !(await isActiveUser(sql, caller.companyId, { id: userId })))
     throw validationFailed([problem('assigned_user_id', 'NOT_FOUND', 'there is no such active user')], 422);
 }

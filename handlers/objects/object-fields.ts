@@ -15,13 +15,14 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockSettings, refuseFull } from '../../services/settings/setting-changes.ts';
 
 export const createField: Handler<'createField'> = async (call) => {
-  const { sql, now } = call;
+  const { now } = call;
+  const { sql } = call.db;
   const { companyId } = call.caller;
-  const { object } = call.path;
+  const { object } = call.request.path;
   const { rows } = await lockObject(call);
   const existing = configuredFields(object, rows);
   const names = existing.map(({ name }) => name);
-  const { field, problems } = checkDefinition(call.body, builtinFields(object), names);
+  const { field, problems } = checkDefinition(call.request.body, builtinFields(object), names);
   if (problems.length > 0) throw validationFailed(problems, 422);
   const twin = existing.find((each) => each.name === field.name);
   if (twin) {
@@ -31,7 +32,7 @@ export const createField: Handler<'createField'> = async (call) => {
   const full = (limit: number) => `An object holds ${limit} fields, retired ones included.`;
   refuseFull(existing.length, configurationLimits.fieldsOfObject, 'field_limit_reached', full);
   await insertCustomFields(sql, companyId, object, [field], now);
-  call.record({
+  call.db.record({
     action: 'field.create',
     object,
     recordId: field.name,
@@ -42,19 +43,20 @@ export const createField: Handler<'createField'> = async (call) => {
 };
 
 export const updateField: Handler<'updateField'> = async (call) => {
-  const { sql, now } = call;
+  const { now } = call;
+  const { sql } = call.db;
   const { companyId } = call.caller;
-  const { object, field: name } = call.path;
+  const { object, field: name } = call.request.path;
   const { rows, target } = await lockObject(call);
   const before = found(configuredFields(object, rows).find((field) => field.name === name));
   const stored = rows.customFields.find((row) => row.object === object && row.name === name)?.options ?? [];
-  const { change, problems } = checkChange(call.body, before, target, stored);
+  const { change, problems } = checkChange(call.request.body, before, target, stored);
   if (problems.length > 0) throw validationFailed(problems, 422);
 
   if (before.custom) await updateCustomField(sql, companyId, object, name, change, now);
   else await overrideField(sql, companyId, object, name, change, now);
   const after = await reloadField(call, object, name);
-  call.record({
+  call.db.record({
     action: 'field.update',
     object,
     recordId: name,
@@ -69,11 +71,11 @@ type FieldCall = Call<'createField'> | Call<'updateField'>;
 /** The object of the path, with the configuration kept from changing under this call. */
 async function lockObject(call: FieldCall): Promise<{ rows: WorkspaceRows; target: WorkspaceObject }> {
   const { rows, objects } = await lockSettings(call);
-  return { rows, target: found(objects.get(call.path.object)) };
+  return { rows, target: found(objects.get(call.request.path.object)) };
 }
 
 async function reloadField(call: FieldCall, object: string, name: string): Promise<ConfiguredField> {
-  const rows = await loadWorkspaceRows(call.sql, call.caller.companyId);
+  const rows = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
   return found(configuredFields(object, rows).find((each) => each.name === name));
 }
 

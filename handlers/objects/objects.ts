@@ -18,7 +18,7 @@ type CustomObject = Result<'updateObject'>['data']['object'];
 
 export const listObjects: Handler<'listObjects'> = async (call) => {
   const { caller } = call;
-  const { objects } = await call.workspace();
+  const { objects } = await call.services.loadWorkspace();
   const visible = [...objects.values()].filter(
     ({ module }) => caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on',
   );
@@ -28,13 +28,17 @@ export const listObjects: Handler<'listObjects'> = async (call) => {
 };
 
 export const getObjectSchema: Handler<'getObjectSchema'> = async (call) => {
-  const { object, label, plural, kind, module, fields } = found((await call.workspace()).objects.get(call.path.object));
+  const { object, label, plural, kind, module, fields } = found(
+    (await call.services.loadWorkspace()).objects.get(call.request.path.object),
+  );
   const described = [...fields.values()].map(fieldDescriptor);
   return { status: 200, data: { schema: { object, label, plural, kind, module, fields: described } } };
 };
 
 export const createObject: Handler<'createObject'> = async (call) => {
-  const { body, sql, now } = call;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   const { fields, problems } = checkDefinitions(body.fields, [customObjectName]);
   const label = checkLabel(body.label, 'label', problems);
@@ -50,7 +54,7 @@ export const createObject: Handler<'createObject'> = async (call) => {
   refuseFull(customObjects.length, configurationLimits.customObjects, 'object_limit_reached', full);
   await insertCustomObject(sql, companyId, { slug: body.slug, label, plural }, now);
   await insertCustomFields(sql, companyId, object, fields, now);
-  call.record({
+  call.db.record({
     action: 'object.create',
     object,
     metadata: { label, plural, fields: fields.map((field) => field.name) },
@@ -61,9 +65,11 @@ export const createObject: Handler<'createObject'> = async (call) => {
 };
 
 export const updateObject: Handler<'updateObject'> = async (call) => {
-  const { body, sql, now } = call;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
-  const { object } = call.path;
+  const { object } = call.request.path;
   if (builtinObject(object)) {
     throw conflict('builtin_object', `${object} is a built-in object and cannot be changed.`);
   }
@@ -80,7 +86,7 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
 
   await updateCustomObject(sql, companyId, slug, change, now);
   const changed = Object.entries(change).filter(([key, value]) => before[key as keyof typeof before] !== value);
-  call.record({
+  call.db.record({
     action: 'object.update',
     object,
     changes: Object.fromEntries(

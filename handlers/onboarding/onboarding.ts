@@ -28,12 +28,13 @@ export const createOnboardingAsPlatform: Handler<'createOnboardingAsPlatform'> =
 async function onboard(
   call: Call<'createOnboarding'> | Call<'createOnboardingAsPlatform'>,
 ): Promise<Result<'createOnboarding'>> {
-  const { body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
   // Hashing is most of the work, so it is done on every path, a refusal's included.
-  const given = call.problems.length === 0 ? body.admin_user.password : undefined;
+  const given = call.request.problems.length === 0 ? body.admin_user.password : undefined;
   const password = given ?? generatePassword();
-  const passwordHash = await call.aside(hashPassword(password));
-  if (call.problems.length > 0 || !placeIsKnown(body.company)) throw refused();
+  const passwordHash = await call.db.withoutConnection(hashPassword(password));
+  if (call.request.problems.length > 0 || !placeIsKnown(body.company)) throw refused();
 
   const company = {
     id: uuidv7(),
@@ -62,7 +63,7 @@ async function onboard(
   };
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + trialDays * dayMilliseconds) };
   const created = await createCompany(
-    call.sql,
+    call.db.sql,
     company,
     admin,
     { dealStatuses, leadStatuses, activityTypes, taskTypes, sources, trial, policy: standardPolicy(company.timezone) },
@@ -70,7 +71,7 @@ async function onboard(
   );
   if (!created) throw refused();
 
-  call.record({
+  call.db.record({
     action: 'company.onboard',
     companyId: company.id,
     object: 'companies',
@@ -100,7 +101,7 @@ async function onboard(
         must_change_password: admin.mustChangePassword,
       },
       ...(given === undefined ? { temp_password: password } : {}),
-      welcome_email_sent: body.send_welcome_email && call.mailIsSent,
+      welcome_email_sent: body.send_welcome_email && call.services.sendsMail,
       subscription: { status: 'trialing', package_code: 'growth', trial_ends_at: trial.endsAt.toISOString() },
       defaults: {
         deal_statuses: dealStatuses.length,
@@ -120,7 +121,7 @@ function placeIsKnown(company: { timezone?: string | undefined; currency?: strin
 }
 
 export const checkEmail: Handler<'checkEmail'> = async (call) => {
-  const email = call.body.email.toLowerCase();
-  const exists = await signInExists(call.sql, email);
-  return { status: 200, exists, data: { email: call.body.email, exists } };
+  const email = call.request.body.email.toLowerCase();
+  const exists = await signInExists(call.db.sql, email);
+  return { status: 200, exists, data: { email: call.request.body.email, exists } };
 };

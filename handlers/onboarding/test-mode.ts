@@ -29,39 +29,39 @@ const order = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts']
 export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
   const { caller, now } = call;
   const objects = await objectsOf(call);
-  const isClaimed = await call.apart(async (sql, note) => {
+  const isClaimed = await call.db.inSeparateTransaction(async (sql, note) => {
     const claimed = await claimReset(sql, caller.companyId, now);
     // Noted with the claim: what is deleted stays deleted, also where the call breaks off.
-    if (claimed) note({ action: 'test_mode.reset_begin', metadata: { objects: call.body?.objects ?? null } });
+    if (claimed) note({ action: 'test_mode.reset_begin', metadata: { objects: call.request.body?.objects ?? null } });
     return claimed;
   });
   if (!isClaimed) throw conflict('reset_in_progress', 'The test data is being removed by another call.');
   try {
     const deleted = await deleteAll(call, objects);
-    call.record({ action: 'test_mode.reset', metadata: { deleted } });
+    call.db.record({ action: 'test_mode.reset', metadata: { deleted } });
     return { status: 200, data: { deleted, reset_at: now.toISOString() } };
   } finally {
-    await call.apart((sql) => endReset(sql, caller.companyId));
+    await call.db.inSeparateTransaction((sql) => endReset(sql, caller.companyId));
   }
 };
 
 /** @throws ApiError 404 for a name that this workspace does not have */
 async function objectsOf(call: ResetCall): Promise<string[]> {
-  const { objects } = await call.workspace();
-  const asked = call.body?.objects;
+  const { objects } = await call.services.loadWorkspace();
+  const asked = call.request.body?.objects;
   if (asked)
     return order
       .concat(asked)
       .filter((name, at, all) => asked.includes(name) && all.indexOf(name) === at)
       .map((name) => found(objects.get(name)).object);
   // Those that are switched off too.
-  const { customObjects } = await loadWorkspaceRows(call.sql, call.caller.companyId);
+  const { customObjects } = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
   return [...order, ...customObjects.map(({ slug }) => `object:${slug}`)];
 }
 
 async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<Deleted> {
   const { caller, now } = call;
-  const isWhole = call.body?.objects === undefined;
+  const isWhole = call.request.body?.objects === undefined;
   const kinds = [...objects, ...kindsOnRecords, ...(isWhole ? [...furtherKinds, 'deliveries'] : []), 'events'];
   const deleted: Deleted = Object.fromEntries(kinds.map((kind) => [kind, 0]));
   const add = (more: Deleted): void => {
@@ -74,7 +74,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
-  const until = await call.apart(async (sql) => {
+  const until = await call.db.inSeparateTransaction(async (sql) => {
     await dropBacklog(sql, caller);
     return cutFeed(sql, caller);
   });
@@ -82,9 +82,9 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   return deleted;
 
   /** Repeats a step, and adds up what it deletes, until there is no more. */
-  async function untilDone(step: (sql: ResetCall['sql']) => Promise<Deleted | undefined>): Promise<void> {
+  async function untilDone(step: (sql: ResetCall['db']['sql']) => Promise<Deleted | undefined>): Promise<void> {
     for (;;) {
-      const more = await call.apart(async (sql) => {
+      const more = await call.db.inSeparateTransaction(async (sql) => {
         await keepReset(sql, caller.companyId);
         return step(sql);
       });
@@ -94,10 +94,10 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   }
 
   /** Repeats a step until it has nothing to do. @returns how much it did in all */
-  async function untilNone(step: (sql: ResetCall['sql']) => Promise<number>): Promise<number> {
+  async function untilNone(step: (sql: ResetCall['db']['sql']) => Promise<number>): Promise<number> {
     let total = 0;
     for (let last = steps.rows as number; last === steps.rows; total += last)
-      last = await call.apart(async (sql) => {
+      last = await call.db.inSeparateTransaction(async (sql) => {
         await keepReset(sql, caller.companyId);
         return step(sql);
       });

@@ -9,7 +9,7 @@ import { pageOf } from '../../runtime/paging.ts';
 
 type OrgTreeNode = components['schemas']['OrgTreeNode'];
 
-export const getOrgStructure: Handler<'getOrgStructure'> = async ({ sql, caller }) => {
+export const getOrgStructure: Handler<'getOrgStructure'> = async ({ caller, db: { sql } }) => {
   const nodes = await db.listNodes(sql, caller);
   const shown = new Map<string, OrgTreeNode>();
   let tree: OrgTreeNode | undefined;
@@ -30,7 +30,8 @@ export const getOrgStructure: Handler<'getOrgStructure'> = async ({ sql, caller 
 };
 
 export const listBranches: Handler<'listBranches'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['branches'],
@@ -40,13 +41,14 @@ export const listBranches: Handler<'listBranches'> = async (call) => {
   return { status: 200, data: { branches: rows.map(shownBranch), ...rest } };
 };
 
-export const getBranch: Handler<'getBranch'> = async ({ sql, caller, path }) => {
+export const getBranch: Handler<'getBranch'> = async ({ caller, request: { path }, db: { sql } }) => {
   const branch = found(await db.findBranch(sql, caller, path.id));
   return { status: 200, data: { branch: shownBranch(branch) } };
 };
 
 export const listTeams: Handler<'listTeams'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOf(
     call,
     ['teams'],
@@ -57,7 +59,9 @@ export const listTeams: Handler<'listTeams'> = async (call) => {
 };
 
 export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
-  const { sql, caller, path, query } = call;
+  const { caller } = call;
+  const { path, query } = call.request;
+  const { sql } = call.db;
   const node = found(await db.findNode(sql, caller, path.id));
   const { status = 'active', include_descendants: withDescendants = false } = query;
   const place = { kind: node.kind, id: node.id, withDescendants };

@@ -26,7 +26,9 @@ type Role = { id: string; name: string };
 const adminRole = 'Company_Admin';
 
 export const listUsers: Handler<'listUsers'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { status = 'active' } = query;
   const { rows, ...rest } = await pageOf(
     call,
@@ -37,24 +39,25 @@ export const listUsers: Handler<'listUsers'> = async (call) => {
   return { status: 200, data: { users: rows.map(shownUser), ...rest } };
 };
 
-export const getUser: Handler<'getUser'> = async ({ sql, caller, path }) => {
+export const getUser: Handler<'getUser'> = async ({ caller, request: { path }, db: { sql } }) => {
   const user = found(await db.findUser(sql, caller, path.id));
   return { status: 200, data: { user: shownUser(user) } };
 };
 
 export const createUser: Handler<'createUser'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const { companyId } = caller;
   const role = await askedRole(call, []);
   if (!role) throw new Error('the document asks for a role');
   refuseToGrant(call, role);
   const email = body.email.toLowerCase();
-  const place = await findPlace(call.sql, caller);
+  const place = await findPlace(call.db.sql, caller);
   // Asked before the password is hashed too: a refusal need not cost that.
   await refuseWithoutRoom(call, email);
   const password = body.password ?? generatePassword();
-  const passwordHash = await call.aside(hashPassword(password));
-  const { sql } = call;
+  const passwordHash = await call.db.withoutConnection(hashPassword(password));
+  const { sql } = call.db;
   const user = {
     id: uuidv7(),
     email,
@@ -72,7 +75,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
     const data = { full_name: user.fullName, company_name: caller.companyName };
     await insertMail(sql, { companyId, recipient: user.email, template: 'welcome', data }, now);
   }
-  call.record({
+  call.db.record({
     action: 'user.create',
     object: 'users',
     recordId: user.id,
@@ -85,13 +88,15 @@ export const createUser: Handler<'createUser'> = async (call) => {
     data: {
       user: shownUser(created),
       ...(body.password === undefined ? { temp_password: password } : {}),
-      welcome_email_sent: body.send_welcome && call.mailIsSent,
+      welcome_email_sent: body.send_welcome && call.services.sendsMail,
     },
   };
 };
 
 export const updateUser: Handler<'updateUser'> = async (call) => {
-  const { body, sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const { companyId } = caller;
   await db.lockMembers(sql, companyId);
   const user = found(await db.findUser(sql, caller, path.id));
@@ -118,7 +123,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
   const changes = changesOf(user, changed);
   if (Object.keys(changes).length > 0)
-    call.record({ action: 'user.update', object: 'users', recordId: user.id, changes });
+    call.db.record({ action: 'user.update', object: 'users', recordId: user.id, changes });
   return { status: 200, data: { user: shownUser(changed) } };
 };
 
@@ -133,7 +138,7 @@ const isAdmin = (user: db.UserRow): boolean => user.roles.some((role) => role.na
  * @throws ApiError for all of the problems
  */
 async function askedRole(
-  { body, sql }: Call<'createUser'> | Call<'updateUser'>,
+  { request: { body }, db: { sql } }: Call<'createUser'> | Call<'updateUser'>,
   others: readonly FieldProblem[],
 ): Promise<Role | undefined> {
   const { role: name, role_id: id } = body as { role?: string; role_id?: string };
@@ -160,9 +165,9 @@ async function askedRole(
 
 /** The branch that the body names; undefined when it names none. */
 async function askedBranch({
-  body,
-  sql,
   caller,
+  request: { body },
+  db: { sql },
 }: Call<'updateUser'>): Promise<{ id: string | null | undefined; problems: FieldProblem[] }> {
   const id = body.branch_id;
   if (id === undefined) return { id, problems: [] };
@@ -185,7 +190,7 @@ function refuseToGrant({ caller }: Call, role: Role): void {
 }
 
 /** @throws ApiError 409 when the company has a user with this address, or every seat is taken */
-async function refuseWithoutRoom({ sql, caller }: Call, email: string): Promise<void> {
+async function refuseWithoutRoom({ caller, db: { sql } }: Call, email: string): Promise<void> {
   const known = await db.findByEmail(sql, caller, email);
   if (known) throw taken(known.isInReach ? known.id : null);
   refuseWithoutSeat(await db.findSeats(sql, caller.companyId));
@@ -203,7 +208,7 @@ function refuseWithoutSeat({ used, packageCode, purchased }: db.Seats): void {
   });
 }
 
-async function refuseLastAdmin({ sql, caller }: Call, userId: string): Promise<void> {
+async function refuseLastAdmin({ caller, db: { sql } }: Call, userId: string): Promise<void> {
   if (await db.hasOtherActive(sql, caller.companyId, userId, adminRole)) return;
   const message = `This is the last active ${adminRole}. Make somebody else one first.`;
   throw conflict('last_admin', message);

@@ -19,7 +19,9 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listAttachments: Handler<'listAttachments'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOfRecord(
     call,
     'attachments',
@@ -30,14 +32,16 @@ export const listAttachments: Handler<'listAttachments'> = async (call) => {
 };
 
 export const createAttachment: Handler<'createAttachment'> = async (call) => {
-  const { sql, caller, now, file } = call;
-  const { object, id: recordId } = call.path;
+  const { caller, now } = call;
+  const { file } = call.request;
+  const { sql } = call.db;
+  const { object, id: recordId } = call.request.path;
   await openRecord(call);
   const { id: fileId, name: fileName, contentType, bytes, sha256 } = file;
   const attachment = { id: uuidv7(), object, recordId, fileId, fileName, contentType, bytes, sha256 };
   const row = await insertAttachment(sql, caller, attachment, now);
   if (!row) throw serviceUnavailable();
-  call.record({
+  call.db.record({
     action: 'attachment.create',
     object,
     recordId: row.record_id,
@@ -49,39 +53,41 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
-  const link = await call.files.link(row.id, placeOf(row, call.caller), call.now);
+  const link = await call.services.files.link(row.id, placeOf(row, call.caller), call.now);
   const attachment = { ...toAttachment(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
 
 export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const row = await findVisible(call);
   if (!(await deleteStored(sql, caller, row.id))) throw notFound();
-  call.record({
+  call.db.record({
     action: 'attachment.delete',
     object: row.object,
     recordId: row.record_id,
     metadata: { attachment_id: row.id, file_name: row.file_name },
     event: { name: 'attachment.deleted', data: eventData(row, call.now) },
   });
-  call.afterwards(() => call.files.remove(placeOf(row, caller)));
+  call.db.afterCommit(() => call.services.files.remove(placeOf(row, caller)));
   return { status: 200, data: { id: row.id, deleted: true } };
 };
 
 export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call) => {
-  const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.query;
-  const { id } = call.path;
-  if (!call.files.isGood({ id, companyId, environment, expires }, signature, call.now)) throw notFound();
-  const linked = found(await findLinkedFile(call.sql, { companyId, testMode: environment === 'test' }, id));
-  return { status: 200, file: found(await call.files.open(linked)) };
+  const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.request.query;
+  const { id } = call.request.path;
+  if (!call.services.files.isGood({ id, companyId, environment, expires }, signature, call.now)) throw notFound();
+  const linked = found(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
+  return { status: 200, file: found(await call.services.files.open(linked)) };
 };
 
 /** @throws ApiError 404 when there is no such attachment, or its record is not visible to the caller */
 async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'>): Promise<AttachmentRow> {
-  const { sql, caller } = call;
-  const { objects } = await call.workspace();
-  const row = found(await findAttachment(sql, caller, call.path.id));
+  const { caller } = call;
+  const { sql } = call.db;
+  const { objects } = await call.services.loadWorkspace();
+  const row = found(await findAttachment(sql, caller, call.request.path.id));
   found(objects.get(row.object));
   if (!caller.grants.allows(`${row.object}:view`) || moduleState(row.object, caller.modules) !== 'on') throw notFound();
   if (!(await hasRecord(sql, caller, row.object, row.record_id))) throw notFound();

@@ -40,7 +40,7 @@ interface Found extends Meant {
 export const upsertRecordBatch: Handler<'upsertRecordBatch'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
-  const unmatchable = matchProblems(object, call.body.match_on);
+  const unmatchable = matchProblems(object, call.request.body.match_on);
   if (unmatchable.length > 0) throw validationFailed(unmatchable, 422);
   const failed: Failure[] = [];
   const found = await recordsOf(call, place, readEach(call, place, failed), failed);
@@ -60,7 +60,7 @@ export const upsertRecordBatch: Handler<'upsertRecordBatch'> = async (call) => {
     items.flatMap(({ index, before, item }) => (before ? [{ index, before, item }] : [])),
     failed,
   );
-  settle(call.body.atomic === true, failed, call.body.records.length);
+  settle(call.request.body.atomic === true, failed, call.request.body.records.length);
 
   const created = await writeNew(
     call,
@@ -96,7 +96,7 @@ function check(
 }
 
 /** The items of which it can be told which record they mean; each record may be meant once. */
-function readEach({ body }: Upsert, { object }: Place, failed: Failure[]): Meant[] {
+function readEach({ request: { body } }: Upsert, { object }: Place, failed: Failure[]): Meant[] {
   const first = new Map<string, number>();
   const meant: Meant[] = [];
   for (const [index, item] of body.records.entries()) {
@@ -120,7 +120,8 @@ function readEach({ body }: Upsert, { object }: Place, failed: Failure[]): Meant
 
 /** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
 async function recordsOf(call: Upsert, place: Place, meant: readonly Meant[], failed: Failure[]): Promise<Found[]> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { object } = place;
   const sets = new Map<Meant, readonly MatchedField[]>();
   for (const each of meant) if ('fields' in each.match) sets.set(each, each.match.fields);

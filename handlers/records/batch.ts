@@ -28,7 +28,7 @@ function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomi
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   const place = await openObject(call);
   const { workspace, object } = place;
-  const { items, atomic } = itemsOf(call.body);
+  const { items, atomic } = itemsOf(call.request.body);
   const checked = items.map((item, index) => ({
     index,
     checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
@@ -49,10 +49,11 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
 };
 
 export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const place = await openObject(call);
   const { workspace, object } = place;
-  const { items, atomic } = itemsOf(call.body);
+  const { items, atomic } = itemsOf(call.request.body);
   const { named, failed } = readItems(items);
   const ids = named.map(({ id }) => id);
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
@@ -87,7 +88,9 @@ export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
 };
 
 export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
-  const { sql, caller, body } = call;
+  const { caller } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const place = await openObject(call);
   const { object } = place;
   const { named, failed } = readItems(body.ids.map((id) => ({ id })));
@@ -106,14 +109,15 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
 const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'fields is sent in the body and in the query; send one');
 
 export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { workspace, object } = await openObject(call);
-  const { fields } = call.body;
-  if (fields !== undefined && call.query.fields !== undefined) throw validationFailed([twiceChosen], 422);
-  const named = fields === undefined ? call.query : { ...call.query, fields: fields.join(',') };
+  const { fields } = call.request.body;
+  if (fields !== undefined && call.request.query.fields !== undefined) throw validationFailed([twiceChosen], 422);
+  const named = fields === undefined ? call.request.query : { ...call.request.query, fields: fields.join(',') };
   const { reading, problems } = parseReading(named, object);
   if (problems.length > 0) throw validationFailed(problems, 400);
-  const ids = call.body.ids.map((id) => toUuid(id));
+  const ids = call.request.body.ids.map((id) => toUuid(id));
   const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);
   const expansion = await findExpansion(sql, caller, wantedBy(reading, records, workspace, caller));
   const shown = new Map(

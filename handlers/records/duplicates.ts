@@ -8,9 +8,11 @@ import type { Handler } from '../../runtime/handler.ts';
 const mostMatches = 20;
 
 export const checkRecordDuplicates: Handler<'checkRecordDuplicates'> = async (call) => {
-  const { sql, caller, body, now } = call;
-  const workspace = await call.workspace();
-  const object = found(workspace.objects.get(call.path.object));
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
+  const object = found(workspace.objects.get(call.request.path.object));
   const { sets, problems } = readQuestion(object, body.record, body.fields, workspace, now);
   if (problems.length > 0) throw validationFailed(problems, 422);
   const filter = duplicateFilter(sets);

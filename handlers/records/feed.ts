@@ -23,16 +23,18 @@ type FeedCall = Call<'listChanges'>;
 type FeedChange = components['schemas']['FeedChange'];
 
 export const listChanges: Handler<'listChanges'> = async (call) => {
-  const { caller, query, cursors } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { query } = call.request;
+  const { cursors } = call.services;
+  const workspace = await call.services.loadWorkspace();
   const objects = askedObjects(query.objects, workspace).filter((object) => isVisible(object, workspace, caller));
   const limit = Math.min(feedLimits.changes, Math.max(1, query.limit ?? defaultChanges));
   let page = await readPage(call, workspace, objects, startOf(call), limit);
   let left = (query.wait ?? 0) * 1000;
   while (page.changes.length === 0 && !page.hasMore && left > 0) {
-    left = await call.untilNews(page.next, left);
+    left = await call.services.waitForFeed(page.next, left);
     // What was revoked meanwhile hears nothing more; its next call is refused.
-    if (!(await isStillGood(call.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
+    if (!(await isStillGood(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
     page = await readPage(call, workspace, objects, page.next, limit);
   }
   const next = cursors.encode([page.next], feedOf(call));
@@ -46,10 +48,10 @@ function feedOf({ caller: { companyId, testMode } }: FeedCall): string {
 
 /** The position to go on behind; undefined: from the oldest event on; infinity: behind the newest. */
 function startOf(call: FeedCall): number | undefined {
-  const { cursor } = call.query;
+  const { cursor } = call.request.query;
   if (cursor === undefined) return undefined;
   if (cursor === 'now') return Number.POSITIVE_INFINITY;
-  return Number(call.cursors.decode(cursor, feedOf(call))[0]);
+  return Number(call.services.cursors.decode(cursor, feedOf(call))[0]);
 }
 
 /** @throws ApiError 404 for a name that this workspace does not have */
@@ -73,7 +75,8 @@ async function readPage(
   start: number | undefined,
   limit: number,
 ): Promise<FeedPage> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const fromNow = start === Number.POSITIVE_INFINITY;
   const feed = await readFeed(sql, caller, objects, fromNow ? Number.MAX_SAFE_INTEGER : start, stretch, limit);
   if (fromNow) return { changes: [], next: feed.last, hasMore: false };
@@ -99,7 +102,10 @@ function refuseExpired({ start, last }: FeedStretch, after: number): void {
 }
 
 /** The records of events as they are now, within reach; by object and id. */
-async function recordsOf({ sql, caller }: FeedCall, events: readonly ReadEvent[]): Promise<Map<string, StoredRecord>> {
+async function recordsOf(
+  { caller, db: { sql } }: FeedCall,
+  events: readonly ReadEvent[],
+): Promise<Map<string, StoredRecord>> {
   const byObject = Map.groupBy(
     events.filter((event) => event.recordId !== null),
     (event) => event.object ?? '',

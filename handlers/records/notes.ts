@@ -7,7 +7,9 @@ import type { Handler } from '../../runtime/handler.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listNotes: Handler<'listNotes'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { rows, ...rest } = await pageOfRecord(
     call,
     'notes',
@@ -18,11 +20,13 @@ export const listNotes: Handler<'listNotes'> = async (call) => {
 };
 
 export const createNote: Handler<'createNote'> = async (call) => {
-  const { sql, caller, now, body } = call;
-  const { object, id: recordId } = call.path;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { object, id: recordId } = call.request.path;
   await openRecord(call);
   const row = await insertNote(sql, caller, { id: uuidv7(), object, recordId, content: body.content }, now);
-  call.record({ action: 'note.create', object, recordId: row.record_id, metadata: { note_id: row.id } });
+  call.db.record({ action: 'note.create', object, recordId: row.record_id, metadata: { note_id: row.id } });
   return { status: 201, data: { note: toNote(row) } };
 };
 

@@ -12,8 +12,10 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 import { openRecord } from '../../services/records/open-record.ts';
 
 export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
-  const { sql, caller, path } = call;
-  found((await call.workspace()).objects.get(path.object));
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  found((await call.services.loadWorkspace()).objects.get(path.object));
   const [visible, tags] = await Promise.all([
     hasRecord(sql, caller, path.object, path.id),
     listStored(sql, caller, path),
@@ -24,7 +26,9 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
 };
 
 export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
-  const { sql, caller, path, body } = call;
+  const { caller } = call;
+  const { path, body } = call.request;
+  const { sql } = call.db;
   const { object, id } = path;
   const { workspace } = await openRecord(call);
   const known = workspace.tags.filter((each) => each.object === object);
@@ -37,12 +41,15 @@ export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
     throw validationFailed([fieldProblem('name', 'INVALID_OPTION', rule, { allowed, meant })], 422);
   }
   const { changed, ...tag } = put;
-  if (changed) call.record({ action: 'record.tag', object, recordId: id, metadata: { tag_id: tag.id, tag: tag.name } });
+  if (changed)
+    call.db.record({ action: 'record.tag', object, recordId: id, metadata: { tag_id: tag.id, tag: tag.name } });
   return { status: 201, data: { tag } };
 };
 
 export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { object: name, id, tag_id: tagId } = path;
   const { workspace, object } = await openRecord(call);
   const { wasManual } = found(await removeRecordTag(sql, caller, path, tagId));
@@ -51,6 +58,6 @@ export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
   const tagsOf = (records: Parameters<typeof tagsOfChanged>[2]) => tagsOfChanged(object, workspace, records, now);
   await retag(sql, caller, { object: name, ids: [id], tagsOf });
   const left = await listStored(sql, caller, path);
-  call.record({ action: 'record.untag', object: name, recordId: id, metadata: { tag_id: tagId } });
+  call.db.record({ action: 'record.untag', object: name, recordId: id, metadata: { tag_id: tagId } });
   return { status: 200, data: { id: tagId, deleted: !left.some((tag) => tag.id === tagId) } };
 };

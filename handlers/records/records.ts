@@ -17,7 +17,8 @@ import { deleteEach, noteDeletions } from '../../services/records/record-writes.
 import { change, create } from '../../services/records/single-record.ts';
 
 export const listRecords: Handler<'listRecords'> = async (call) => {
-  const { caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
   const { workspace, object } = await openObject(call);
   const sort = parseSort(query.sort, object);
   const filter = parseFilter(query.filter, object);
@@ -25,7 +26,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const problems = [...sort.problems, ...filter.problems, ...unread];
   if (problems.length > 0) throw validationFailed(problems, 400);
 
-  const { sql } = call;
+  const { sql } = call.db;
   const asked = { sort: sort.keys, filter: filter.filter };
   const [{ rows, ...rest }, counted] = await Promise.all([
     pageOf(
@@ -45,11 +46,12 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
 };
 
 export const getRecord: Handler<'getRecord'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const { workspace, object } = await openObject(call);
-  const { reading, problems } = parseReading(call.query, object);
+  const { reading, problems } = parseReading(call.request.query, object);
   if (problems.length > 0) throw validationFailed(problems, 400);
-  const record = found(await findRecord(sql, caller, object.object, call.path.id));
+  const record = found(await findRecord(sql, caller, object.object, call.request.path.id));
   const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], workspace, caller));
   const shown = showRead(object, record, reading, expansion, workspace);
   return { status: 200, etag: etagOf(record), data: { object: object.object, record: shown } };
@@ -58,7 +60,7 @@ export const getRecord: Handler<'getRecord'> = async (call) => {
 export const createRecord: Handler<'createRecord'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
-  const record = await create(call, place, call.body);
+  const record = await create(call, place, call.request.body);
   return {
     status: 201,
     etag: etagOf(record),
@@ -69,7 +71,9 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
 export const updateRecord: Handler<'updateRecord'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
-  const record = await change(call, place, call.path.id, call.body, { ifMatch: call.header['If-Match'] });
+  const record = await change(call, place, call.request.path.id, call.request.body, {
+    ifMatch: call.request.headers['If-Match'],
+  });
   return {
     status: 200,
     etag: etagOf(record),
@@ -78,14 +82,15 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
 };
 
 export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const place = await openObject(call);
   const { object } = place;
-  if (object.object === 'activities') await lockEntity(sql, caller, call.path.id);
-  const deletion = await deleteEach(call, place, [call.path.id]);
+  if (object.object === 'activities') await lockEntity(sql, caller, call.request.path.id);
+  const deletion = await deleteEach(call, place, [call.request.path.id]);
   const gone = found(deletion.records[0]);
   // The refusal undoes the deletion.
-  if (!isMatch(call.header['If-Match'], gone.version)) throw versionMismatch(gone.version);
+  if (!isMatch(call.request.headers['If-Match'], gone.version)) throw versionMismatch(gone.version);
   await noteDeletions(call, place, deletion);
   const status = deletion.isClearingPending ? 202 : 200;
   return { status, data: { object: object.object, id: gone.id, deleted: true } };

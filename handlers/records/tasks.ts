@@ -10,8 +10,10 @@ import { prepareNew, resolve } from '../../services/records/preparation.ts';
 import { writeNewRecord } from '../../services/records/record-writes.ts';
 
 export const listRecordTasks: Handler<'listRecordTasks'> = async (call) => {
-  const { sql, caller, path, now } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const conditions: Filter[] = [
     { field: 'object', op: 'eq', value: path.object },
     { field: 'record_id', op: 'eq', value: path.id },
@@ -27,15 +29,17 @@ export const listRecordTasks: Handler<'listRecordTasks'> = async (call) => {
 };
 
 export const createRecordTask: Handler<'createRecordTask'> = async (call) => {
-  const { sql, caller, now, path } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   found(workspace.objects.get(path.object));
   const object = tasksOf(workspace);
-  const checked = checkTask(call.body, path, workspace, now);
+  const checked = checkTask(call.request.body, path, workspace, now);
   const [visible, item] = await Promise.all([holdRecord(sql, caller, path.object, path.id), resolve(call, checked)]);
   if (!visible) throw notFound();
   const { problems } = item.checked;
-  if (call.problems.length > 0 || problems.length > 0) throw call.refusal(problems);
+  if (call.request.problems.length > 0 || problems.length > 0) throw call.request.rejection(problems);
 
   const place = { workspace, object };
   const stored = await writeNewRecord(call, place, await prepareNew(call, place, item));

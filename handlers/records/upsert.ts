@@ -13,7 +13,7 @@ import { change, create } from '../../services/records/single-record.ts';
 export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const place = { ...(await openObject(call)), inside: 'record' };
   const { object } = place;
-  const { match, fields, problems } = readMatch(object, call.body.record, call.body.match_on);
+  const { match, fields, problems } = readMatch(object, call.request.body.record, call.request.body.match_on);
   if (problems.length > 0) throw validationFailed(problems, 422);
   const id = 'id' in match ? match.id : await onlyMatch(call, object, match.fields);
   const record =
@@ -29,7 +29,7 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
  * @throws ApiError 409 when there are several
  */
 async function onlyMatch(
-  { sql, caller }: Writing,
+  { caller, db: { sql } }: Writing,
   { object }: WorkspaceObject,
   fields: readonly MatchedField[],
 ): Promise<string | null> {

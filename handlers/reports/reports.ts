@@ -17,20 +17,20 @@ import { pageOf } from '../../runtime/paging.ts';
 
 export const searchReport: Handler<'searchReport'> = async (call) => {
   const { caller } = call;
-  const workspace = await call.workspace();
-  const body = soundPart(call.body, call.problems);
-  if (body.object === undefined) throw call.refusal([]);
+  const workspace = await call.services.loadWorkspace();
+  const body = soundPart(call.request.body, call.request.problems);
+  if (body.object === undefined) throw call.request.rejection([]);
   const object = found(workspace.objects.get(body.object));
   refuseModule(object, caller);
   const { report, problems, inFilter } = readReport(body, object);
-  if (problems.length + inFilter.length + call.problems.length > 0) throw refusalOf(call, problems, inFilter);
+  if (problems.length + inFilter.length + call.request.problems.length > 0) throw refusalOf(call, problems, inFilter);
   const scope = `${object.module}:view`;
   if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
     throw new ApiError('FORBIDDEN_SCOPE', `A report on texts or ids of ${object.object} needs the scope ${scope}.`, {
       required_scopes: [scope],
     });
   }
-  const figures = await runReport(call.sql, caller, object.object, report, maxReportRows);
+  const figures = await runReport(call.db.sql, caller, object.object, report, maxReportRows);
   const { total, rowsScanned, isTruncated } = figures;
   const none = { key: null, ...total };
   const groups = report.groupBy ? figures.groups : [none];
@@ -50,7 +50,7 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   };
 };
 
-type Body = Parameters<typeof searchReport>[0]['body'];
+type Body = Parameters<typeof searchReport>[0]['request']['body'];
 
 /** The properties that the document finds nothing wrong with, so that their own problems can be told beside those of the others. */
 function soundPart(body: Body, problems: readonly { field: string }[]): Partial<Body> {
@@ -60,17 +60,18 @@ function soundPart(body: Body, problems: readonly { field: string }[]): Partial<
 
 /** A filter is refused with 400, as in lists; where more is wrong, everything together is answered as the rest is. */
 function refusalOf(call: Call<'searchReport'>, problems: FieldProblem[], inFilter: FieldProblem[]): ApiError {
-  if (problems.length + call.problems.length === 0) return validationFailed(inFilter, 400);
-  const { status, details = {} } = call.refusal(problems);
+  if (problems.length + call.request.problems.length === 0) return validationFailed(inFilter, 400);
+  const { status, details = {} } = call.request.rejection(problems);
   return validationFailed([...(details.fields as FieldProblem[]), ...inFilter], status === 422 ? 422 : 400);
 }
 
 export const getPipeline: Handler<'getPipeline'> = async (call) => {
-  const { caller, query } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { query } = call.request;
+  const workspace = await call.services.loadWorkspace();
   const object = found(workspace.objects.get(query.object));
   refuseModule(object, caller);
-  const rows = await countByStatus(call.sql, caller, query.object);
+  const rows = await countByStatus(call.db.sql, caller, query.object);
   const ofDeals = query.object === 'deals';
   const counted = new Map(rows.map((row) => [row.statusId, row]));
   const figures = (statusId: string | null) => {
@@ -98,8 +99,9 @@ export const getPipeline: Handler<'getPipeline'> = async (call) => {
 };
 
 export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
-  const { sql, caller } = call;
-  const { objects } = await call.workspace();
+  const { caller } = call;
+  const { sql } = call.db;
+  const { objects } = await call.services.loadWorkspace();
   const visible = [...objects.values()]
     .filter((object) => stateOf(object, caller) === 'on')
     .map(({ object }) => object);

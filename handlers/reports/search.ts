@@ -12,14 +12,16 @@ import type { Handler } from '../../runtime/handler.ts';
 const defaultHits = 5;
 
 export const searchRecords: Handler<'searchRecords'> = async (call) => {
-  const { caller, query, sql } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const limit = Math.min(maxSearchHits, Math.max(1, query.limit ?? defaultHits));
   const searched = askedObjects(query.objects, workspace)
     .filter((object) => isOpen(object, caller))
     .map((object) => ({ object, fields: searchedFields(object) }))
     .filter(({ fields }) => fields.length > 0);
-  call.planOnce();
+  call.db.planOnce();
   const looks = searched.map(({ object, fields }) =>
     findMatches(sql, caller, object.object, query.q, searchedTexts(fields), limit),
   );

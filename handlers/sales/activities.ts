@@ -19,9 +19,11 @@ import { prepareChange, prepareNew, resolve } from '../../services/records/prepa
 import { writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
 export const listActivities: Handler<'listActivities'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const { offset } = query;
-  const workspace = await call.workspace();
+  const workspace = await call.services.loadWorkspace();
   const { filter, problems } = activityFilter(query, workspace);
   if (offset !== undefined && query.cursor !== undefined)
     problems.push(problem('offset', 'CONFLICTING_FIELDS', 'offset and cursor exclude each other; send cursor'));
@@ -41,11 +43,12 @@ export const listActivities: Handler<'listActivities'> = async (call) => {
 };
 
 export const createActivity: Handler<'createActivity'> = async (call) => {
-  const { caller, now, body } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const workspace = await call.services.loadWorkspace();
   const object = activitiesOf(workspace);
   const checked = checkActivity(body, workspace, now);
-  if (call.problems.length > 0 || checked.problems.length > 0) throw call.refusal(checked.problems);
+  if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
   const item = await resolve(call, checked);
   // Nothing else was wrong: there is no such lead or deal.
   if (item.checked.problems.length > 0) throw notFound();
@@ -63,7 +66,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
 
 /** The lead or deal as the activity left it. */
 async function entityOf(
-  { sql, caller }: Call<'createActivity'>,
+  { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,
 ): Promise<components['schemas']['ActivityEntity']> {
   const entity = found(await findRecord(sql, caller, entityType === 'lead' ? 'leads' : 'deals', entityId));
@@ -76,21 +79,22 @@ async function entityOf(
 }
 
 export const getActivity: Handler<'getActivity'> = async (call) => {
-  const workspace = await call.workspace();
-  const stored = found(await findRecord(call.sql, call.caller, 'activities', call.path.id));
+  const workspace = await call.services.loadWorkspace();
+  const stored = found(await findRecord(call.db.sql, call.caller, 'activities', call.request.path.id));
   const activity = showActivity(stored, call.caller.testMode, workspace);
   return { status: 200, etag: etagOf(stored), data: { activity } };
 };
 
 export const updateActivity: Handler<'updateActivity'> = async (call) => {
-  const { sql, caller, now } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const object = activitiesOf(workspace);
-  await lockEntity(sql, caller, call.path.id);
-  const before = found(await lockRecord(sql, caller, 'activities', call.path.id));
-  if (!isMatch(call.header['If-Match'], before.version)) throw versionMismatch(before.version);
-  const checked = checkActivityChange(call.body, before, workspace, now);
-  if (call.problems.length > 0 || checked.problems.length > 0) throw call.refusal(checked.problems);
+  await lockEntity(sql, caller, call.request.path.id);
+  const before = found(await lockRecord(sql, caller, 'activities', call.request.path.id));
+  if (!isMatch(call.request.headers['If-Match'], before.version)) throw versionMismatch(before.version);
+  const checked = checkActivityChange(call.request.body, before, workspace, now);
+  if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
   const place = { workspace, object };
   const prepared = await prepareChange(call, place, before, await resolve(call, checked));
   const after = prepared ? await writeChange(call, place, prepared) : before;

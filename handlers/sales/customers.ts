@@ -10,14 +10,14 @@ import { found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 export const getCustomer: Handler<'getCustomer'> = async (call) => {
-  const include = includeOf(call.query.include);
-  const { customer, etag } = await profileOf(call, call.path.id, include);
+  const include = includeOf(call.request.query.include);
+  const { customer, etag } = await profileOf(call, call.request.path.id, include);
   return { status: 200, etag, data: { customer } };
 };
 
 export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) => {
-  const include = includeOf(call.query.include);
-  const match = found(await findCustomerByEmail(call.sql, call.caller, call.query.email.toLowerCase()));
+  const include = includeOf(call.request.query.include);
+  const match = found(await findCustomerByEmail(call.db.sql, call.caller, call.request.query.email.toLowerCase()));
   const { customer, etag } = await profileOf(call, match.id, include);
   return { status: 200, etag, data: { customer, other_matches: match.others } };
 };
@@ -35,8 +35,9 @@ async function profileOf(
   id: string,
   include: ReadonlySet<IncludeGroup>,
 ): Promise<{ customer: components['schemas']['Customer']; etag: string }> {
-  const { sql, caller } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const object = builtinOf('customers', workspace);
   const record = found(await findRecord(sql, caller, 'customers', id));
   const profile = found(await findCustomerProfile(sql, caller, record.id, include));

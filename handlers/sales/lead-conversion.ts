@@ -23,9 +23,10 @@ interface Party {
 }
 
 export const convertLead: Handler<'convertLead'> = async (call) => {
-  const { sql, caller } = call;
-  const workspace = await call.workspace();
-  const lead = found(await lockRecord(sql, caller, 'leads', call.path.id));
+  const { caller } = call;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
+  const lead = found(await lockRecord(sql, caller, 'leads', call.request.path.id));
   const deal = await wantedDeal(call, lead, workspace);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
@@ -61,7 +62,7 @@ async function wantedDeal(
   lead: StoredRecord,
   workspace: Workspace,
 ): Promise<ResolvedRecord | undefined> {
-  const { deal: given, create_deal: wanted = given !== undefined } = call.body ?? {};
+  const { deal: given, create_deal: wanted = given !== undefined } = call.request.body ?? {};
   const shape =
     wanted === false && given !== undefined
       ? [problem('deal', 'CONFLICTING_FIELDS', 'deal is sent although create_deal is false')]
@@ -70,14 +71,14 @@ async function wantedDeal(
   const deal = change && (await resolve(call, change));
   if (deal) problems.push(...deal.checked.problems.map((each) => ({ ...each, field: `deal.${each.field}` })));
   // What deal holds is refused as a record of its own would be.
-  if (problems.length > 0) throw validationFailed([...problems, ...shape, ...call.problems], 422);
-  if (shape.length > 0 || call.problems.length > 0) throw call.refusal(shape);
+  if (problems.length > 0) throw validationFailed([...problems, ...shape, ...call.request.problems], 422);
+  if (shape.length > 0 || call.request.problems.length > 0) throw call.request.rejection(shape);
   if (deal) call.authorize('deals:create');
   return deal;
 }
 
 /** 409 with what the lead became, as far as the caller can see it. */
-async function alreadyConverted({ sql, caller }: Convert, lead: StoredRecord): Promise<ApiError> {
+async function alreadyConverted({ caller, db: { sql } }: Convert, lead: StoredRecord): Promise<ApiError> {
   const { converted_at, converted_customer_id } = lead.values;
   const customer = await findRecord(sql, caller, 'customers', String(converted_customer_id));
   return conflict('already_converted', 'This lead was converted before.', {
@@ -94,7 +95,8 @@ async function partiesOf(
   lead: StoredRecord,
   workspace: Workspace,
 ): Promise<{ customer: Party; account: Party | null }> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const keys = matchKeys(lead, workspace);
   const { customer: known, accountId } = await findMatches(sql, caller, keys);
   if (known?.accountId)

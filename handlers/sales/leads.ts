@@ -11,11 +11,13 @@ import { prepareNew, resolve, searchDuplicate } from '../../services/records/pre
 import { writeLead } from '../../services/records/record-writes.ts';
 
 export const createLead: Handler<'createLead'> = async (call) => {
-  const { body, caller, sql, now } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const place = { workspace, object: builtinOf('leads', workspace) };
   const lead = checkLead(body, workspace, now);
-  const refused = call.problems.length > 0 || lead.problems.length > 0;
+  const refused = call.request.problems.length > 0 || lead.problems.length > 0;
   // Asked even for a body that is refused, so that an unknown assignee is listed with its other problems.
   const [assignee, duplicate] = await Promise.all([
     findAssignee(sql, caller, lead.assigneeEmail),
@@ -23,7 +25,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   ]);
   if (lead.assigneeEmail !== null && !assignee)
     lead.problems.push(problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email is not an active user'));
-  if (refused || lead.problems.length > 0) throw call.refusal(lead.problems);
+  if (refused || lead.problems.length > 0) throw call.request.rejection(lead.problems);
   lead.values.assigned_to = assignee?.id ?? null;
   const prepared = await prepareNew(call, place, await resolve(call, lead), duplicate);
 

@@ -5,8 +5,10 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOfRecord } from '../../services/records/open-record.ts';
 
 export const listRecordActivities: Handler<'listRecordActivities'> = async (call) => {
-  const { sql, caller, path } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const { rows, ...rest } = await pageOfRecord(
     call,
     'activities',

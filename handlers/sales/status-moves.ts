@@ -35,12 +35,14 @@ export const updateLeadStatus: Handler<'updateLeadStatus'> = async (call) => {
 };
 
 async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
-  const { sql, caller, now, body } = call;
-  const workspace = await call.workspace();
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const object = builtinOf(name, workspace);
   const [, locked] = await Promise.all([
     holdReferences(call, { workspace, object }, [body.fields]),
-    lockRecord(sql, caller, name, call.path.id),
+    lockRecord(sql, caller, name, call.request.path.id),
   ]);
   const before = found(locked);
   const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);
@@ -48,10 +50,10 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const inFields = item.checked.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));
   const problems = [...checked.problems, ...inFields];
   const named = new Set(problems.map(({ field }) => field));
-  const others = [...checked.shape, ...call.problems].filter(({ field }) => !named.has(field));
+  const others = [...checked.shape, ...call.request.problems].filter(({ field }) => !named.has(field));
   // What fields holds is refused as the same change by the records API would be.
   if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
-  if (others.length > 0 || !status) throw call.refusal(checked.shape);
+  if (others.length > 0 || !status) throw call.request.rejection(checked.shape);
 
   const previous = statusItem(name, before.values[statusField[name]], workspace);
   if (previous?.id !== status.id && !status.isActive) {
@@ -77,12 +79,12 @@ async function write(
   prepared: PreparedChange | undefined,
 ): Promise<StoredRecord> {
   const { object } = place;
-  const { reason } = call.body;
+  const { reason } = call.request.body;
   const metadata = reason === undefined ? {} : { metadata: { reason } };
   if (prepared) return writeChange(call, place, prepared, metadata);
   if (reason !== undefined) {
     const noted = { action: actionOf(object, 'update'), object: object.object, recordId: before.id, ...metadata };
-    call.record({ ...noted, occurredAt: changeTime(before, call.currentTime()) });
+    call.db.record({ ...noted, occurredAt: changeTime(before, call.currentTime()) });
   }
   return before;
 }

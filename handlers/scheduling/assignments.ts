@@ -19,7 +19,7 @@ interface Choice {
 }
 
 export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async (call) => {
-  const { query } = call;
+  const { query } = call.request;
   const at = query.at === undefined ? undefined : Date.parse(query.at);
   const opened = await openAt(call, query.policy_id, at);
   const choice = choiceOf(opened, at, []);
@@ -40,8 +40,10 @@ export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async
 };
 
 export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> = async (call) => {
-  const { sql, caller, now, path } = call;
-  const body = call.body ?? {};
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  const body = call.request.body ?? {};
   const about = await aboutRecord(call, body);
   const at = body.at === undefined ? undefined : Date.parse(body.at);
   // Locked before anything is looked at: what follows sees every turn that was taken.
@@ -63,7 +65,7 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
     ...about,
   };
   await insertAssignment(sql, caller, assignment, now);
-  call.record({
+  call.db.record({
     action: 'scheduling.assign',
     object: about.object ?? 'scheduling_pools',
     recordId: about.recordId ?? pool.id,
@@ -94,7 +96,7 @@ type TurnCall = Call<'getSchedulingSuggestion'> | Call<'createSchedulingAssignme
 /** The pool, and what its members do around a moment; now unless given. */
 function openAt(call: TurnCall, policyId: string | undefined, at: number | undefined): Promise<OpenPool> {
   const start = at ?? call.now.getTime();
-  return openPool(call, call.path.id, policyId, { start, end: start + 1 }, { separateBuffers: true });
+  return openPool(call, call.request.path.id, policyId, { start, end: start + 1 }, { separateBuffers: true });
 }
 
 function choiceOf(opened: OpenPool, at: number | undefined, without: readonly string[]): Choice {

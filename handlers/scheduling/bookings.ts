@@ -51,7 +51,9 @@ type CreateCall = Call<'createBooking'>;
 const mostTimes = 20;
 
 export const listBookings: Handler<'listBookings'> = async (call) => {
-  const { sql, caller, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { sql } = call.db;
   const filter = filterOf(call);
   const { rows, ...rest } = await pageOf(
     call,
@@ -62,13 +64,13 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
   return { status: 200, data: { bookings: rows.map((row) => shown(row, caller.testMode)), ...rest } };
 };
 
-export const getBooking: Handler<'getBooking'> = async ({ sql, caller, path }) => {
+export const getBooking: Handler<'getBooking'> = async ({ caller, request: { path }, db: { sql } }) => {
   const row = found(await db.findBooking(sql, caller, path.id));
   return { status: 200, data: { booking: shown(row, caller.testMode) } };
 };
 
 export const createBooking: Handler<'createBooking'> = async (call) => {
-  const { body } = call;
+  const { body } = call.request;
   const phone = await phoneOf(call);
   const id = uuidv7();
   const { userId, userName, provider, policies, poolId, start, end, timezone } =
@@ -114,23 +116,24 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     created_at: now,
     updated_at: now,
   };
-  await db.insertBooking(call.sql, caller, booking, caller.actor);
+  await db.insertBooking(call.db.sql, caller, booking, caller.actor);
   const row = { ...booking, user_name: userName, ...creatorOf(caller.actor) };
   await tellOf(call, 'scheduled', row, {});
   return { status: 201, data: { booking: shown(row, caller.testMode) } };
 };
 
 export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
-  const { body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
   const [start, end] = [Date.parse(body.from), Date.parse(body.to)];
-  const before = found(await db.findBooking(call.sql, caller, path.id));
+  const before = found(await db.findBooking(call.db.sql, caller, path.id));
   refuseOver(before);
   refuseOtherTime(before, start, end, now);
-  const [user] = await findMembers(call.sql, { ...caller, reach: { kind: 'company' } }, [before.user_id]);
+  const [user] = await findMembers(call.db.sql, { ...caller, reach: { kind: 'company' } }, [before.user_id]);
   if (!user?.isActive) throw inactive(before.user_name);
   if (await askCalendar(call, before.user_id, { start, end }, before.id))
     throw await takenThen(call, before, start, 'outside');
-  const row = found(await db.lockBooking(call.sql, caller, path.id));
+  const row = found(await db.lockBooking(call.db.sql, caller, path.id));
   refuseOver(row);
   const id = uuidv7();
   const move = {
@@ -141,7 +144,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
     endAt: new Date(end),
     later: start - row.start_at.getTime(),
   };
-  if (!(await moveTime(call.sql, caller, move, now))) throw await takenThen(call, row, start, 'here');
+  if (!(await moveTime(call.db.sql, caller, move, now))) throw await takenThen(call, row, start, 'here');
   const sequence = row.invitation_sequence + 1;
   const { user_name, created_by_kind: _kind, created_by_id: _id, created_by_name: _name, ...stored } = row;
   const moved: StoredBooking = {
@@ -157,15 +160,17 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
     updated_at: now,
   };
   const ended = { status: 'rescheduled', rescheduled_to: id, cancelled_at: null, cancellation_reason: null } as const;
-  await db.endBooking(call.sql, caller, row.id, { ...ended, invitation_sequence: sequence }, now);
-  await db.insertBooking(call.sql, caller, moved, caller.actor);
+  await db.endBooking(call.db.sql, caller, row.id, { ...ended, invitation_sequence: sequence }, now);
+  await db.insertBooking(call.db.sql, caller, moved, caller.actor);
   const created = { ...moved, user_name, ...creatorOf(caller.actor) };
   await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
   return { status: 200, data: { booking: shown(created, caller.testMode) } };
 };
 
 export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
-  const { sql, body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const row = found(await db.lockBooking(sql, caller, path.id));
   if (row.status === 'cancelled') return { status: 200, data: { booking: shown(row, caller.testMode) } };
   refuseOver(row);
@@ -186,7 +191,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
 const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer an active user.`);
 
 /** Where a booking of a user stands from now on. */
-async function providerOf({ sql, caller }: BookingCall, userId: string): Promise<BookingProvider> {
+async function providerOf({ caller, db: { sql } }: BookingCall, userId: string): Promise<BookingProvider> {
   if (caller.testMode) return 'test';
   return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
 }
@@ -218,8 +223,8 @@ interface Taken {
  */
 async function takeHeld(call: CreateCall, id: string, reservationId: string): Promise<Taken> {
   const { caller, now } = call;
-  const claim = claimOf(call, call.body.slot_token ?? '');
-  const held = found(await findHeld(call.sql, caller, reservationId, now));
+  const claim = claimOf(call, call.request.body.slot_token ?? '');
+  const held = found(await findHeld(call.db.sql, caller, reservationId, now));
   if (!isOf(held, claim))
     throw validationFailed(
       [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id is not of the slot of slot_token')],
@@ -227,7 +232,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     );
   const [policies, [user]] = await Promise.all([
     policiesOf(call, held.policy_id),
-    findMembers(call.sql, caller, [held.user_id]),
+    findMembers(call.db.sql, caller, [held.user_id]),
   ]);
   if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
   if (await askCalendar(call, user.id, withBuffers(claim, policies.policy))) {
@@ -237,7 +242,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     const alternatives = await alternativesFrom(call, opened, claim.start, terms, live);
     throw conflict('slot_conflict', `${user.fullName} is busy at this time in another calendar.`, { alternatives });
   }
-  const { sql } = call;
+  const { sql } = call.db;
   // Turns before people, as assignments take them.
   const rotation = await lockTurns(sql, caller.companyId, held.pool_id);
   const times = { reservationId: held.id, bookingId: id, userId: user.id };
@@ -264,7 +269,8 @@ function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean 
  * @throws ApiError 409 where there is none
  */
 async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const within = windowOf(now, body.from, body.to);
   const ids = (body.member_ids ?? []).map((each) => each.toLowerCase());
   const users = await usersIn(call, 'member_ids', ids, caller.reach);
@@ -336,7 +342,7 @@ async function takeOneOf(
 
 /** Turns belong to pools: among users without one it goes by who has fewest meetings ahead. */
 async function choiceOf(
-  { sql, caller, now }: CreateCall,
+  { caller, now, db: { sql } }: CreateCall,
   ids: readonly string[],
   strategy: AssignmentStrategy,
 ): Promise<{ strategy: AssignmentStrategy; candidates: Candidate[] }> {

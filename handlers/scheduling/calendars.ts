@@ -15,7 +15,8 @@ export const getCalendar: Handler<'getCalendar'> = async (call) => {
 };
 
 export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
-  const { body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
   const userId = await userIn(call);
   const problems = [...(await addressProblems(call)), ...combinationProblems(call)];
   if (problems.length > 0) throw validationFailed(problems, 400);
@@ -24,12 +25,12 @@ export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   const connection: SealedConnection = {
     ...{ userId, provider, username: username ?? null },
     url: url === undefined ? null : url.replace(/\/*$/, '/'),
-    sealedPassword: password === undefined ? null : call.secrets.encrypt(password),
-    timezone: await db.findTimezone(call.sql, caller.companyId, userId),
+    sealedPassword: password === undefined ? null : call.services.secrets.encrypt(password),
+    timezone: await db.findTimezone(call.db.sql, caller.companyId, userId),
   };
   await verify(call, connection);
-  const before = await db.findCalendar(call.sql, caller.companyId, userId);
-  await db.saveCalendar(call.sql, caller.companyId, connection, now);
+  const before = await db.findCalendar(call.db.sql, caller.companyId, userId);
+  await db.saveCalendar(call.db.sql, caller.companyId, connection, now);
   note(call, 'connect', userId, before, { ...connection, fault: null, checkedAt: now });
   return { status: 200, data: { calendar: await shownNow(call, userId) } };
 };
@@ -41,20 +42,20 @@ type AnyCall = Call<'getCalendar'> | Call<'connectCalendar'> | Call<'deleteCalen
 /** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
 async function userIn(call: AnyCall): Promise<string> {
   openUser(call);
-  return found(await findUser(call.sql, call.caller, call.path.id)).id;
+  return found(await findUser(call.db.sql, call.caller, call.request.path.id)).id;
 }
 
 async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProblem[]> {
-  const { provider, url } = call.body;
+  const { provider, url } = call.request.body;
   if (provider !== 'caldav' || url === undefined) return [];
-  const refusal = await call.aside(call.calendars.refusalOf(url));
+  const refusal = await call.db.withoutConnection(call.services.calendars.refusalOf(url));
   if (refusal) return [problem('url', 'INVALID_FORMAT', `url ${refusal}`)];
   return /[?#]/.test(url) ? [problem('url', 'INVALID_FORMAT', 'url must have neither a query nor a fragment')] : [];
 }
 
 const ofCaldav = ['url', 'username', 'password'] as const;
 
-function combinationProblems({ body }: Call<'connectCalendar'>): FieldProblem[] {
+function combinationProblems({ request: { body } }: Call<'connectCalendar'>): FieldProblem[] {
   const { provider } = body;
   return ofCaldav
     .filter((name) => (provider === 'caldav') === (body[name] === undefined))
@@ -67,9 +68,9 @@ function combinationProblems({ body }: Call<'connectCalendar'>): FieldProblem[] 
 
 /** @throws ApiError 422 where there is no calendar that may be written; 503 where nobody answers */
 async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): Promise<void> {
-  const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
+  const connection = openConnection(sealed, (text) => call.services.secrets.decrypt(text));
   try {
-    await call.aside(call.calendars.verify(connection));
+    await call.db.withoutConnection(call.services.calendars.verify(connection));
   } catch (error) {
     if (!(error instanceof CalendarFault)) throw error;
     if (error.kind === 'refused')
@@ -87,7 +88,8 @@ async function disconnect(
   call: Call<'connectCalendar'> | Call<'deleteCalendar'>,
   userId: string,
 ): Promise<{ status: 200; data: { calendar: Shown } }> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const before = await db.findCalendar(sql, caller.companyId, userId);
   if (await db.removeCalendar(sql, caller.companyId, userId)) note(call, 'disconnect', userId, before, undefined);
   return { status: 200, data: { calendar: shown(userId, undefined) } };
@@ -109,10 +111,10 @@ function note(
   const [from, to] = [named(before), named(after)];
   const names = (['provider', 'host', 'username'] as const).filter((name) => from[name] !== to[name]);
   const changes = Object.fromEntries(names.map((name) => [name, { from: from[name], to: to[name] }]));
-  call.record({ action: `user.calendar.${what}`, object: 'users', recordId: userId, changes });
+  call.db.record({ action: `user.calendar.${what}`, object: 'users', recordId: userId, changes });
 }
 
-async function shownNow({ sql, caller }: Pick<Call, 'sql' | 'caller'>, userId: string): Promise<Shown> {
+async function shownNow({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string): Promise<Shown> {
   return shown(userId, await db.findCalendar(sql, caller.companyId, userId));
 }
 

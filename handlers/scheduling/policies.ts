@@ -10,22 +10,24 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (call) => {
-  const policies = await db.listPolicies(call.sql, call.caller.companyId);
+  const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
   const { rows, ...rest } = pageOfWhole(call, ['scheduling policies'], policies, ({ id }) => id);
   return { status: 200, data: { policies: rows.map(shown), ...rest } };
 };
 
 export const getSchedulingPolicy: Handler<'getSchedulingPolicy'> = async (call) => {
-  const policy = found(await db.findPolicy(call.sql, call.caller.companyId, call.path.id));
+  const policy = found(await db.findPolicy(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { policy: shown(policy) } };
 };
 
 export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (call) => {
-  const { sql, body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policies = await db.listPolicies(sql, companyId);
-  const timezone = body.timezone ?? (await call.workspace()).timezone;
+  const timezone = body.timezone ?? (await call.services.loadWorkspace()).timezone;
   const policy: db.PolicyRow = {
     ...{ ...standardPolicy(timezone), working_hours: null, ...body },
     id: uuidv7(),
@@ -44,7 +46,9 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
 };
 
 export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (call) => {
-  const { sql, body, now, path } = call;
+  const { now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policies = await db.listPolicies(sql, companyId);
@@ -61,7 +65,8 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
 };
 
 export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (call) => {
-  const { sql, path } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policy = found(await db.findPolicy(sql, companyId, path.id));

@@ -19,18 +19,20 @@ type Member = { user_id: string; weight: number };
 const everybody = { kind: 'company' } as const;
 
 export const listSchedulingPools: Handler<'listSchedulingPools'> = async (call) => {
-  const pools = await db.listPools(call.sql, call.caller);
+  const pools = await db.listPools(call.db.sql, call.caller);
   const { rows, ...rest } = pageOfWhole(call, ['scheduling pools'], pools, ({ id }) => id);
   return { status: 200, data: { pools: rows.map(shown), ...rest } };
 };
 
 export const getSchedulingPool: Handler<'getSchedulingPool'> = async (call) => {
-  const pool = found(await db.findPool(call.sql, call.caller, call.path.id));
+  const pool = found(await db.findPool(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { pool: shown(pool) } };
 };
 
 export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call) => {
-  const { sql, body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = caller;
   requireCompanyReach(call);
   await lockScheduling(sql, companyId);
@@ -59,7 +61,9 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
 };
 
 export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call) => {
-  const { sql, body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const { companyId } = caller;
   requireCompanyReach(call);
   await lockScheduling(sql, companyId);
@@ -93,7 +97,9 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
 };
 
 export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const { companyId } = caller;
   requireCompanyReach(call);
   await lockScheduling(sql, companyId);
@@ -112,7 +118,10 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
  * The members that a body asks for, those of before where it does not.
  * @throws ApiError 400 naming whoever is no active user; one who is in the pool already may stay
  */
-async function askedMembers({ sql, body, caller }: WritingCall, before: readonly db.PoolMember[]): Promise<Member[]> {
+async function askedMembers(
+  { caller, request: { body }, db: { sql } }: WritingCall,
+  before: readonly db.PoolMember[],
+): Promise<Member[]> {
   const ids = body.member_ids?.map((id) => id.toLowerCase()) ?? before.map(({ user_id }) => user_id);
   const weights = new Map(Object.entries(body.weights ?? {}).map(([id, weight]) => [id.toLowerCase(), weight]));
   const strangers = [...weights.keys()].filter((id) => !ids.includes(id));
@@ -132,7 +141,7 @@ async function askedMembers({ sql, body, caller }: WritingCall, before: readonly
 }
 
 /** @throws ApiError 422 for a policy that there is not */
-async function refuseUnknownPolicy({ sql, body, caller }: WritingCall): Promise<void> {
+async function refuseUnknownPolicy({ caller, request: { body }, db: { sql } }: WritingCall): Promise<void> {
   const { policy_id: id } = body;
   if (!id || (await findPolicy(sql, caller.companyId, id))) return;
   throw validationFailed([problem('policy_id', 'NOT_FOUND', 'there is no policy with this id')], 422);

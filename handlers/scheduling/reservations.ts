@@ -14,7 +14,9 @@ import { type SlotToTake, takeForSomebody } from '../../services/scheduling/taki
 const minute = 60_000;
 
 export const createReservation: Handler<'createReservation'> = async (call) => {
-  const { sql, body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const claim = claimOf(call, body.slot_token);
   if (claim.expiresAt <= now.getTime() || claim.start <= now.getTime())
     throw conflict('slot_token_expired', 'This offer has expired. Search again.');
@@ -54,13 +56,15 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   return { status: 201, data: { reservation: shown(row, caller.testMode) } };
 };
 
-export const getReservation: Handler<'getReservation'> = async ({ sql, caller, path, now }) => {
+export const getReservation: Handler<'getReservation'> = async ({ caller, now, request: { path }, db: { sql } }) => {
   const row = found(await db.findHeld(sql, caller, path.id, now));
   return { status: 200, data: { reservation: shown(row, caller.testMode) } };
 };
 
 export const extendReservation: Handler<'extendReservation'> = async (call) => {
-  const { sql, body, caller, path, now } = call;
+  const { caller, now } = call;
+  const { body, path } = call.request;
+  const { sql } = call.db;
   const row = found(await db.findHeld(sql, caller, path.id, now));
   const policy = await findPolicy(sql, caller.companyId, row.policy_id);
   const ttl = askedSeconds(body?.ttl_seconds, policy?.reservation_ttl_seconds ?? row.ttl_seconds);
@@ -75,7 +79,9 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
 };
 
 export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
-  const { sql, caller, path, now } = call;
+  const { caller, now } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const row = found(await db.findHeld(sql, caller, path.id, now));
   // Another call may have booked or released it since it was read.
   if (!(await freeTime(sql, caller, { id: row.id, userId: row.user_id }))) throw notFound();
@@ -92,12 +98,12 @@ function askedSeconds(asked: number | undefined, most: number): number {
 }
 
 function record(
-  call: Pick<Call, 'record'>,
+  call: Pick<Call, 'db'>,
   verb: 'create' | 'extend' | 'release',
   id: string,
   metadata: Record<string, unknown>,
 ): void {
-  call.record({ action: `reservation.${verb}`, object: 'reservations', recordId: id, metadata });
+  call.db.record({ action: `reservation.${verb}`, object: 'reservations', recordId: id, metadata });
 }
 
 function shown(row: db.ReservationRow, testMode: boolean): components['schemas']['Reservation'] {

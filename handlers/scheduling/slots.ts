@@ -16,7 +16,8 @@ import {
 const mostPlainSlots = 500;
 
 export const getSlots: Handler<'getSlots'> = async (call) => {
-  const { query, now } = call;
+  const { now } = call;
+  const { query } = call.request;
   const within = windowOf(now, query.from, query.to);
   const ids = idsIn('member_ids', query.member_ids);
   const users = await usersIn(call, 'member_ids', ids, { kind: 'company' });
@@ -39,7 +40,8 @@ export const getSlots: Handler<'getSlots'> = async (call) => {
 };
 
 export const searchSlots: Handler<'searchSlots'> = async (call) => {
-  const { body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
   const within = windowOf(now, body.from, body.to);
   const problems = body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone);
   if (problems.length > 0) throw validationFailed(problems, 400);

@@ -9,12 +9,13 @@ import type { Handler } from '../../runtime/handler.ts';
 import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../services/scheduling/bookable-users.ts';
 
 export const getUserAvailability: Handler<'getUserAvailability'> = async (call) => {
-  const { query, now } = call;
+  const { now } = call;
+  const { query } = call.request;
   const within = windowOf(now, query.from, query.to);
   const ids = idsIn('user_ids', query.user_ids);
   const [users, standard] = await Promise.all([
     usersIn(call, 'user_ids', ids, { kind: 'company' }),
-    findDefaultPolicy(call.sql, call.caller.companyId),
+    findDefaultPolicy(call.db.sql, call.caller.companyId),
   ]);
   const clocks = new ZoneClocks();
   const people = await peopleOf(call, users, { policy: undefined, standard }, within, { separateBuffers: true });

@@ -16,7 +16,9 @@ export const getWorkingHours: Handler<'getWorkingHours'> = async (call) => {
 };
 
 export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) => {
-  const { sql, body, caller, now } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const daysOff = body.days_off?.map(({ from, to, reason }) => ({ from, to, reason }));
   const problems = [
     ...(body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone)),
@@ -38,18 +40,18 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
   await saveHours(sql, caller.companyId, id, hours, now);
   const after = await shown(call, await memberOf(call));
   const changes = settingChanges({ ...before }, { ...after });
-  call.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
+  call.db.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
   return { status: 200, data: { working_hours: after } };
 };
 
 /** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
 async function memberOf(call: Call<'getWorkingHours'> | Call<'updateWorkingHours'>): Promise<MemberRow> {
   openUser(call);
-  const [member] = await findMembers(call.sql, call.caller, [call.path.id]);
+  const [member] = await findMembers(call.db.sql, call.caller, [call.request.path.id]);
   return found(member);
 }
 
-async function shown({ sql, caller }: Pick<Call, 'sql' | 'caller'>, member: MemberRow): Promise<Hours> {
+async function shown({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, member: MemberRow): Promise<Hours> {
   const standard = member.timezone === null ? await findDefaultPolicy(sql, caller.companyId) : undefined;
   const { timezone, weekly } = hoursOf(member, undefined, standard);
   return {

@@ -3,8 +3,8 @@ import { availability, availabilityUpdatedAt } from '../../domain/service/availa
 import type { Handler } from '../../runtime/handler.ts';
 
 export const getAvailability: Handler<'getAvailability'> = async (call) => {
-  const country = call.query.country?.toUpperCase();
-  const wanted = call.query.module;
+  const country = call.request.query.country?.toUpperCase();
+  const wanted = call.request.query.module;
   const countries = availability
     .filter((each) => country === undefined || each.code === country)
     .map((each) => ({

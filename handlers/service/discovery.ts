@@ -46,7 +46,7 @@ export const listErrorCodes: Handler<'listErrorCodes'> = async (call) => {
 };
 
 export const listScopes: Handler<'listScopes'> = async (call) => {
-  const { objects } = await call.workspace();
+  const { objects } = await call.services.loadWorkspace();
   const { grants, modules } = call.caller;
   const custom = [...objects.keys()].filter((object) => object.startsWith('object:'));
   const actions = [...Object.entries(moduleActions), ...custom.map((object) => [object, customObjectActions] as const)];
@@ -65,7 +65,7 @@ export const listScopes: Handler<'listScopes'> = async (call) => {
   return { status: 200, data: { scopes: rows, legacy_scopes: legacy, ...rest } };
 };
 
-export const getLimits: Handler<'getLimits'> = async ({ sql, caller, now }) => {
+export const getLimits: Handler<'getLimits'> = async ({ caller, now, db: { sql } }) => {
   const [counted, seats] = await Promise.all([
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),

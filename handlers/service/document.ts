@@ -4,9 +4,11 @@ import { workspaceDocument } from '../../domain/objects/workspace-document.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
 export const getOpenapiDocument: Handler<'getOpenapiDocument'> = async (call) => {
-  const { caller, document, query } = call;
+  const { caller } = call;
+  const { query } = call.request;
+  const { openApiDocument: document } = call.services;
   if (query.workspace !== true) return { status: 200, body: document };
-  const { objects } = await call.workspace();
+  const { objects } = await call.services.loadWorkspace();
   const visible = [...objects.values()].filter(
     ({ module }) => caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on',
   );

@@ -5,9 +5,9 @@ import type { Handler } from '../../runtime/handler.ts';
 const version = '1.0.0';
 
 export const getHealth: Handler<'getHealth'> = async (call) => {
-  await call.ping();
+  await call.db.ping();
   return {
     status: 200,
-    data: { status: call.limitsAreLocal ? 'degraded' : 'ok', version, timestamp: call.now.toISOString() },
+    data: { status: call.services.limitsAreLocal ? 'degraded' : 'ok', version, timestamp: call.now.toISOString() },
   };
 };

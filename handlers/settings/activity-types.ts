@@ -17,13 +17,14 @@ import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../servic
 type ActivityType = Workspace['activityTypes'][number];
 
 export const listActivityTypes: Handler<'listActivityTypes'> = async (call) => {
-  const { activityTypes } = await call.workspace();
+  const { activityTypes } = await call.services.loadWorkspace();
   const { rows, ...rest } = pageOfWhole(call, ['activity types'], activityTypes, (type) => type.id);
   return { status: 200, data: { activity_types: rows.map(toActivityType), ...rest } };
 };
 
 export const createActivityType: Handler<'createActivityType'> = async (call) => {
-  const { sql, body } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
   const name = body.name.trim();
@@ -49,10 +50,11 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
 };
 
 export const updateActivityType: Handler<'updateActivityType'> = async (call) => {
-  const { sql, body } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
-  const before = found(types.find((type) => type.id === call.path.id.toLowerCase()));
+  const before = found(types.find((type) => type.id === call.request.path.id.toLowerCase()));
   const order = placed(idsOf(types), before.id, body.order_position ?? before.position);
   const after: ActivityType = {
     ...before,

@@ -10,28 +10,29 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings } from '../../services/settings/setting-changes.ts';
 
 export const listDuplicateChecks: Handler<'listDuplicateChecks'> = async (call) => {
-  const { duplicateChecks } = await call.workspace();
+  const { duplicateChecks } = await call.services.loadWorkspace();
   const checks = [toCheck(duplicateChecks, 'leads'), toCheck(duplicateChecks, 'deals')];
   const { rows, ...rest } = pageOfWhole(call, ['duplicate checks'], checks, (check) => check.object);
   return { status: 200, data: { duplicate_checks: rows, ...rest } };
 };
 
 export const updateDuplicateCheck: Handler<'updateDuplicateCheck'> = async (call) => {
-  const { sql, body } = call;
-  const { object } = call.path;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { object } = call.request.path;
   const workspace = await lockSettings(call);
   const isEmpty = body.enabled === true && Array.isArray(body.fields) && body.fields.length === 0;
   const empty = isEmpty
     ? [problem('fields', 'TOO_SHORT', 'fields must name at least one field while enabled is true')]
     : [];
   const found = checkedFieldProblems(object, workspace, body.fields);
-  if (call.problems.length + empty.length + found.length > 0) throw call.refusal(found, empty);
+  if (call.request.problems.length + empty.length + found.length > 0) throw call.request.rejection(found, empty);
 
   const check = { object, enabled: body.enabled, fields: body.fields };
   await putDuplicateCheck(sql, call.caller.companyId, check);
   // A whole that is put is noted even where it is what there was.
   const changes = settingChanges(toCheck(workspace.duplicateChecks, object), check);
-  call.record({ action: 'settings.duplicate_check.update', object, changes });
+  call.db.record({ action: 'settings.duplicate_check.update', object, changes });
   return { status: 200, data: { duplicate_check: check } };
 };
 

@@ -12,18 +12,20 @@ import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../servic
 type Settings = Omit<db.SlaPolicyRow, 'id' | 'created_at' | 'updated_at'>;
 
 export const listSlaPolicies: Handler<'listSlaPolicies'> = async (call) => {
-  const policies = await db.listPolicies(call.sql, call.caller.companyId);
+  const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
   const { rows, ...rest } = pageOfWhole(call, ['SLA policies'], policies, (policy) => policy.id);
   return { status: 200, data: { sla_policies: rows.map(toPolicy), ...rest } };
 };
 
-export const getSlaPolicy: Handler<'getSlaPolicy'> = async ({ sql, caller, path }) => {
+export const getSlaPolicy: Handler<'getSlaPolicy'> = async ({ caller, request: { path }, db: { sql } }) => {
   const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
   return { status: 200, data: { sla_policy: toPolicy(policy) } };
 };
 
 export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
-  const { sql, caller, now, body } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { slaPolicies, timezone } = await lockSettings(call);
   const settings: Settings = {
     name: body.name.trim(),
@@ -53,9 +55,11 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
 };
 
 export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
-  const { sql, caller, now, body } = call;
+  const { caller, now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { slaPolicies } = await lockSettings(call);
-  const before = found(await db.findPolicy(sql, caller.companyId, call.path.id));
+  const before = found(await db.findPolicy(sql, caller.companyId, call.request.path.id));
   const after: db.SlaPolicyRow = {
     ...before,
     ...body,
@@ -77,7 +81,9 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
 };
 
 export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   await lockSettings(call);
   const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
   const open = await db.countOpenClocks(sql, caller.companyId, policy.id);
@@ -113,14 +119,14 @@ async function refuseProblems(
   const asked = named.filter(({ id }) => !kept.has(id));
   if (asked.length > 0) {
     const active = await db.activeUsers(
-      call.sql,
+      call.db.sql,
       call.caller.companyId,
       asked.map(({ id }) => id),
     );
     for (const { id, field } of asked)
       if (!active.has(id)) found.push(problem(field, 'NOT_FOUND', `${field} is not an active user`));
   }
-  if (found.length > 0) throw call.refusal(found);
+  if (found.length > 0) throw call.request.rejection(found);
 }
 
 const recipientsOf = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;

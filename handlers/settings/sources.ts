@@ -17,18 +17,19 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listSources: Handler<'listSources'> = async (call) => {
-  const sources = await listStored(call.sql, call.caller.companyId);
+  const sources = await listStored(call.db.sql, call.caller.companyId);
   const { rows, ...rest } = pageOfWhole(call, ['sources'], sources, (source) => source.id);
   return { status: 200, data: { sources: rows.map(toSource), ...rest } };
 };
 
 export const getSource: Handler<'getSource'> = async (call) => {
-  const source = found(await findSource(call.sql, call.caller.companyId, call.path.id));
+  const source = found(await findSource(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { source: toSource(source) } };
 };
 
 export const createSource: Handler<'createSource'> = async (call) => {
-  const { body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
   const { sources } = await lockSettings(call);
   const name = body.name.trim();
   refuseTwin('a source', name, sources);
@@ -42,17 +43,19 @@ export const createSource: Handler<'createSource'> = async (call) => {
     created_at: now,
     updated_at: now,
   };
-  await insertSource(call.sql, call.caller.companyId, source);
+  await insertSource(call.db.sql, call.caller.companyId, source);
   const shown = toSource(source);
   recordChange(call, 'source', undefined, shown);
   return { status: 201, data: { source: shown } };
 };
 
 export const updateSource: Handler<'updateSource'> = async (call) => {
-  const { sql, body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   const { sources } = await lockSettings(call);
-  const before = found(await findSource(sql, companyId, call.path.id));
+  const before = found(await findSource(sql, companyId, call.request.path.id));
   const name = body.name?.trim() ?? before.name;
   refuseTwin('a source', name, sources, before.id);
   const after: SourceRow = {
@@ -69,9 +72,10 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
 };
 
 export const deleteSource: Handler<'deleteSource'> = async (call) => {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   await lockSettings(call);
-  const source = found(await findSource(sql, caller.companyId, call.path.id));
+  const source = found(await findSource(sql, caller.companyId, call.request.path.id));
   const { counts, capped } = await countReferences(sql, caller, 'sources', source.id, referencesTo.sources);
   if (Object.values(counts).some((count) => count > 0)) {
     const { leads = 0, deals = 0, customers = 0 } = counts;

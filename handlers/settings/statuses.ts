@@ -29,18 +29,20 @@ type Status = components['schemas']['Status'];
 
 export const listStatuses: Handler<'listStatuses'> = async (call) => {
   const { workspace, statuses } = await read(call);
-  const { rows, ...rest } = pageOfWhole(call, ['statuses', call.path.object], statuses, (status) => status.id);
+  const { rows, ...rest } = pageOfWhole(call, ['statuses', call.request.path.object], statuses, (status) => status.id);
   return { status: 200, data: { statuses: rows.map((row) => toStatus(row, workspace)), ...rest } };
 };
 
 export const getStatus: Handler<'getStatus'> = async (call) => {
   const { workspace, statuses } = await read(call);
-  return { status: 200, data: { status: toStatus(find(statuses, call.path.id), workspace) } };
+  return { status: 200, data: { status: toStatus(find(statuses, call.request.path.id), workspace) } };
 };
 
 export const createStatus: Handler<'createStatus'> = async (call) => {
-  const { sql, body, now } = call;
-  const { object } = call.path;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { object } = call.request.path;
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
   const rules = checkBody(call, workspace);
@@ -77,10 +79,12 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
 };
 
 export const updateStatus: Handler<'updateStatus'> = async (call) => {
-  const { sql, body, now } = call;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
-  const before = find(statuses, call.path.id);
+  const before = find(statuses, call.request.path.id);
   const others = statuses.filter((status) => status !== before);
   const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
@@ -113,10 +117,11 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
 };
 
 export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
-  const { sql, caller, now } = call;
-  const { object } = call.path;
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const { object } = call.request.path;
   const { workspace, statuses } = await lock(call);
-  const status = find(statuses, call.path.id);
+  const status = find(statuses, call.request.path.id);
   const others = statuses.filter((each) => each !== status);
   const { counts, capped } = await countReferences(sql, caller, 'statuses', status.id, referencesTo[object]);
   if (Object.values(counts).some((count) => count > 0)) {
@@ -141,14 +146,14 @@ type ReadCall = Call<'listStatuses'> | Call<'getStatus'>;
 type WriteCall = Call<'createStatus'> | Call<'updateStatus'> | Call<'deleteStatus'>;
 
 async function read(call: ReadCall): Promise<{ workspace: Workspace; statuses: StatusRow[] }> {
-  const workspace = await call.workspace();
-  return { workspace, statuses: await listStored(call.sql, call.caller.companyId, call.path.object) };
+  const workspace = await call.services.loadWorkspace();
+  return { workspace, statuses: await listStored(call.db.sql, call.caller.companyId, call.request.path.object) };
 }
 
 /** The statuses in their order, with the configuration kept from changing under this call. */
 async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: StatusRow[] }> {
   const workspace = await lockSettings(call);
-  return { workspace, statuses: await listStored(call.sql, call.caller.companyId, call.path.object) };
+  return { workspace, statuses: await listStored(call.db.sql, call.caller.companyId, call.request.path.object) };
 }
 
 /**
@@ -157,13 +162,14 @@ async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: 
  * @throws ApiError 400 or 422 with every problem, those that the document finds included
  */
 function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace: Workspace): KeptRule[] | undefined {
-  const { body } = call;
-  const object = builtinOf(call.path.object, workspace);
+  const { body } = call.request;
+  const object = builtinOf(call.request.path.object, workspace);
   const checked = checkRules(object, workspace, body.pre_condition_rules);
-  const outcome = outcomeProblem(call.path.object, body.outcome);
+  const outcome = outcomeProblem(call.request.path.object, body.outcome);
   const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
   const found = [...preConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
-  if (call.problems.length + documented.length + found.length > 0) throw call.refusal(found, documented);
+  if (call.request.problems.length + documented.length + found.length > 0)
+    throw call.request.rejection(found, documented);
   return body.pre_condition_rules === undefined ? undefined : checked.rules;
 }
 

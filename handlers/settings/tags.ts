@@ -23,22 +23,26 @@ type Tag = components['schemas']['Tag'];
 const noRule: TagRule = { fieldNames: [], conditions: [], logic: 'AND' };
 
 export const listTags: Handler<'listTags'> = async (call) => {
-  const workspace = await call.workspace();
-  const { object } = call.path;
-  const tags = await listStored(call.sql, call.caller.companyId, object);
+  const workspace = await call.services.loadWorkspace();
+  const { object } = call.request.path;
+  const tags = await listStored(call.db.sql, call.caller.companyId, object);
   const { rows, ...rest } = pageOfWhole(call, ['tags', object], tags, (tag) => tag.id);
   return { status: 200, data: { tags: rows.map((row) => toTag(row, workspace)), ...rest } };
 };
 
 export const getTag: Handler<'getTag'> = async (call) => {
-  const { sql, caller, path } = call;
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
   const row = found(await findTag(sql, caller.companyId, path.object, path.id));
-  return { status: 200, data: { tag: toTag(row, await call.workspace()) } };
+  return { status: 200, data: { tag: toTag(row, await call.services.loadWorkspace()) } };
 };
 
 export const createTag: Handler<'createTag'> = async (call) => {
-  const { sql, body, now } = call;
-  const { object } = call.path;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { object } = call.request.path;
   const { companyId } = call.caller;
   const workspace = await lockSettings(call);
   const rule = checkBody(call, workspace, noRule);
@@ -67,8 +71,10 @@ export const createTag: Handler<'createTag'> = async (call) => {
 };
 
 export const updateTag: Handler<'updateTag'> = async (call) => {
-  const { sql, body, now } = call;
-  const { object, id } = call.path;
+  const { now } = call;
+  const { body } = call.request;
+  const { sql } = call.db;
+  const { object, id } = call.request.path;
   const { companyId } = call.caller;
   const workspace = await lockSettings(call);
   const before = found(await findTag(sql, companyId, object, id));
@@ -94,18 +100,19 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
 };
 
 export const deleteTag: Handler<'deleteTag'> = async (call) => {
-  const { object, id } = call.path;
+  const { object, id } = call.request.path;
   const workspace = await lockSettings(call);
-  const row = found(await deleteStored(call.sql, call.caller.companyId, object, id));
+  const row = found(await deleteStored(call.db.sql, call.caller.companyId, object, id));
   recordChange(call, 'tag', toTag(row, workspace), undefined);
   return { status: 200, data: { id: row.id, deleted: true } };
 };
 
 /** @throws ApiError 400 or 422 with every problem, those that the document finds included */
 function checkBody(call: Call<'createTag'> | Call<'updateTag'>, workspace: Workspace, before: TagRule): TagRule {
-  const object = builtinOf(call.path.object, workspace);
-  const { rule, problems, contradictions } = checkTagRule(object, call.body, before);
-  if (call.problems.length + problems.length + contradictions.length > 0) throw call.refusal(problems, contradictions);
+  const object = builtinOf(call.request.path.object, workspace);
+  const { rule, problems, contradictions } = checkTagRule(object, call.request.body, before);
+  if (call.request.problems.length + problems.length + contradictions.length > 0)
+    throw call.request.rejection(problems, contradictions);
   return rule;
 }
 

@@ -3,7 +3,7 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 
 export const listTaskTypes: Handler<'listTaskTypes'> = async (call) => {
-  const { taskTypes } = await call.workspace();
+  const { taskTypes } = await call.services.loadWorkspace();
   const { rows, ...rest } = pageOfWhole(call, ['task types'], taskTypes, (type) => type.id);
   const shown = rows.map(({ id, name, isActive, position }) => ({
     id,

@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Caller } from '../caller.ts';
 import type { Scope } from '../database.ts';
 import { ApiError } from '../errors.ts';
-import type { Call, Change } from '../handler.ts';
+import type { Call, CallDatabase, Change } from '../handler.ts';
 import {
   anonymous,
   authenticatePerson,
@@ -15,7 +15,7 @@ import { type ModuleState, requireScope } from './authorization.ts';
 import { type Secrets, sameText, sign } from './secrets.ts';
 
 /** What a person does at a screen: as a handler does it, with the same statements behind it. */
-export type Acting = Pick<Call, 'sql' | 'caller' | 'now' | 'authorize' | 'record'>;
+export type Acting = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<CallDatabase, 'sql' | 'record'> };
 
 /** What a cookie keeps, encrypted. */
 export interface KeptSession {
@@ -125,11 +125,13 @@ export class People {
     try {
       const result = await work({
         ...{ caller, now },
-        get sql() {
-          return transaction.sql;
-        },
         authorize: (scope) => requireScope(scope, caller, moduleState),
-        record: (change) => changes.push(change),
+        db: {
+          get sql() {
+            return transaction.sql;
+          },
+          record: (change) => changes.push(change),
+        },
       });
       const left = patience - (performance.now() - began);
       await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, left);

@@ -8,11 +8,11 @@ import { authorize, type ModuleState } from '../credentials/authorization.ts';
 import { ApiError } from '../errors.ts';
 import type { Document, Operation } from '../openapi/document.ts';
 import type { Admission } from '../pipeline/admission.ts';
-import type { Trace } from '../pipeline/call-state.ts';
 import { Deadline } from '../pipeline/deadline.ts';
 import type { Failures } from '../pipeline/failures.ts';
 import { type Performed, performIn } from '../pipeline/in-process.ts';
 import type { OperationRunner, Order } from '../pipeline/operation-runner.ts';
+import type { Trace } from '../pipeline/trace.ts';
 import { ClientGone, readBytes } from './body.ts';
 import type { Answer } from './responses.ts';
 

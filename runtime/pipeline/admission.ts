@@ -21,8 +21,9 @@ import { admitToQuota, QuotaAlarm } from '../limits/quota.ts';
 import { noteGoodEvery, type SentCredential, type Verdict } from '../limits/rate-limits.ts';
 import type { Operation } from '../openapi/document.ts';
 import type { Log } from '../telemetry/log.ts';
-import { admit, type CallParts, type Trace } from './call-state.ts';
+import type { CallParts } from './call-services.ts';
 import { type Deadline, DeadlinePassed } from './deadline.ts';
+import { admit, type Trace } from './trace.ts';
 
 export interface AdmissionParts extends CallParts {
   log: Log;

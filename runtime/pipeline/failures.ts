@@ -5,7 +5,7 @@ import { ApiError, conflict, queryTimeout, serviceUnavailable } from '../errors.
 import { failureBody, oauthFailureBody } from '../http/envelope.ts';
 import type { Answer } from '../http/responses.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Trace } from './call-state.ts';
+import type { Trace } from './trace.ts';
 
 export class Failures {
   readonly #database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>;

@@ -6,8 +6,8 @@ import type { CompanyRecord } from '../database.ts';
 import { newRequestId } from '../http/request-ids.ts';
 import { isFree } from '../http/responses.ts';
 import type { Document } from '../openapi/document.ts';
-import type { Trace } from './call-state.ts';
 import type { OperationRunner, Order } from './operation-runner.ts';
+import type { Trace } from './trace.ts';
 
 /** An answer as a client would read it. */
 export interface Performed {

@@ -18,10 +18,11 @@ import { usedInBody } from '../openapi/deprecation.ts';
 import type { Operation } from '../openapi/document.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
 import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
-import { CallState, type Trace } from './call-state.ts';
+import { CallState } from './call-state.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Failures } from './failures.ts';
 import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
 export interface RunnerParts extends AdmissionParts {
@@ -178,13 +179,9 @@ export class OperationRunner {
       operation,
       caller,
       configVersion,
-      parameters,
-      body,
-      problems,
+      { parameters, body, problems, file, claim },
       now,
       deadline,
-      file,
-      claim,
     );
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), caller, now, trace);
@@ -195,7 +192,7 @@ export class OperationRunner {
       // More would only hold connections while they wait for the processor.
       return await (claim && operation.hashesPassword ? this.#hashing.take(attempt) : attempt());
     } catch (error) {
-      const { transaction } = call;
+      const { transaction } = call.db;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
       // The call was charged before: whatever fails here is no matter of the quota.
@@ -255,8 +252,7 @@ export class OperationRunner {
       : this.#work(attempt, await this.#begin(attempt, { credential, claim, reads: operation.reads })));
     if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
 
-    call.transaction?.abandon();
-    call.reset();
+    call.db.transaction?.abandon();
     const second = await this.#ask(attempt);
     // Taken once more, between the failure and its keeping: then the other call is still on its way.
     if (second === 'key_taken') refuseOthers({ kind: 'in_progress' });
@@ -270,7 +266,7 @@ export class OperationRunner {
       transaction.abandon();
       throw new DeadlinePassed();
     }
-    call.transaction = transaction;
+    call.begin(this.#parts.database, transaction);
     return transaction;
   }
 
@@ -279,8 +275,8 @@ export class OperationRunner {
     const opened = await transaction.opened();
     if (opened === 'credential_changed') await transaction.undo();
     else if (opened === 'key_taken') transaction.abandon();
-    else if (!call.isCertain) {
-      call.isCertain = true;
+    else if (!call.isVerified) {
+      call.markVerified();
       if (credential) this.#admission.confirm(call.caller);
       trace.confirmed = credential !== undefined;
     }
@@ -316,7 +312,8 @@ export class OperationRunner {
     let answer: Answer | undefined;
     let failure: unknown;
     try {
-      if (call.problems.length > 0 && !handlerRefuses(operation)) throw refusal(operation, [...call.problems], 'body');
+      if (call.request.problems.length > 0 && !handlerRefuses(operation))
+        throw refusal(operation, [...call.request.problems], 'body');
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
       // A statement that failed takes those behind it along.
@@ -334,14 +331,15 @@ export class OperationRunner {
 
     if (committed) await committed;
     else if (transaction.broken) throw serviceUnavailable();
-    else if (call.changes.length === 0) transaction.endRead();
+    else if (call.db.changes.length === 0) transaction.endRead();
     else await this.#commit(attempt, answer, transaction);
-    for (const work of call.later) work();
+    for (const work of call.db.callbacks) work();
     return answer;
   }
 
   #commit({ operation, call, deadline, claim }: Attempt, answer: Answer, transaction: Transaction): Promise<void> {
-    const { caller, now, changes } = call;
+    const { caller, now } = call;
+    const { changes } = call.db;
     const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
     const kept = claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) };
     return transaction.commit(changes, context, deadline.left, kept);
@@ -353,7 +351,8 @@ export class OperationRunner {
     failure: unknown,
     transaction: Transaction,
   ): Promise<Answer | 'key_taken'> {
-    const { caller, now, changes } = call;
+    const { caller, now } = call;
+    const { changes } = call.db;
     const failed = this.#failures.answer(failure, trace, transaction.broken);
     if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
       await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, deadline.left);

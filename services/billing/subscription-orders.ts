@@ -21,7 +21,7 @@ import { ApiError, conflict, found, stillRunning } from '../../runtime/errors.ts
 import type { Call } from '../../runtime/handler.ts';
 
 /** What is needed of a call. */
-type BillingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'retryKey' | 'outside' | 'payments' | 'record'>;
+type BillingCall = Pick<Call, 'db' | 'caller' | 'now' | 'request' | 'services'>;
 
 /** What the caller is told. */
 export type Told = ChangeResult<AskedChange['action']>;
@@ -44,7 +44,7 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
     if (!begun.order) return begun.result;
     const { order, result } = begun;
     const settled = await settle(call, order);
-    const { isFirst } = await finishOrder(call.sql, order, order.id, settled.settlement, call.now);
+    const { isFirst } = await finishOrder(call.db.sql, order, order.id, settled.settlement, call.now);
     if (settled.declined) throw declined(settled.declined.actionUrl);
     if (settled.isOutdated) continue;
     if (isFirst) record(call, change, order.subscription, settled.settlement.after);
@@ -62,23 +62,23 @@ async function beginOrder(call: BillingCall, change: AskedChange): Promise<Begun
   const scope = { companyId: call.caller.companyId, testMode: call.caller.testMode };
   const { subscription, known } = await lockWithOrder(call);
   if (known) return takeUp(call, change, known, subscription);
-  if (await findPendingOrder(call.sql, scope)) throw changeInProgress();
-  const { payments } = call;
+  if (await findPendingOrder(call.db.sql, scope)) throw changeInProgress();
+  const { payments } = call.services;
   if (!payments.keepsBooks(scope)) return makeOrder(call, change, subscription, false);
-  await call.outside(() => payments.refresh(scope));
+  await call.db.commitThenRun(() => payments.refresh(scope));
   const refreshed = await lockWithOrder(call);
   // The key was lost to another call while the provider was asked.
   if (refreshed.known) throw stillRunning();
-  if (await findPendingOrder(call.sql, scope)) throw changeInProgress();
+  if (await findPendingOrder(call.db.sql, scope)) throw changeInProgress();
   return makeOrder(call, change, refreshed.subscription, true);
 }
 
 /** Locks the subscription, and finds the order of an earlier try with the same Idempotency-Key. */
 async function lockWithOrder({
-  sql,
   caller,
   now,
-  retryKey,
+  request: { retryKey },
+  db: { sql },
 }: BillingCall): Promise<{ subscription: Subscription; known: OrderRow | undefined }> {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const begin = (since: Date): Subscription => shadowSubscription(since, now);
@@ -89,7 +89,7 @@ async function lockWithOrder({
 }
 
 async function takeUp(
-  { sql, caller, now }: BillingCall,
+  { caller, now, db: { sql } }: BillingCall,
   change: AskedChange,
   known: OrderRow,
   stored: Subscription,
@@ -111,7 +111,7 @@ async function takeUp(
 
 /** @param keepsBase true to keep what the change is computed from, which a retry compares with what the provider has then */
 async function makeOrder(
-  { sql, caller, now, retryKey }: BillingCall,
+  { caller, now, request: { retryKey }, db: { sql } }: BillingCall,
   change: AskedChange,
   subscription: Subscription,
   keepsBase: boolean,
@@ -140,11 +140,11 @@ const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
 
 /** Where it is not known what became of an order, whoever asks next finds out. */
 async function settle(call: BillingCall, order: Order): Promise<Settled> {
-  const { payments } = call;
+  const { payments } = call.services;
   try {
-    return await call.outside(() => payments.settle(order));
+    return await call.db.commitThenRun(() => payments.settle(order));
   } catch (error) {
-    await leaveOrder(call.sql, order, order.id, call.now);
+    await leaveOrder(call.db.sql, order, order.id, call.now);
     throw error;
   }
 }
@@ -183,5 +183,5 @@ function record(call: BillingCall, change: AskedChange, before: Subscription, af
         { from: before[name], to: after[name] },
       ]),
   );
-  call.record({ action: `subscription.${change.action}`, object: 'subscription', changes });
+  call.db.record({ action: `subscription.${change.action}`, object: 'subscription', changes });
 }

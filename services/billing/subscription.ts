@@ -6,10 +6,10 @@ import type { Call } from '../../runtime/handler.ts';
 
 /** Test keys that changed nothing yet are shown what they begin with. */
 export async function readSubscription({
-  sql,
   caller,
   now,
-}: Pick<Call, 'sql' | 'caller' | 'now'>): Promise<Subscription> {
+  db: { sql },
+}: Pick<Call, 'db' | 'caller' | 'now'>): Promise<Subscription> {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await findSubscription(sql, scope);
   if (subscription || !caller.testMode) return found(subscription);

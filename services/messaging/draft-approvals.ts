@@ -3,10 +3,10 @@ import * as db from '../../db/messaging/draft-decisions.ts';
 import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
 import { ApiError, conflict, found } from '../../runtime/errors.ts';
-import type { Call } from '../../runtime/handler.ts';
+import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
 /** What is needed of a call. */
-export type Approving = Pick<Call, 'sql' | 'caller' | 'now' | 'authorize' | 'record'>;
+export type Approving = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<CallDatabase, 'sql' | 'record'> };
 
 /** A draft as a person is shown it before they decide. */
 export interface DraftToApprove {
@@ -27,8 +27,8 @@ export async function draftsToApprove(
   limit: number,
 ): Promise<DraftToApprove[]> {
   requirePerson(call, ['inbox:create']);
-  const drafts = await db.listUndecided(call.sql, call.caller, after, limit);
-  const saidStop = await whoSaidStop(call.sql, call.caller, drafts);
+  const drafts = await db.listUndecided(call.db.sql, call.caller, after, limit);
+  const saidStop = await whoSaidStop(call.db.sql, call.caller, drafts);
   return drafts.map((draft) => ({ draft, saidStop: saidStop(draft) }));
 }
 
@@ -42,7 +42,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
   const draft = await lockUndecided(call, id);
   if (draft.hash !== hash) throw conflict('draft_changed', 'This draft is not what you were shown. Look at it again.');
   const list = listOf(draft.channel);
-  if ((await whoSaidStop(call.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
+  if ((await whoSaidStop(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
   await decide(call, draft, 'approved', null);
 }
 
@@ -94,7 +94,7 @@ function requirePerson({ caller, authorize }: Approving, scopes: readonly string
 
 async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraft> {
   requirePerson(call, ['inbox:create']);
-  const draft = found(await db.lockHashedDraft(call.sql, call.caller, id));
+  const draft = found(await db.lockHashedDraft(call.db.sql, call.caller, id));
   if (draft.campaign_id !== null) call.authorize('campaigns:create');
   if (draft.status !== 'draft')
     throw conflict('not_a_draft', `This draft is ${draft.status}; only a draft can be decided about.`, {
@@ -109,9 +109,10 @@ async function decide(
   decision: db.Decision,
   reason: string | null,
 ): Promise<void> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   await db.decideDraft(sql, caller, draft.id, decidedBy(call, decision, reason));
-  call.record({
+  call.db.record({
     action: decision === 'approved' ? 'message_draft.approve' : 'message_draft.reject',
     object: 'message_drafts',
     recordId: draft.id,
@@ -127,7 +128,7 @@ async function lockUndecidedRun(
   hash: string | null,
 ): Promise<db.UndecidedRun> {
   requirePerson(call, ['inbox:create', 'campaigns:create']);
-  const run = found(await db.lockRun(call.sql, call.caller, campaignId, runId, hash));
+  const run = found(await db.lockRun(call.db.sql, call.caller, campaignId, runId, hash));
   if (run.isCancelled) throw conflict('campaign_cancelled', 'The campaign was cancelled.');
   if (run.decision) throw conflict('run_decided', `This run was ${run.decision}.`, { decision: run.decision });
   if (run.status !== 'completed')
@@ -144,8 +145,8 @@ async function decideAboutRun(
   decision: db.Decision,
   reason: string | null,
 ): Promise<void> {
-  await db.decideRun(call.sql, call.caller, runId, decidedBy(call, decision, reason));
-  call.record({
+  await db.decideRun(call.db.sql, call.caller, runId, decidedBy(call, decision, reason));
+  call.db.record({
     action: decision === 'approved' ? 'campaign_run.approve' : 'campaign_run.reject',
     object: 'campaigns',
     recordId: campaignId,

@@ -9,7 +9,10 @@ const adminRole = 'Company_Admin';
  * Lets a person pass for themselves or as an administrator; keys and apps pass by their scopes.
  * @throws ApiError 403 for a session of somebody else
  */
-export function openUser({ caller, path }: Pick<Call, 'caller'> & { path: { id: string } }): void {
+export function openUser({
+  caller,
+  request: { path },
+}: Pick<Call, 'caller'> & { request: { path: { id: string } } }): void {
   const isPerson = caller.kind === 'session' || caller.kind === 'person';
   if (!isPerson || caller.userId === path.id.toLowerCase() || caller.scopes.includes(adminRole)) return;
   const message = `Only the user, or somebody with the role ${adminRole}, may do that.`;

@@ -5,7 +5,7 @@ import { isVisible } from '../../domain/records/reading.ts';
 import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-type ReadingCall = Pick<Call, 'sql' | 'caller' | 'workspace'>;
+type ReadingCall = Pick<Call, 'db' | 'caller' | 'services'>;
 interface Named {
   object?: string;
   record_id?: string;
@@ -25,8 +25,9 @@ export async function findAboutRecord(
 ): Promise<About | { problem: FieldProblem }> {
   if (recordId === undefined) return { object: null, recordId: null };
   const name = object ?? 'leads';
-  const { sql, caller } = call;
-  const known = await call.workspace();
+  const { caller } = call;
+  const { sql } = call.db;
+  const known = await call.services.loadWorkspace();
   if (!known.objects.has(name) || !isVisible(name, known, caller))
     return { problem: problem('object', 'NOT_FOUND', `there is no object ${name}`) };
   if (!(await holdRecord(sql, caller, name, recordId)))

@@ -5,15 +5,17 @@ import { found, notFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import { type CursorValue, type Page, pageOf } from '../../runtime/paging.ts';
 
-type RecordCall = Pick<Call, 'sql' | 'caller' | 'workspace'> & { path: { object: string; id: string } };
+type RecordCall = Pick<Call, 'db' | 'caller' | 'services'> & { request: { path: { object: string; id: string } } };
 
 /**
  * Keeps the record from being deleted until the transaction ends.
  * @throws ApiError 404 for an object that this workspace does not have, and for a record that the caller cannot see
  */
 export async function openRecord(call: RecordCall): Promise<{ workspace: Workspace; object: WorkspaceObject }> {
-  const { sql, caller, path } = call;
-  const workspace = await call.workspace();
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
   const object = found(workspace.objects.get(path.object));
   if (!(await holdRecord(sql, caller, path.object, path.id))) throw notFound();
   return { workspace, object };
@@ -30,8 +32,10 @@ export async function pageOfRecord<Row, const Keys extends readonly CursorValue[
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
   keysOf: (row: Row) => Keys,
 ): Promise<Page<Row>> {
-  const { sql, caller, path } = call;
-  found((await call.workspace()).objects.get(path.object));
+  const { caller } = call;
+  const { path } = call.request;
+  const { sql } = call.db;
+  found((await call.services.loadWorkspace()).objects.get(path.object));
   const readVisible = async (after: Keys | undefined, limit: number): Promise<Row[]> => {
     const [visible, rows] = await Promise.all([hasRecord(sql, caller, path.object, path.id), read(after, limit)]);
     if (!visible) throw notFound();

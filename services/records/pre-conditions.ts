@@ -15,7 +15,7 @@ export interface ChangedRecord {
 
 /** What changes do not fulfil of the statuses that they enter, by the ids of the records; facts are counted once for each status. */
 export async function unmetByChanges(
-  { sql, caller, now }: Pick<Writing, 'sql' | 'caller' | 'now'>,
+  { caller, now, db: { sql } }: Pick<Writing, 'db' | 'caller' | 'now'>,
   { workspace, object }: Place,
   changes: readonly ChangedRecord[],
 ): Promise<Map<string, FieldProblem[]>> {

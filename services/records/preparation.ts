@@ -57,7 +57,7 @@ type Failure = components['schemas']['RecordBatchFailure'];
  * those that refer to it, and two orders would be a deadlock.
  */
 export async function holdReferences(
-  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
   { workspace, object }: Place,
   bodies: readonly unknown[],
 ): Promise<void> {
@@ -70,14 +70,14 @@ export async function holdReferences(
 }
 
 /** Looks up what a record refers to; nothing is sent where it refers to nothing. */
-export async function resolve(call: Pick<Writing, 'sql' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
-  resolveReferences(checked, await findReferences(call.sql, call.caller, checked.references));
+export async function resolve(call: Pick<Writing, 'db' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
+  resolveReferences(checked, await findReferences(call.db.sql, call.caller, checked.references));
   return new ResolvedRecord(checked);
 }
 
 /** The same for many, in one statement. */
 export async function resolveEach<Item>(
-  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
   items: readonly (Item & { checked: CheckedRecord })[],
 ): Promise<(Omit<Item, 'checked'> & { item: ResolvedRecord })[]> {
   const found = await findReferences(
@@ -96,7 +96,7 @@ export async function resolveEach<Item>(
  * round trip by asking beside something else.
  */
 export async function searchDuplicate(
-  { sql, caller }: Pick<Writing, 'sql' | 'caller'>,
+  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
   { object: { object } }: Place,
   sets: readonly (readonly DuplicateField[])[],
 ): Promise<SearchedDuplicate> {

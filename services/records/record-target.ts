@@ -1,9 +1,9 @@
 // Where records are written, and what their writers need of the call.
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { notFound } from '../../runtime/errors.ts';
-import type { Call } from '../../runtime/handler.ts';
+import type { Call, CallServices } from '../../runtime/handler.ts';
 
-export type Writing = Pick<Call, 'sql' | 'caller' | 'now' | 'currentTime' | 'record' | 'expect'>;
+export type Writing = Pick<Call, 'db' | 'caller' | 'now' | 'currentTime'>;
 
 /** Where records are written. */
 export interface Place {
@@ -14,9 +14,12 @@ export interface Place {
 }
 
 /** @throws ApiError 404 for an object that this workspace does not have, or has switched off */
-export async function openObject(call: { path: { object: string }; workspace: Call['workspace'] }): Promise<Place> {
-  const workspace = await call.workspace();
-  const object = workspace.objects.get(call.path.object);
+export async function openObject(call: {
+  request: { path: { object: string } };
+  services: Pick<CallServices, 'loadWorkspace'>;
+}): Promise<Place> {
+  const workspace = await call.services.loadWorkspace();
+  const object = workspace.objects.get(call.request.path.object);
   if (!object) throw notFound();
   return { workspace, object };
 }

@@ -27,7 +27,7 @@ async function recordsOf<Written>(
   besides: readonly Promise<unknown>[],
 ): Promise<Written[]> {
   if (!foreseen) return (await Promise.all([stored, ...besides]))[0];
-  for (const sent of [stored, ...besides]) call.expect(sent);
+  for (const sent of [stored, ...besides]) call.db.awaitAtCommit(sent);
   return foreseen;
 }
 
@@ -38,7 +38,8 @@ export async function writeNew(
   prepared: readonly PreparedRecord[],
   traced: Traced = {},
 ): Promise<StoredRecord[]> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const planned = prepared.map(({ content }) => content);
   const written = insertRecords(sql, caller, object.object, planned, now);
   const records = await recordsOf(call, written, [
@@ -53,7 +54,7 @@ export async function writeNew(
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   for (const { id, createdAt } of records)
-    call.record({ ...creationOf(object, id, createdAt), occurredAt: createdAt, ...traced });
+    call.db.record({ ...creationOf(object, id, createdAt), occurredAt: createdAt, ...traced });
   traceEntities(call, workspace, moved);
   return records;
 }
@@ -65,7 +66,8 @@ export async function writeChanges(
   prepared: readonly PreparedChange[],
   traced: Traced = {},
 ): Promise<StoredRecord[]> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
   // Who made a record is told of one that is taken from somebody.
@@ -92,7 +94,7 @@ export async function writeChanges(
     const changed = changesBetween(object, showRecord(object, before), showRecord(object, after));
     const occurredAt = after.updatedAt;
     const entered = moveEvent(object.object, before, after, workspace, occurredAt);
-    call.record({
+    call.db.record({
       ...updateOf(object, after.id, changed, occurredAt, after.createdBy),
       occurredAt,
       ...(entered ? { furtherEvents: [entered] } : {}),
@@ -138,12 +140,13 @@ export function writeLead(
   manualTagIds: readonly string[],
   traced: Traced,
 ): ReadonlySet<string> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const automatic = tagsOfNew(object, workspace, [lead], now).flatMap(({ tagIds }) => tagIds);
   const tagIds = { manual: manualTagIds, automatic: automatic.filter((id) => !manualTagIds.includes(id)) };
-  call.expect(insertLead(sql, caller, lead, tagIds, now));
-  call.expect(startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)));
-  call.record({ ...creationOf(object, lead.id, now), occurredAt: now, ...traced });
+  call.db.awaitAtCommit(insertLead(sql, caller, lead, tagIds, now));
+  call.db.awaitAtCommit(startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)));
+  call.db.record({ ...creationOf(object, lead.id, now), occurredAt: now, ...traced });
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
@@ -152,7 +155,7 @@ export function deleteEach(call: Writing, { object }: Place, ids: readonly strin
   const { actor, kind, requestId, ip, userAgent } = call.caller;
   const key = kind === 'api_key' ? { apiKeyId: actor.id, keyName: actor.name } : { apiKeyId: null, keyName: null };
   const causedBy = { actor, ...key, requestId, ip, userAgent };
-  return deleteAndClear(call.sql, call.caller, object.object, ids, causedBy, call.currentTime());
+  return deleteAndClear(call.db.sql, call.caller, object.object, ids, causedBy, call.currentTime());
 }
 
 /**
@@ -164,7 +167,8 @@ export async function noteDeletions(
   { workspace, object }: Place,
   { records: gone, cleared }: Deletion,
 ): Promise<void> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const now = call.currentTime();
   const moved: EntityChange[] = [];
   if (object.object === 'activities') {
@@ -177,12 +181,12 @@ export async function noteDeletions(
   await changeClocks(sql, caller, clocks, now);
   for (const record of gone) {
     const occurredAt = changeTime(record, now);
-    call.record({ ...deletionOf(object, record, occurredAt), occurredAt });
+    call.db.record({ ...deletionOf(object, record, occurredAt), occurredAt });
   }
   for (const [name, changed] of Map.groupBy(cleared, (each) => each.object)) {
     const referring = builtinOf(name, workspace);
     await retag(sql, caller, recordsToRetag(referring, workspace, changed, now));
-    for (const each of changed) call.record({ ...clearingOf(referring, each), occurredAt: each.changedAt });
+    for (const each of changed) call.db.record({ ...clearingOf(referring, each), occurredAt: each.changedAt });
   }
   traceEntities(call, workspace, moved);
 }
@@ -195,6 +199,6 @@ function traceEntities(call: Writing, workspace: Workspace, changes: readonly En
     const object = builtinOf(entityType === 'lead' ? 'leads' : 'deals', workspace);
     const changed = changesBetween(object, { ...first.get(id)?.before }, { ...after });
     if (Object.keys(changed).length > 0)
-      call.record({ ...updateOf(object, id, changed, changedAt), occurredAt: changedAt });
+      call.db.record({ ...updateOf(object, id, changed, changedAt), occurredAt: changedAt });
   }
 }

@@ -35,7 +35,8 @@ export async function change(
   sent: Record<string, unknown>,
   { adapt = (body) => body, ifMatch }: ChangeOptions = {},
 ): Promise<StoredRecord> {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const { workspace, object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, id);
   const [, before] = await Promise.all([

@@ -14,7 +14,7 @@ import { ApiError, conflict, found, problem, validationFailed } from '../../runt
 import type { Call } from '../../runtime/handler.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
-type SchedulingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
+type SchedulingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -35,7 +35,7 @@ export interface Policies {
  * @throws ApiError 404 for a policy that there is not; 409 where none is named and there is no default
  */
 export async function policiesOf(
-  { sql, caller: { companyId } }: SchedulingCall,
+  { caller: { companyId }, db: { sql } }: SchedulingCall,
   asked: string | undefined,
   ofPool: string | null = null,
 ): Promise<Policies> {
@@ -131,7 +131,7 @@ export function unknownUsers(field: string, ids: readonly string[]): ApiError {
  * @throws ApiError 400 naming those that there are not
  */
 export async function usersIn(
-  { sql, caller }: SchedulingCall,
+  { caller, db: { sql } }: SchedulingCall,
   field: string,
   ids: readonly string[],
   reach: Call['caller']['reach'],
@@ -157,7 +157,7 @@ export interface ReadingOptions {
  * @param policy undefined: their own hours, whatever policies say
  */
 export async function peopleOf(
-  { sql, caller, now }: SchedulingCall,
+  { caller, now, db: { sql } }: SchedulingCall,
   users: readonly MemberRow[],
   { policy, standard }: { policy: PolicyRow | undefined; standard: PolicyRow | undefined },
   within: Interval,
@@ -238,7 +238,7 @@ export function hoursOf(
 
 /** Members of a pool as the choice between them is made, in the order of the pool. */
 export async function candidatesOf(
-  { sql, caller, now }: SchedulingCall,
+  { caller, now, db: { sql } }: SchedulingCall,
   pool: Pick<PoolRow, 'id' | 'rotation'>,
   members: readonly PoolMember[],
   strategy: AssignmentStrategy,

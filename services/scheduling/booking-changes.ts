@@ -29,7 +29,7 @@ export async function tellOf(
     ...(before ? { previous_scheduled_at: before.start_at.toISOString() } : {}),
     ...(reason === undefined ? {} : { reason }),
   };
-  call.record({
+  call.db.record({
     action: `booking.${verbs[what]}`,
     object: 'bookings',
     recordId: booking.id,
@@ -44,7 +44,8 @@ export async function tellOf(
 
 /** A mail to the attendee, where there is an address. */
 async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
-  const { sql, caller, now } = call;
+  const { caller, now } = call;
+  const { sql } = call.db;
   const { attendee_email: email } = booking;
   if (email === null) return;
   const mail = invitationOf({
@@ -65,7 +66,7 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
 }
 
 /** What a calendar outside is to do; committed with the booking, and done by a job. */
-async function orderEvent({ sql, caller, now }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
+async function orderEvent({ caller, now, db: { sql } }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
   if (booking.provider === 'internal') return;
   await placeCalendarOrder(sql, caller.companyId, booking.id, booking.user_id, action, now);
 }

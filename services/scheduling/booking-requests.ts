@@ -14,15 +14,17 @@ type CreateCall = Call<'createBooking'>;
  */
 export async function phoneOf(call: CreateCall): Promise<string | null> {
   const problems = problemsOf(call);
-  const { phone } = call.body.attendee;
+  const { phone } = call.request.body.attendee;
   const read =
-    phone === undefined ? null : readAddress('phone', 'attendee.phone', phone, (await call.workspace()).country);
+    phone === undefined
+      ? null
+      : readAddress('phone', 'attendee.phone', phone, (await call.services.loadWorkspace()).country);
   if (read && 'problem' in read) problems.push(read.problem);
   if (problems.length > 0) throw validationFailed(problems, 400);
   return read && 'value' in read ? read.value : null;
 }
 
-function problemsOf({ body }: CreateCall): FieldProblem[] {
+function problemsOf({ request: { body } }: CreateCall): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
   const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
@@ -55,7 +57,7 @@ export function refuseOtherTime({ start_at, end_at }: BookingRow, start: number,
 }
 
 /** @throws ApiError 400 for a status that there is not, and a time that ends before it begins */
-export function filterOf({ query }: Call<'listBookings'>): BookingFilter {
+export function filterOf({ request: { query } }: Call<'listBookings'>): BookingFilter {
   const statuses = query.status?.split(',').map((each) => each.trim());
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   const problems: FieldProblem[] = [];

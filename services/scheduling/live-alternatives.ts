@@ -45,7 +45,7 @@ export async function takenThen(
 ): Promise<Error> {
   const { companyId } = call.caller;
   // The policy may be gone by now.
-  const policy = await findPolicy(call.sql, companyId, row.policy_id);
+  const policy = await findPolicy(call.db.sql, companyId, row.policy_id);
   const slots = policy ? await otherTimes(call, row, start, policy, where) : [];
   const alternatives = slots.map((slot) => ({
     start_at: new Date(slot.start).toISOString(),
@@ -63,7 +63,7 @@ async function otherTimes(
 ): Promise<FreeSlot[]> {
   const live = where === 'outside' ? await liveTimes(call, row.user_id, start, policy, row.id) : undefined;
   const [standard, users] = await Promise.all([
-    findDefaultPolicy(call.sql, call.caller.companyId),
+    findDefaultPolicy(call.db.sql, call.caller.companyId),
     usersIn(call, 'user_id', [row.user_id], { kind: 'company' }),
   ]);
   const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;

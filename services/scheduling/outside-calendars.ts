@@ -6,11 +6,11 @@ import type { Interval } from '../../domain/service/intervals.ts';
 import { calendarFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-export type AskingCall = Pick<Call, 'caller' | 'sql' | 'secrets' | 'calendars' | 'outside'>;
+export type AskingCall = Pick<Call, 'caller' | 'db' | 'services'>;
 
 /**
  * Returns whether a calendar outside keeps a user from being booked at a time; false if the user has none.
- * Call it before anything is written: no connection is held meanwhile, so read call.sql anew. In test mode all are free.
+ * Call it before anything is written: no connection is held meanwhile. In test mode all are free.
  * @param except a booking that is being moved: its own event goes with it, wherever that is now
  * @throws ApiError 503 provider_error if the calendar cannot be read
  */
@@ -50,15 +50,15 @@ async function readCalendar(
 ): Promise<Interval[] | CalendarFault> {
   const { companyId, testMode } = call.caller;
   if (testMode) return [];
-  const sealed = await findConnection(call.sql, companyId, userId);
+  const sealed = await findConnection(call.db.sql, companyId, userId);
   if (!sealed) return [];
-  const connection = openConnection(sealed, (text) => call.secrets.decrypt(text));
+  const connection = openConnection(sealed, (text) => call.services.secrets.decrypt(text));
   try {
-    const { external, own } = await call.outside(() => call.calendars.busyTimes(connection, within));
+    const { external, own } = await call.db.commitThenRun(() => call.services.calendars.busyTimes(connection, within));
     const others = own.filter(({ bookingId }) => bookingId !== except);
     if (others.length === 0) return external;
     const ids = others.map(({ bookingId }) => bookingId);
-    return blockedTimes({ external, own: others }, await findBookingTimes(call.sql, companyId, ids));
+    return blockedTimes({ external, own: others }, await findBookingTimes(call.db.sql, companyId, ids));
   } catch (error) {
     if (error instanceof CalendarFault) return error;
     throw error;

@@ -23,7 +23,7 @@ import {
 import type { LiveTimes } from './outside-calendars.ts';
 
 type SlotOffer = components['schemas']['SlotOffer'];
-type OfferingCall = Pick<Call, 'sql' | 'caller' | 'now' | 'signedTokens'>;
+type OfferingCall = Pick<Call, 'db' | 'caller' | 'now' | 'services'>;
 
 /** A pool with whoever of it can be met at all. */
 export interface OpenPool extends Policies {
@@ -73,7 +73,8 @@ export async function openPool(
   within: Interval,
   options: ReadingOptions = {},
 ): Promise<OpenPool> {
-  const { sql, caller } = call;
+  const { caller } = call;
+  const { sql } = call.db;
   const pool = found(await findPool(sql, caller, poolId));
   const order = pool.members.filter(({ is_active }) => is_active).map(({ user_id }) => user_id);
   const [policies, rows] = await Promise.all([
@@ -133,7 +134,7 @@ export function offersOf(
       end_at: new Date(end).toISOString(),
       ...(userId === null ? {} : { user_id: userId }),
       ...(terms.exposure === 'merged' ? { user_ids: userIds } : {}),
-      slot_token: tokenPrefix + call.signedTokens.write(tokenPurpose, writeClaim(claim)),
+      slot_token: tokenPrefix + call.services.signedTokens.write(tokenPurpose, writeClaim(claim)),
       token_expires_at: new Date(expiresAt).toISOString(),
     };
   });
@@ -146,7 +147,7 @@ const tokenPurpose = 'slot tokens';
  * What a slot token says; it may have expired.
  * @throws ApiError 400 for what is none of this workspace and mode
  */
-export function claimOf({ caller, signedTokens }: OfferingCall, token: string): SlotClaim {
+export function claimOf({ caller, services: { signedTokens } }: OfferingCall, token: string): SlotClaim {
   const written = token.startsWith(tokenPrefix)
     ? signedTokens.read(tokenPurpose, token.slice(tokenPrefix.length))
     : undefined;
@@ -207,7 +208,7 @@ export function slotThatIs(
   return { ...within, userIds: able.map(({ userId }) => userId) };
 }
 
-type SlotCall = Pick<Call, 'sql' | 'caller' | 'now'>;
+type SlotCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 /** Days that are looked through at once: few at first, since most searches end in them. */
 const stretches = { first: 3 * day, further: 31 * day };

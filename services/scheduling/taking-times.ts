@@ -5,7 +5,7 @@ import { canTake, type Member, type SlotDemand } from '../../domain/scheduling/s
 import { dayAround } from '../../domain/service/zone-clocks.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-type TakingCall = Pick<Call, 'sql' | 'caller' | 'now'>;
+type TakingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 const minute = 60_000;
 
@@ -60,7 +60,7 @@ function isReservedFor({ busy }: Member, { start, demand }: SlotToTake): boolean
 
 /** Takes the slot for one person, unless the person is taken or has enough meetings on that day. */
 export async function takeFor(
-  { sql, caller, now }: TakingCall,
+  { caller, now, db: { sql } }: TakingCall,
   { userId }: Member,
   { id, start, demand, expiresAt }: SlotToTake,
 ): Promise<Attempt> {

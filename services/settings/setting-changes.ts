@@ -7,7 +7,7 @@ import { alreadyExists, conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 /** The configuration as it is now, kept from changing under this call. */
-export async function lockSettings({ sql, caller }: Pick<Call, 'sql' | 'caller'>): Promise<Workspace> {
+export async function lockSettings({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>): Promise<Workspace> {
   return buildWorkspace(await lockWorkspaceRows(sql, caller.companyId));
 }
 
@@ -53,7 +53,7 @@ interface Setting extends ListItem {
  * @returns the fields that change, undefined where none does
  */
 export function recordChange(
-  call: Pick<Call, 'record' | 'now'>,
+  call: Pick<Call, 'db' | 'now'>,
   noun: string,
   before: Setting | undefined,
   after: Setting | undefined,
@@ -66,7 +66,7 @@ export function recordChange(
     name: 'schema.changed',
     data: { object: changed, occurred_at: call.now.toISOString() },
   }));
-  call.record({
+  call.db.record({
     action: `settings.${noun}.${verb}`,
     ...(object === undefined ? {} : { object }),
     ...(recordId === undefined ? {} : { recordId }),

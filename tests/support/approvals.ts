@@ -35,11 +35,14 @@ export function openPeople(url: string) {
       const now = new Date();
       return inTransaction(pool, caller, 5000, (sql, tell, note) =>
         work({
-          ...{ sql, caller, now },
+          ...{ caller, now },
           authorize: (scope) => requireScope(scope, caller, moduleState),
-          record(change) {
-            note(auditOf(change, caller, now));
-            for (const event of eventsOf(change, caller, now)) tell(event);
+          db: {
+            sql,
+            record(change) {
+              note(auditOf(change, caller, now));
+              for (const event of eventsOf(change, caller, now)) tell(event);
+            },
           },
         }),
       );

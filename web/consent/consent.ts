@@ -47,7 +47,7 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
     );
   const { companyId, userId } = person.caller;
   const user = userId ?? '';
-  const known = await people.act(person, false, [], now, ({ sql }) =>
+  const known = await people.act(person, false, [], now, ({ db: { sql } }) =>
     findActiveGrant(sql, companyId, user, asked.clientId, asked.audience),
   );
   // A page and no redirect: browsers let a form lead nowhere that its page did not name, and a sign-in names none.
@@ -59,7 +59,7 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   const offered = offerOf(asked, known);
   const chosen = offered.groups.filter((group) => form.getAll('group').includes(group));
   const extraScopes = offered.scopes.filter((scope) => form.getAll('scope').includes(scope));
-  const grantId = await people.act(person, false, [], now, async ({ sql, record }) => {
+  const grantId = await people.act(person, false, [], now, async ({ db: { sql, record } }) => {
     const { clientId, clientName, audience } = asked;
     const app = { userId: user, clientId, clientName, audience };
     const grant = { id: uuidv7(), ...app, groups: chosen, extraScopes, createdAt: now };
@@ -155,7 +155,9 @@ async function askSomebodyElse(
 ): Promise<ScreenAnswer> {
   const { person, now, form, address } = request;
   if (form && consents) return { redirect: await consents.deny(request) };
-  const names = await people.act(person, false, [], now, ({ sql }) => listAdminNames(sql, person.caller.companyId, 5));
+  const names = await people.act(person, false, [], now, ({ db: { sql } }) =>
+    listAdminNames(sql, person.caller.companyId, 5),
+  );
   const body = html`${about(asked)}
 <p role="alert">Only an administrator of ${isolated(person.caller.companyName)} can allow this. Ask ${names.map((name, index) => html`${index === 0 ? null : ', '}${isolated(name)}`)}.</p>
 <form method="post" action="${address}">

@@ -62,12 +62,12 @@ async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: str
   const { now } = request;
   if (!(await parts.takeResetMail(email, now))) return;
   const facts = factsOf(request);
-  const found = await people.actForNobody(facts, null, now, ({ sql }) => findSignIn(sql, email));
+  const found = await people.actForNobody(facts, null, now, ({ db: { sql } }) => findSignIn(sql, email));
   if (!found?.isActive) return;
   const { companyId, userId, fullName } = found;
   const link: Link = [companyId, userId, now.getTime() + worksFor, digestOf(found)];
   const address = `${baseUrl()}/console/new-password?link=${tokens.write(purpose, link)}`;
-  await people.actForNobody(facts, companyId, now, async ({ sql, record }) => {
+  await people.actForNobody(facts, companyId, now, async ({ db: { sql, record } }) => {
     const data = { full_name: fullName, sealed_link: secrets.encrypt(address) };
     await insertMail(sql, { companyId, recipient: found.email, template: 'new_password', data }, now);
     record({
@@ -84,14 +84,16 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
   if (!companyId || !userId || until <= now.getTime()) return deadLink;
   const facts = factsOf(request);
   if (!form) {
-    const found = await parts.people.actForNobody(facts, null, now, ({ sql }) => lockSignInOf(sql, companyId, userId));
+    const found = await parts.people.actForNobody(facts, null, now, ({ db: { sql } }) =>
+      lockSignInOf(sql, companyId, userId),
+    );
     return found && digestOf(found) === signIn ? choosingForm(200, text) : deadLink;
   }
   const problem = passwordProblem(form);
   if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
   // Before the transaction: hashing takes long.
   const passwordHash = await hashPassword(form.get('password') ?? '');
-  const isChanged = await parts.people.actForNobody(facts, null, now, async ({ sql, record }) => {
+  const isChanged = await parts.people.actForNobody(facts, null, now, async ({ db: { sql, record } }) => {
     // Of two that use the link at once the second sees what the first did.
     const found = await lockSignInOf(sql, companyId, userId);
     if (!found || digestOf(found) !== signIn) return false;

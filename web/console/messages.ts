@@ -30,7 +30,7 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
     const mayDecide = acting.caller.grants.allows('campaigns:create') && acting.caller.reach.kind === 'company';
     return {
       drafts: await draftsToApprove(acting, after, most + 1),
-      runs: mayDecide && !after ? await listRunsToDecide(acting.sql, acting.caller, most) : [],
+      runs: mayDecide && !after ? await listRunsToDecide(acting.db.sql, acting.caller, most) : [],
     };
   });
   const shown = drafts.slice(0, most);
@@ -65,7 +65,7 @@ export async function showRun({ people }: ConsoleParts, request: PersonalRequest
   const { campaign = '', run: id = '' } = path;
   const run = await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, async (acting) => {
     acting.authorize('campaigns:create');
-    return found(await findRunToDecide(acting.sql, acting.caller, campaign, id));
+    return found(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
   });
   const body = html`<p>${counted(run.total)} prepared. ${run.skipped} left out: without an address, twice, or of somebody who said stop.</p>
 ${run.content.channels.map(

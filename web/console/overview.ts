@@ -19,6 +19,6 @@ ${listed.map(({ path, name, about }) => html`<li><a href="${inMode(path, testMod
 /** True for a workspace that is still tried out: live mode would show it nothing. */
 async function hasTestDataOnly(parts: ConsoleParts, request: PersonalRequest): Promise<boolean> {
   const hasDataIn = (testMode: boolean): Promise<boolean> =>
-    act(parts, { ...request, testMode }, [], ({ sql, caller }) => hasRecords(sql, { ...caller, testMode }));
+    act(parts, { ...request, testMode }, [], ({ caller, db: { sql } }) => hasRecords(sql, { ...caller, testMode }));
   return !(await hasDataIn(false)) && (await hasDataIn(true));
 }

@@ -10,7 +10,7 @@ const told = { ended: 'The session has ended.', others: 'All other sessions have
 
 export const showSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = idsOf(request.person.caller);
-  const sessions = await act(parts, request, [], ({ sql, now }) => listSessionsOf(sql, companyId, userId, now));
+  const sessions = await act(parts, request, [], ({ now, db: { sql } }) => listSessionsOf(sql, companyId, userId, now));
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
     moment(createdAt),
     ip ?? 'not noted',
@@ -30,7 +30,7 @@ ${sessions.length > 1 ? others : null}`;
 export const endOneSession: Show = async (parts, request) => {
   const { companyId, userId } = idsOf(request.person.caller);
   const { id = '' } = request.path;
-  await act(parts, request, [], async ({ sql, now, record }) => {
+  await act(parts, request, [], async ({ now, db: { sql, record } }) => {
     if (!(await endSessionOf(sql, companyId, userId, id, now))) throw notFound();
     record({ action: 'session.end', object: 'sessions', recordId: id });
   });
@@ -39,7 +39,7 @@ export const endOneSession: Show = async (parts, request) => {
 
 export const endOtherSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = idsOf(request.person.caller);
-  await act(parts, request, [], async ({ sql, now, record }) => {
+  await act(parts, request, [], async ({ now, db: { sql, record } }) => {
     await endSessionsOf(sql, companyId, userId, now, sessionId);
     record({ action: 'session.end_others', object: 'users', recordId: userId });
   });

@@ -39,12 +39,12 @@ export async function makeOnce(
     );
   const form = sentForm(request, key);
   const expiresAt = new Date(request.now.getTime() + keptFor);
-  if (await act(parts, request, [], ({ sql, now }) => db.claimForm(sql, form, now, expiresAt))) {
+  if (await act(parts, request, [], ({ now, db: { sql } }) => db.claimForm(sql, form, now, expiresAt))) {
     const { id, secret } = await work().catch(async (error: unknown) => {
-      await act(parts, request, [], ({ sql }) => db.releaseForm(sql, form));
+      await act(parts, request, [], ({ db: { sql } }) => db.releaseForm(sql, form));
       throw error;
     });
-    await act(parts, request, [], ({ sql }) => db.storeSecret(sql, form, id, parts.secrets.encrypt(secret)));
+    await act(parts, request, [], ({ db: { sql } }) => db.storeSecret(sql, form, id, parts.secrets.encrypt(secret)));
   }
   return { redirect: inMode(`${page}/${key}`, request.testMode) };
 }
@@ -63,7 +63,9 @@ export function showOnce(
     const isRead = request.method === 'GET';
     const form = sentForm(request, request.path.once ?? '');
     const since = new Date(request.now.getTime() - shownWithin);
-    const taken = isRead ? await act(parts, request, [], ({ sql }) => db.takeSecret(sql, form, since)) : undefined;
+    const taken = isRead
+      ? await act(parts, request, [], ({ db: { sql } }) => db.takeSecret(sql, form, since))
+      : undefined;
     if (!taken?.sealedSecret || taken.madeId === null) return again(request, taken?.madeId ?? null);
     return shown(parts, request, { id: taken.madeId, secret: parts.secrets.decrypt(taken.sealedSecret) });
   };

@@ -1,0 +1,103 @@
+// The transaction of a call as its handler sees it, and the changes that are committed with it.
+import type { Caller } from '../caller.ts';
+import type { Database, Transaction } from '../database.ts';
+import type { AuditedChange, CallDatabase, Change, Sql } from '../handler.ts';
+import type { Operation } from '../openapi/document.ts';
+import { Deadline } from './deadline.ts';
+import type { Trace } from './trace.ts';
+
+/** What the parts of one call share. */
+export interface CallContext {
+  readonly operation: Operation;
+  readonly caller: Caller;
+  readonly now: Date;
+  /** The version of the tenant's configuration when the caller was authenticated. */
+  readonly configVersion: number;
+  readonly deadline: Deadline;
+  readonly trace: Trace;
+  /** True once the preconditions of the transaction are known to hold. */
+  isVerified: boolean;
+}
+
+/** @throws Error if the call may still have to be undone: what leaves the transaction cannot be */
+export function requireVerified({ isVerified, operation }: CallContext): void {
+  if (!isVerified) throw new Error(`${operation.id} acts outside of its transaction: declare x-acts-outside`);
+}
+
+/** Bound to one attempt of a call. */
+export class BoundDatabase implements CallDatabase {
+  readonly changes: Change[] = [];
+  /** What runs once the transaction is committed. */
+  readonly callbacks: (() => void)[] = [];
+  /** undefined for public reads. */
+  readonly transaction: Transaction | undefined;
+  readonly #database: Database;
+  readonly #context: CallContext;
+  #sql: Sql | undefined;
+
+  constructor(database: Database, transaction: Transaction | undefined, context: CallContext) {
+    this.#database = database;
+    this.transaction = transaction;
+    this.#context = context;
+  }
+
+  get sql(): Sql {
+    const transaction = this.#required;
+    // Begins the transaction, so that what is awaited before the first statement overlaps with it.
+    const { json, array, types, typed } = transaction.sql;
+    this.#sql ??= Object.assign((...parameters: Parameters<Sql>) => transaction.sql(...parameters), {
+      ...{ json, array, types, typed },
+      unsafe: (...parameters: Parameters<Sql['unsafe']>) => transaction.sql.unsafe(...parameters),
+    }) as unknown as Sql;
+    return this.#sql;
+  }
+
+  get #required(): Transaction {
+    if (!this.transaction) throw new Error('a public read has no transaction');
+    return this.transaction;
+  }
+
+  record(change: Change): void {
+    this.changes.push(change);
+  }
+
+  awaitAtCommit(result: Promise<unknown>): void {
+    this.transaction?.expect(result);
+  }
+
+  withoutConnection<T>(work: Promise<T>): Promise<T> {
+    const paused = this.#context.deadline.pause(work);
+    return this.transaction ? this.transaction.aside(paused) : paused;
+  }
+
+  async commitThenRun<T>(work: () => Promise<T>): Promise<T> {
+    requireVerified(this.#context);
+    if (this.changes.length > 0) throw new Error('changes are recorded with the outcome of the work');
+    const transaction = this.#required;
+    const { deadline } = this.#context;
+    await transaction.suspend(deadline.left);
+    try {
+      return await deadline.pause(work());
+    } finally {
+      await transaction.resume();
+    }
+  }
+
+  inSeparateTransaction<T>(work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>): Promise<T> {
+    requireVerified(this.#context);
+    const { caller, now } = this.#context;
+    return this.withoutConnection(this.#database.apart({ caller, now, idempotencyKeyHash: null }, work));
+  }
+
+  afterCommit(work: () => void): void {
+    this.callbacks.push(work);
+  }
+
+  planOnce(): void {
+    this.transaction?.planOnce();
+  }
+
+  ping(): Promise<void> {
+    return new Deadline().race(() => this.#database.ping());
+  }
+}

@@ -1,0 +1,126 @@
+// The services that handlers reach, bound to one call.
+import type { PaymentProvider } from '../../domain/billing/provider.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import type { Calendars } from '../../domain/scheduling/calendars.ts';
+import type { ModuleState } from '../credentials/authorization.ts';
+import type { Secrets } from '../credentials/secrets.ts';
+import type { SessionTokens } from '../credentials/session-tokens.ts';
+import type { SignedTokens } from '../credentials/signed-tokens.ts';
+import type { Database } from '../database.ts';
+import type { Files } from '../files/files.ts';
+import type { CallServices, InboundUrls } from '../handler.ts';
+import type { RateLimits } from '../limits/rate-limits.ts';
+import type { Document } from '../openapi/document.ts';
+import type { PreparedBody } from '../openapi/prepared-body.ts';
+import type { OutgoingClient } from '../outbound/client.ts';
+import type { Cursors } from '../paging.ts';
+import { type CallContext, requireVerified } from './call-database.ts';
+import type { News } from './feed-notifier.ts';
+import { admit } from './trace.ts';
+
+/** Parts of the server that calls reach. */
+export interface CallParts {
+  document: Document;
+  database: Database;
+  cursors: Cursors;
+  signedTokens: SignedTokens;
+  sessionTokens: SessionTokens;
+  limits: RateLimits;
+  moduleState: ModuleState;
+  news: News;
+  /** True when there is a mail server. */
+  mailIsSent: boolean;
+  files: Files;
+  secrets: Secrets;
+  outgoing: OutgoingClient;
+  payments: PaymentProvider;
+  calendars: Calendars;
+  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
+}
+
+export class BoundServices implements CallServices {
+  readonly #parts: CallParts;
+  readonly #context: CallContext;
+  readonly #withoutConnection: <T>(work: Promise<T>) => Promise<T>;
+
+  constructor(parts: CallParts, context: CallContext, withoutConnection: <T>(work: Promise<T>) => Promise<T>) {
+    this.#parts = parts;
+    this.#context = context;
+    this.#withoutConnection = withoutConnection;
+  }
+
+  loadWorkspace(): Promise<Workspace> {
+    const { caller, configVersion } = this.#context;
+    return this.#parts.database.workspace(caller.companyId, configVersion);
+  }
+
+  get files(): Files {
+    return this.#parts.files;
+  }
+
+  get cursors(): Cursors {
+    return this.#parts.cursors;
+  }
+
+  get signedTokens(): SignedTokens {
+    return this.#parts.signedTokens;
+  }
+
+  get sessionTokens(): SessionTokens {
+    return this.#parts.sessionTokens;
+  }
+
+  get secrets(): Secrets {
+    return this.#parts.secrets;
+  }
+
+  get outbound(): OutgoingClient {
+    requireVerified(this.#context);
+    return this.#parts.outgoing;
+  }
+
+  get payments(): PaymentProvider {
+    requireVerified(this.#context);
+    return this.#parts.payments;
+  }
+
+  get calendars(): Calendars {
+    requireVerified(this.#context);
+    return this.#parts.calendars;
+  }
+
+  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls {
+    return this.#parts.inboundUrls(companyId, environment);
+  }
+
+  get openApiDocument(): PreparedBody {
+    return this.#parts.document.body;
+  }
+
+  get sendsMail(): boolean {
+    return this.#parts.mailIsSent;
+  }
+
+  waitForFeed(after: number, milliseconds: number): Promise<number> {
+    const { caller, trace } = this.#context;
+    return this.#withoutConnection(this.#parts.news.wait(caller, after, milliseconds, trace.connection));
+  }
+
+  flushUsage(): Promise<void> {
+    return this.#withoutConnection(this.#parts.database.settleUsage(this.#context.caller.companyId));
+  }
+
+  get limitsAreLocal(): boolean {
+    return this.#parts.limits.isLocal;
+  }
+
+  rejectGuessing(email: string): void {
+    const blocked = this.#parts.limits.refusalOfAccount(email, Date.now());
+    if (blocked) admit({ ...blocked, allowed: false }, this.#context.trace);
+  }
+
+  async countWrongPassword(email: string): Promise<void> {
+    const verdict = await this.#parts.limits.takeWrongPassword(email, Date.now());
+    if (!verdict.allowed) admit(verdict, this.#context.trace);
+  }
+}
