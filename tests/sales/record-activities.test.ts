@@ -1,8 +1,8 @@
 // The activities of a record: its own, and for a customer those of its leads and deals.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { expectStatus } from '../support/client.ts';
+import { as, createLead } from '../support/api.ts';
 import { expectClampedLimits, listChildren, newAccount, walkChildren } from '../support/record-children.ts';
-import { createRecord, lead } from '../support/records.ts';
+import { createRecord } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -13,20 +13,11 @@ beforeAll(async () => {
   key = tenant.key;
 });
 
-const newLead = async (): Promise<string> => (await createRecord(key, 'leads', lead())).id;
-const log = async (entityType: 'lead' | 'deal', entityId: string, performedAt: string): Promise<string> =>
-  (
-    await expectStatus(201, 'POST', '/v1/activities', {
-      key,
-      body: {
-        entity_type: entityType,
-        entity_id: entityId,
-        activity_type: 'Call',
-        summary: 'S',
-        performed_at: performedAt,
-      },
-    })
-  ).body.data.activity.id;
+const newLead = async (): Promise<string> => (await createLead(key)).id;
+const log = async (entity_type: 'lead' | 'deal', entity_id: string, performed_at: string): Promise<string> => {
+  const activity = { entity_type, entity_id, activity_type: 'Call', summary: 'S', performed_at };
+  return (await as(key).post('/v1/activities', activity)).activity.id;
+};
 
 describe('activities', () => {
   test('of a lead or a deal are its own, and of a customer those of its leads and deals', async () => {
@@ -44,9 +35,8 @@ describe('activities', () => {
     expect(await walkChildren(key, 'customers', customer, 'activities', 2)).toEqual(made);
     expect(await walkChildren(key, 'deals', deal, 'activities', 2)).toEqual([made[1]]);
     expect(await walkChildren(key, 'leads', converted, 'activities', 2)).toEqual([made[2]]);
-    const { activities_count } = (
-      await expectStatus(200, 'GET', `/v1/customers/${customer}`, { key, query: { include: 'activities_count' } })
-    ).body.data.customer;
+    const { activities_count } = (await as(key).get(`/v1/customers/${customer}`, { include: 'activities_count' }))
+      .customer;
     expect(activities_count).toBe(3);
     expect((await listChildren(key, 'accounts', await newAccount(key), 'activities')).activities).toEqual([]);
   });

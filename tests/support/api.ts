@@ -1,9 +1,9 @@
 // The entry to tests/support: a workspace, and calls of the API as one of its keys.
 import { type CallOptions, expectStatus, type Json } from './client.ts';
 import { createRecord, lead } from './records.ts';
-import { newTenant, type Tenant } from './tenants.ts';
+import { newTenant } from './tenants.ts';
 
-export type { Json, Tenant };
+export type { Json };
 
 /** Creates a workspace that belongs to one test: its defaults, an administrator, and a live and a test key with every scope. */
 export const workspace = newTenant;
