@@ -50,6 +50,9 @@ generate: $(packages) ## Derive generated/ and the client's part of sdk/ from sp
 	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
 	@node sdk/generators/main.ts $(generated)/openapi.json typescript $(sdk_generated)/operations.ts
 
+schema: $(packages) ## Derive db/schema.sql from db/migrations/, with an embedded database of its own
+	@node cli/schema.ts
+
 sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
 	@rm -rf sdk/dist && node node_modules/typescript-7/bin/tsc -p sdk && cp LICENSE sdk/dist/
 
@@ -82,4 +85,4 @@ $(stripped): $(packages) $(server_sources)
 	@echo 'Preparing the code, some seconds ...' >&2
 	@node --disable-warning=ExperimentalWarning cli/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
 
-.PHONY: help start test torture mutants bench seed-large check generate sdk sdks format migrate docs platform-key rotate-signing-key
+.PHONY: help start test torture mutants bench seed-large check generate schema sdk sdks format migrate docs platform-key rotate-signing-key

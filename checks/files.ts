@@ -10,8 +10,6 @@ const comment: Readonly<Record<string, RegExp>> = {
 };
 
 const longestHeader = 100;
-/** Their digests are stored where they were applied, so that not even a comment of theirs can change. */
-const isMigration = (path: string): boolean => path.startsWith('db/migrations/');
 
 /** Files whose first line is not a comment that says what belongs in them, or is too long to be read at a glance. */
 export function headerProblems(sources: readonly Source[]): string[] {
@@ -21,7 +19,7 @@ export function headerProblems(sources: readonly Source[]): string[] {
       const form = comment[path.split('.').at(-1) ?? ''];
       if (form?.test(text) === false) return [`${path}:1 must begin with a comment that says what belongs in it`];
       const { length } = text.split('\n')[0] ?? '';
-      if (form && length > longestHeader && !isMigration(path))
+      if (form && length > longestHeader)
         return [`${path}:1 has ${length} characters: say what belongs in it in at most ${longestHeader}`];
       return [];
     });

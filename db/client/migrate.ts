@@ -8,10 +8,14 @@ export class MigrationError extends Error {}
 
 const folder = new URL('../migrations/', import.meta.url);
 
+/** The first migration of development versions. The baseline took the place of all of theirs before the first release. */
+const firstBeforeBaseline = '0001-foundation.sql';
+
 /**
  * Brings a database up to date.
  * @param url a user that may create tables and roles
  * @returns the names of the files applied
+ * @throws MigrationError if the database has other migrations than the files
  */
 export async function migrate(url: string): Promise<string[]> {
   const sql = postgres(url, { max: 1, onnotice: () => undefined, connect_timeout: 5, fetch_types: false });
@@ -26,9 +30,11 @@ export async function migrate(url: string): Promise<string[]> {
         row.digest,
       ]),
     );
-    for (const name of readdirSync(folder)
+    const files = readdirSync(folder)
       .filter((file) => file.endsWith('.sql'))
-      .sort()) {
+      .sort();
+    rejectUnknown(known.keys(), files);
+    for (const name of files) {
       const text = readFileSync(new URL(name, folder), 'utf8');
       const digest = createHash('sha256').update(text).digest('hex');
       if (known.has(name)) {
@@ -36,7 +42,6 @@ export async function migrate(url: string): Promise<string[]> {
           throw new MigrationError(
             `The migration ${name} was changed after it was applied. Restore the file, or start with an empty database.`,
           );
-        known.delete(name);
         continue;
       }
       await sql.begin(async (transaction) => {
@@ -45,14 +50,21 @@ export async function migrate(url: string): Promise<string[]> {
       });
       applied.push(name);
     }
-    const [unknown] = known.keys();
-    if (unknown)
-      throw new MigrationError(
-        `The database has the migration ${unknown}, which this version does not know. Start a newer version.`,
-      );
     await sql`select make_audit_partitions(current_date)`;
     return applied;
   } finally {
     await sql.end({ timeout: 1 });
   }
+}
+
+function rejectUnknown(applied: Iterable<string>, files: readonly string[]): void {
+  const unknown = [...applied].filter((name) => !files.includes(name));
+  if (unknown.includes(firstBeforeBaseline))
+    throw new MigrationError(
+      'A development version from before the first release set up this database, and there is no upgrade from it. Start with an empty database or an empty DATA_DIR. To keep the data, see docs/operations.md, "Data of a development version".',
+    );
+  if (unknown.length > 0)
+    throw new MigrationError(
+      `The database has the migration ${unknown[0]}, which this version does not know. Start a newer version.`,
+    );
 }

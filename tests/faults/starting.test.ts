@@ -182,6 +182,9 @@ describe('the database', () => {
     await sql`insert into migrations (name, digest) values ('9999-later.sql', 'x')`;
     await expectRefusal({}, '9999-later.sql', 'newer');
     await sql`delete from migrations where name = '9999-later.sql'`;
+    await sql`insert into migrations (name, digest) values ('0001-foundation.sql', 'x')`;
+    await expectRefusal({}, 'development version', 'docs/operations.md');
+    await sql`delete from migrations where name = '0001-foundation.sql'`;
     await sql.end();
     await expectRefusal({ PORT: takenPort }, 'PORT');
   });
