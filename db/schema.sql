@@ -4,7 +4,6 @@
 -- Rows that the migrations insert, and the monthly partitions of audit_logs, are not shown.
 
 create extension btree_gist;
-create extension pg_trgm;
 
 create table accounts (
   company_id uuid not null,
@@ -284,7 +283,7 @@ create policy purge on api_keys to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on api_keys to crm_app;
-grant select (xmin, company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
+grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
   ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_told_for) on api_keys to crm_platform;
 grant select, insert, update, delete on api_keys to crm_purge;
 create constraint trigger raise_credential_version after insert or delete or update
@@ -697,7 +696,7 @@ create policy tenant on companies to crm_app using (id = current_company()) with
 create policy platform on companies to crm_platform using (true) with check (true);
 create policy purge on companies to crm_purge using (id = current_company()) with check (id = current_company());
 grant select, insert, update, delete on companies to crm_app;
-grant select (xmin, id, name, status, config_version, disabled_modules) on companies to crm_platform;
+grant select (id, name, status, config_version, disabled_modules) on companies to crm_platform;
 grant select, update, delete on companies to crm_purge;
 create trigger begin_credential_version after insert on companies for each row
   execute function begin_credential_version();
@@ -2496,8 +2495,8 @@ create policy purge on subscriptions to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on subscriptions to crm_app;
-grant select (xmin, company_id, status, package_code, api_rate_limit_per_minute, trial_ends_at, period_start,
-  period_end, api_call_cap, api_daily_cap, add_ons, due_at) on subscriptions to crm_platform;
+grant select (company_id, status, package_code, api_rate_limit_per_minute, trial_ends_at, period_start, period_end,
+  api_call_cap, api_daily_cap, add_ons, due_at) on subscriptions to crm_platform;
 grant select, insert, update, delete on subscriptions to crm_purge;
 create trigger open_quota after insert on subscriptions for each row execute function open_quota();
 create constraint trigger raise_credential_version after insert or delete or update
@@ -3299,21 +3298,6 @@ begin
     where value is not null;
   end if;
   return null;
-end $function$;
-
-CREATE OR REPLACE FUNCTION key_stamp(of_company uuid, of_key uuid)
- RETURNS text
- LANGUAGE plpgsql
- STABLE
-AS $function$
-begin
-  return (
-    select concat_ws(' ', k.xmin, c.xmin, s.xmin)
-    from api_keys k
-    join companies c on c.id = of_company
-    left join subscriptions s on s.company_id = of_company
-    where k.company_id = of_company and k.id = of_key
-  );
 end $function$;
 
 CREATE OR REPLACE FUNCTION make_audit_partitions(day date)

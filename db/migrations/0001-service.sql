@@ -10,7 +10,7 @@
 -- - Rows of the largest tables are planned for as if a tenant had a hundredth of the table (n_distinct = 100). A
 --   cached plan for the average tenant, which has few rows, would read everything that a large tenant has.
 
-create extension if not exists pg_trgm;
+-- For the exclusion constraint of taken_times.
 create extension if not exists btree_gist;
 
 -- crm_app serves the requests of a tenant. crm_platform authenticates callers and finds work for jobs: the only one
@@ -19,13 +19,13 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['crm_app', 'crm_platform', 'crm_search', 'crm_purge', 'crm_oauth'] loop
+  foreach name in array array['crm_app', 'crm_platform', 'crm_purge', 'crm_oauth'] loop
     if not exists (select from pg_roles where rolname = name) then
       execute format('create role %I nologin', name);
     end if;
   end loop;
 end $$;
-grant crm_app, crm_platform, crm_search, crm_purge, crm_oauth to current_user;
+grant crm_app, crm_platform, crm_purge, crm_oauth to current_user;
 
 -- The tenant context of a transaction. Null without one, so that the policies show nothing.
 create function current_company() returns uuid language sql stable parallel safe
@@ -124,7 +124,7 @@ create policy tenant on companies to crm_app using (id = current_company()) with
 create policy platform on companies to crm_platform using (true) with check (true);
 create policy purge on companies to crm_purge using (id = current_company()) with check (id = current_company());
 grant select, insert, update, delete on companies to crm_app;
-grant select (xmin, id, name, status, config_version, disabled_modules) on companies to crm_platform;
+grant select (id, name, status, config_version, disabled_modules) on companies to crm_platform;
 grant select, update, delete on companies to crm_purge;
 create trigger begin_credential_version after insert on companies for each row
   execute function begin_credential_version();

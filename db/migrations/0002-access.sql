@@ -113,24 +113,11 @@ create policy tenant on api_keys to crm_app
   with check (company_id = current_company());
 create policy platform on api_keys to crm_platform using (true) with check (true);
 grant select, insert, update, delete on api_keys to crm_app;
-grant select (xmin, company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
+grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
   ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_told_for) on api_keys to crm_platform;
 create constraint trigger raise_credential_version after insert or delete or update
   on api_keys deferrable initially deferred for each row
   execute function raise_credential_version('company_id');
-
--- The version of a key as one text: changes if the key, its company or its subscription does. null: there is no such
--- key.
-create function key_stamp(of_company uuid, of_key uuid) returns text stable language plpgsql as $$
-begin
-  return (
-    select concat_ws(' ', k.xmin, c.xmin, s.xmin)
-    from api_keys k
-    join companies c on c.id = of_company
-    left join subscriptions s on s.company_id = of_company
-    where k.company_id = of_company and k.id = of_key
-  );
-end $$;
 
 -- Separate from api_keys, so that the use of a key does not rewrite its row.
 create table api_key_usage (

@@ -69,7 +69,7 @@ create policy tenant on subscriptions to crm_app
   with check (company_id = current_company());
 create policy platform on subscriptions to crm_platform using (true) with check (true);
 grant select, insert, update, delete on subscriptions to crm_app;
-grant select (xmin, company_id, status, package_code, api_rate_limit_per_minute, trial_ends_at, period_start,
+grant select (company_id, status, package_code, api_rate_limit_per_minute, trial_ends_at, period_start,
   period_end, api_call_cap, api_daily_cap, add_ons, due_at) on subscriptions to crm_platform;
 create trigger open_quota after insert on subscriptions for each row execute function open_quota();
 create constraint trigger raise_credential_version after insert or delete or update

@@ -209,7 +209,7 @@ describe('the roles of the server', () => {
     const roles = await database()`
       select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb,
         (select count(*)::int from pg_class where relowner = pg_roles.oid) as owned
-      from pg_roles where rolname in ('crm_app', 'crm_oauth', 'crm_platform', 'crm_purge', 'crm_search') order by 1`;
+      from pg_roles where rolname like 'crm\\_%' and rolname <> all(${triedRoles.map(tried)}) order by 1`;
     const nothing = {
       rolsuper: false,
       rolbypassrls: false,
@@ -223,13 +223,12 @@ describe('the roles of the server', () => {
       { rolname: 'crm_oauth', ...nothing },
       { rolname: 'crm_platform', ...nothing },
       { rolname: 'crm_purge', ...nothing },
-      { rolname: 'crm_search', ...nothing },
     ]);
   });
 
   test('are members of no other role', async () => {
     expect(
-      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_oauth'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole, 'crm_search'::regrole)`,
+      await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_oauth'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole)`,
     ).toHaveLength(0);
   });
 
@@ -266,17 +265,6 @@ describe('the roles of the server', () => {
       );
       expect(await refusalOf(sql, (inner) => inner`create table mine (id int)`)).toBe(denied);
     });
-  });
-
-  test('the one that found ids for searches may do nothing any more', async () => {
-    expect(await database()`select proname from pg_proc where proowner = 'crm_search'::regrole`).toEqual([]);
-    expect(await database()`select from pg_policies where 'crm_search' = any(roles)`).toHaveLength(0);
-    for (const table of tables) {
-      const [row] = await database()<{ may: boolean }[]>`
-        select has_any_column_privilege('crm_search', ${table}, 'select, insert, update')
-          or has_table_privilege('crm_search', ${table}, 'delete') as may`;
-      expect([table, row?.may]).toEqual([table, false]);
-    }
   });
 
   test('the one that removes companies sees nothing without one, and with one nothing of any other', async () => {

@@ -6,7 +6,7 @@ import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgre
 const name = 'noted_statements';
 
 /** Roles that tests act in, in place of those of the server, of which they have all rights: what they try is not what a server sends. */
-export const triedRoles = ['crm_app', 'crm_oauth', 'crm_platform', 'crm_purge', 'crm_search'];
+export const triedRoles = ['crm_app', 'crm_oauth', 'crm_platform', 'crm_purge'];
 export const tried = (role: string): string => `${role}_tried`;
 
 export async function startNoting(folder: string): Promise<EmbeddedDatabase> {
