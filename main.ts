@@ -1,30 +1,17 @@
 // The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
-import { openBilling } from './app/billing-jobs.ts';
-import { openCalendarJobs } from './app/calendar-jobs.ts';
 import { compileNothingMore } from './app/compiling.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/database.ts';
 import { ensureDemo, greeting } from './app/demo.ts';
-import { type Dispatching, openDispatcher } from './app/dispatcher.ts';
 import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
-import { openMessageJobs } from './app/message-jobs.ts';
+import { type BackgroundJobs, startBackgroundJobs } from './app/jobs.ts';
 import { type Prepared, serve } from './app/serve.ts';
 import { whyNot } from './app/start-failure.ts';
-import { openStorage, uploadFolder } from './app/storage.ts';
-import { openSender } from './app/webhook-jobs.ts';
+import { openStorage } from './app/storage.ts';
 import { startWorkers } from './app/workers.ts';
 import { migrate } from './db/client/migrate.ts';
 import { isOutage } from './db/client/pool.ts';
 import { openServerSecrets } from './db/client/server-secrets.ts';
-import type { TenantScope } from './db/client/tenant.ts';
-import { startExpiringKeys } from './jobs/access/expiring-keys.ts';
-import { startCampaigns } from './jobs/messaging/campaigns.ts';
-import { startMail } from './jobs/messaging/mail.ts';
-import { startReferenceClearing } from './jobs/records/reference-clearing.ts';
-import { startSearch } from './jobs/reports/search.ts';
-import { startBookings } from './jobs/scheduling/bookings.ts';
-import { startSweeps } from './jobs/service/sweeps.ts';
-import { startSla } from './jobs/settings/sla.ts';
 import { type Config, readConfig } from './runtime/config.ts';
 import { readSecretKey } from './runtime/credentials/secret-key.ts';
 import { Secrets } from './runtime/credentials/secrets.ts';
@@ -79,52 +66,24 @@ async function start(): Promise<void> {
   const demo = hasDemo ? await ensureDemo(prepared.databaseUrl, dataDir, { storage, secrets }, new Date()) : undefined;
 
   const settings = databaseSettings(prepared.databaseUrl, config);
-  const background = await openBackgroundPool(settings);
-  const backgroundTenants = openBackgroundTenantPool(settings);
-  let dispatcher: Dispatching | undefined;
-  const told = (): void => dispatcher?.wake();
+  const background = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
+  let jobs: BackgroundJobs | undefined;
+  const onEvents = (): void => jobs?.wakeDispatcher();
   const serving =
     config.workers > 1
-      ? await startWorkers(config, prepared, log, told)
-      : await serve(config, prepared, openedLog, told);
-  const worker = config.workers > 1 ? 'primary' : undefined;
-  const sending = openSender(settings, worker, config, secrets, () => serving.waitedMilliseconds(), log);
-  const listeners = {
-    announce: (scope: TenantScope, last: number) => serving.announce({ ...scope, last }),
-    subscribed: () => sending.wake(),
-  };
-  dispatcher = openDispatcher(settings, worker, listeners, log);
+      ? await startWorkers(config, prepared, log, onEvents)
+      : await serve(config, prepared, openedLog, onEvents);
   const atRealPort = (address: string): string => address.replace(/:0(?=\/|$)/, `:${serving.port}`);
-  const messages = await openMessageJobs(
-    config,
-    settings,
-    background,
-    worker,
-    secrets,
-    atRealPort(config.baseUrl),
-    log,
-  );
+  const baseUrl = atRealPort(config.baseUrl);
+  jobs = await startBackgroundJobs({ config, settings, background, storage, secrets, serving, baseUrl, log });
   const readMetrics = async (): Promise<string> => {
-    const parts = [serving.readMetrics(), dispatcher.readMetrics(), sending.readMetrics(), messages.readMetrics()];
+    const parts = [serving.readMetrics(), jobs.readMetrics()];
     return AggregatorRegistry.aggregate(await Promise.all(parts)).metrics();
   };
   const metrics =
     config.metricsPort === undefined
       ? undefined
       : await serveMetrics(config.metricsPort, config.host, readMetrics, log);
-  const files = { remove: (key: string) => storage.remove(key), uploads: uploadFolder(config) };
-  const stopSweeps = startSweeps(background, files, log);
-  const stopBookings = startBookings(background, log);
-  const { mailServer, mailFrom: from, dashboardUrl } = config;
-  const stopMail = await startMail(background, { server: mailServer, from, dashboardUrl, secrets }, log);
-  const backgroundPools = { platform: background, tenants: backgroundTenants };
-  const stopSla = startSla(backgroundPools, log);
-  const stopCampaigns = startCampaigns({ ...backgroundPools, log, now: () => new Date() });
-  const stopExpiringKeys = startExpiringKeys(backgroundPools, log);
-  const stopSearch = startSearch(backgroundPools, log);
-  const stopReferenceClearing = startReferenceClearing(backgroundPools, log);
-  const stopBilling = await openBilling(config, settings, background, storage, log);
-  const stopCalendars = openCalendarJobs(config, settings, background, secrets, log);
   const { port } = serving;
   log.info(
     {
@@ -136,7 +95,7 @@ async function start(): Promise<void> {
   // Where nobody reads along, on a server of its own database, the output stays one line of JSON each.
   if (demo || embedded || process.stdout.isTTY) {
     flush();
-    process.stdout.write(greeting(atRealPort(config.baseUrl), atRealPort(config.authUrl), demo));
+    process.stdout.write(greeting(baseUrl, atRealPort(config.authUrl), demo));
   }
 
   let stopping = false;
@@ -145,24 +104,10 @@ async function start(): Promise<void> {
     stopping = true;
     compileNothingMore();
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
-    await Promise.all([
-      serving.stop(),
-      stopSweeps(),
-      stopBookings(),
-      stopMail(),
-      stopSla(),
-      stopCampaigns(),
-      stopExpiringKeys(),
-      stopSearch(),
-      stopReferenceClearing(),
-      stopBilling(),
-      stopCalendars(),
-      sending.stop(),
-      messages.stop(),
-    ]);
-    await dispatcher.stop();
+    const requestsEnded = serving.stop();
+    await Promise.all([requestsEnded, jobs.stop(requestsEnded)]);
     metrics?.close();
-    await Promise.all([background.close(1), backgroundTenants.close(1)]);
+    await Promise.all([background.platform.close(1), background.tenants.close(1)]);
     await embedded?.stop();
     log.info('stopped');
     flush();

@@ -1,10 +1,16 @@
-// Which provider is asked about whose calendar.
+// Calendars outside of the server: which provider serves whose calendar, and the client for them.
 import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
 import { testCalendar } from '../integrations/test-mode/calendar.ts';
+import type { Config } from '../runtime/config.ts';
 import { lazily } from '../runtime/lazily.ts';
-import type { OutgoingClient } from '../runtime/outbound/client.ts';
+import { OutgoingClient } from '../runtime/outbound/client.ts';
 
 type Provider = Omit<Calendars, 'refusalOf'>;
+
+/** What calls calendars. */
+export function calendarClient({ calendarAllowPrivate }: Pick<Config, 'calendarAllowPrivate'>): OutgoingClient {
+  return new OutgoingClient({ privateAddresses: calendarAllowPrivate ? 'allowed' : 'refused' });
+}
 
 /**
  * @param client through which all requests go

@@ -22,7 +22,8 @@ import { announceFile, type StoredFile } from '../db/records/stored-files.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import { buildWorkspace, type Workspace } from '../domain/objects/workspace.ts';
 import { companiesAtOnce } from '../jobs/automation/webhook-matching.ts';
-import { type DispatcherPools, feedsAtOnce } from '../jobs/records/dispatcher.ts';
+import { feedsAtOnce } from '../jobs/records/dispatcher.ts';
+import type { JobPools } from '../jobs/runner.ts';
 import type { Config } from '../runtime/config.ts';
 import type {
   ChangeContext,
@@ -105,7 +106,7 @@ export function openBackgroundTenantPool(settings: DatabaseSettings): Pool {
 }
 
 /** Opens the connections of the dispatcher: its own, so that no other background work holds up the feeds. */
-export function openDispatcherPools(settings: DatabaseSettings): DispatcherPools {
+export function openDispatcherPools(settings: DatabaseSettings): JobPools {
   // A server that loses its network holds a feed for no longer than this.
   const shared = { ...settings, wait, statementTimeout, name: 'dispatcher', abandonedAfter: 3000 };
   return {
@@ -115,7 +116,7 @@ export function openDispatcherPools(settings: DatabaseSettings): DispatcherPools
 }
 
 /** Opens the connections of those who make and send deliveries of webhooks, so that no other background work waits for them. */
-export function openSenderPools(settings: DatabaseSettings): { platform: Pool; tenants: Pool } {
+export function openSenderPools(settings: DatabaseSettings): JobPools {
   const shared = { ...settings, wait: longestQueue, statementTimeout, name: 'webhooks' };
   return {
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),

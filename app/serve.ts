@@ -38,13 +38,12 @@ import { consolePolicy, consoleScreens } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { engagementPolicy, engagementScreens } from '../web/recipients/engagement.ts';
 import { unsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
-import { calendarClient } from './calendar-jobs.ts';
-import { openCalendars } from './calendar-provider.ts';
+import { calendarClient, openCalendars } from './calendar-provider.ts';
 import { buildDatabase, closePools, databaseSettings, openOAuthPool, openPaymentsPool, openPools } from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 import { endTokenFamily } from './token-families.ts';
-import { openWorkforceJob } from './workforces.ts';
+import { startServingJobs } from './workforces.ts';
 
 /** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
 const leaveTime = 500;
@@ -230,8 +229,7 @@ export async function serve(
     const shared = worker !== undefined;
     server.listen({ port: config.port, host: config.host, backlog: 1024, reusePort: shared }, resolve);
   });
-  // Where operations are: a step of a workforce is one of them.
-  const stopWorkforces = openWorkforceJob(settings, pools.platform, database, perform, log);
+  const stopJobs = startServingJobs(settings, pools.platform, database, perform, log);
   return {
     port: (server.address() as AddressInfo).port,
     readMetrics: async () => (await registry?.getMetricsAsJSON()) ?? [],
@@ -239,7 +237,7 @@ export async function serve(
     waitedMilliseconds: () => pools.tenants.usage.waitedMilliseconds,
     async stop() {
       news.stop();
-      await Promise.all([drain(server), stopWorkforces()]);
+      await Promise.all([drain(server), stopJobs()]);
       redis?.close();
       await database.settled();
       await Promise.all([closePools(pools, 1), paymentsPool.close(1), oauthPool.close(1)]);

@@ -1,6 +1,8 @@
-// Joins the runs of workforces to the operations that their steps are done with.
+// Runs the jobs of a process that answers requests: their steps are operations that it performs.
 import type { Pool } from '../db/client/pool.ts';
-import { startWorkforces } from '../jobs/automation/workforces.ts';
+import type { Deed } from '../jobs/automation/workforces.ts';
+import { servingJobs } from '../jobs/index.ts';
+import { startJobs } from '../jobs/runner.ts';
 import type { Database } from '../runtime/database.ts';
 import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
@@ -8,9 +10,9 @@ import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
 
 /**
  * @param platform finds whose turn it is
- * @returns a function that ends it, once what is on its way has ended or a few seconds have passed
+ * @returns a function that stops them, once their runs have ended or a few seconds have passed
  */
-export function openWorkforceJob(
+export function startServingJobs(
   settings: DatabaseSettings,
   platform: Pool,
   database: Pick<Database, 'findCompany'>,
@@ -18,20 +20,23 @@ export function openWorkforceJob(
   log: Log,
 ): () => Promise<void> {
   const tenants = openWorkforcesPool(settings);
-  const stop = startWorkforces({
-    ...{ platform, tenants, log, now: () => new Date() },
-    async act({ companyId, actor, scopes, ...order }) {
-      const company = await database.findCompany(companyId);
-      if (!company) throw new Error('the company has ended');
-      return perform({ ...order, by: systemCaller(company, actor, scopes) });
+  const pools = { workforces: { platform, tenants } };
+  const services = {
+    workforces: {
+      async act({ companyId, actor, scopes, ...call }: Deed) {
+        const company = await database.findCompany(companyId);
+        if (!company) throw new Error('the company has ended');
+        return perform({ ...call, by: systemCaller(company, actor, scopes) });
+      },
+      async isOpen(companyId: string) {
+        const subscription = (await database.findCompany(companyId))?.subscription;
+        return subscription?.access === 'open' && subscription.modules.get('workforces') === 'on';
+      },
     },
-    async isOpen(companyId) {
-      const subscription = (await database.findCompany(companyId))?.subscription;
-      return subscription?.access === 'open' && subscription.modules.get('workforces') === 'on';
-    },
-  });
+  };
+  const jobs = startJobs(servingJobs, { platform, pools, services, log });
   return async () => {
-    await stop();
+    await jobs.stop();
     await tenants.close(1);
   };
 }

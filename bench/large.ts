@@ -5,8 +5,8 @@ import postgres from 'postgres';
 import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts';
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/client/migrate.ts';
-import type { WaitingChanges } from '../db/reports/search-blocks.ts';
-import { runSearchRound } from '../jobs/reports/search.ts';
+import { SearchIndexer } from '../jobs/reports/search.ts';
+import { tenantContext } from '../jobs/runner.ts';
 import { openLog } from '../runtime/telemetry/log.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 
@@ -80,9 +80,10 @@ async function makeSearchable(url: string): Promise<void> {
   const settings = { url, prepare: true, spread: false };
   const pools = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
   const { log } = openLog('warn');
-  let end: WaitingChanges | undefined;
-  do end = await runSearchRound(pools, log, end, new Date());
-  while (end);
+  const shared = { batchSize: 20_000, log, now: () => new Date(), signal: new AbortController().signal };
+  const context = tenantContext(shared, pools, 5000);
+  const indexer = new SearchIndexer();
+  while (await indexer.run(context));
   await Promise.all(Object.values(pools).map((pool) => pool.close(1)));
 }
 

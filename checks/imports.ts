@@ -132,25 +132,14 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['worker_threads'],
     mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
   },
-  // What happens without a request.
+  // What happens without a request. External systems are passed in, behind the interfaces of domain/.
   jobs: {
-    may: [
-      ...[
-        'jobs/',
-        'services/',
-        'db/',
-        'domain/',
-        'integrations/smtp/',
-        'runtime/telemetry/log.ts',
-        'runtime/outbound/',
-      ],
-      responsiveTimeout,
-    ],
-    mayTypes: ['runtime/config.ts', 'runtime/credentials/secrets.ts'],
+    may: ['jobs/', 'services/', 'db/', 'domain/', 'runtime/outbound/signed-posts.ts'],
+    mayTypes: ['runtime/telemetry/log.ts', 'runtime/outbound/client.ts'],
     mayNot: recordWrites,
-    packages: 'any',
-    node: 'any',
-    mustNotUse: environment,
+    packages: ['uuid'],
+    node: ['timers/promises', 'fs/promises', 'path'],
+    mustNotUse: [...environment, ...network],
   },
   // Pages for people. What they do is an operation or a service, and never anything around them.
   web: {

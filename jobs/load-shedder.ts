@@ -1,43 +1,46 @@
-// Lets requests go first: while they wait for connections, other work is done in small turns.
+// Backs off under foreground load: while requests wait, background work is done in small batches.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Milliseconds from one turn to the next while requests wait. */
-const between = 200;
-/** Milliseconds for which it is taken to be as it was found. */
-const glance = 50;
-/** Of each millisecond, how many requests must have waited on average to be said to wait: one that comes with others waits now and then. */
-const pressing = 0.5;
+/** Milliseconds from one batch to the next under load. */
+const batchDelayMs = 200;
+/** Milliseconds for which a measurement of the load is used. */
+const measuredForMs = 50;
+/**
+ * Requests that wait on average, from which on the server is under load. Fewer are no sign of it: a request that comes together with others
+ * waits now and then.
+ */
+const loadThreshold = 0.5;
 
-/** The turns of one kind of work of this process. */
-export class Pace {
-  readonly #waited: () => number;
-  #seen: number;
-  #seenAt = performance.now();
-  #isPressed = false;
+/** Admits the batches of one kind of work of this process. */
+export class LoadShedder {
+  readonly #waitedMs: () => number;
+  #lastWaitedMs: number;
+  #measuredAt = performance.now();
+  #isUnderLoad = false;
   #turn = Promise.resolve();
 
-  /** @param waited milliseconds that all requests together have waited for connections since the start */
-  constructor(waited: () => number) {
-    this.#waited = waited;
-    this.#seen = waited();
+  /** @param waitedMs milliseconds that all requests together have waited for connections since the start */
+  constructor(waitedMs: () => number) {
+    this.#waitedMs = waitedMs;
+    this.#lastWaitedMs = waitedMs();
   }
 
-  /** Waits for a turn, of which there is one at a time while requests wait. @returns true where it is to be a small one */
-  async turn(stop?: AbortSignal): Promise<boolean> {
-    if (!this.#look()) return false;
-    this.#turn = this.#turn.then(() => sleep(between, undefined, { signal: stop, ref: false }).catch(() => undefined));
+  /** Waits until the next batch may begin: at once without load, else one batch after the other. @returns true if it must be a small one */
+  async waitForTurn(signal?: AbortSignal): Promise<boolean> {
+    if (!this.#measure()) return false;
+    this.#turn = this.#turn.then(() => sleep(batchDelayMs, undefined, { signal, ref: false }).catch(() => undefined));
     await this.#turn;
     return true;
   }
 
-  #look(): boolean {
+  #measure(): boolean {
     const now = performance.now();
-    const passed = now - this.#seenAt;
-    if (passed < glance) return this.#isPressed;
-    const waited = this.#waited();
-    this.#isPressed = waited - this.#seen >= passed * pressing;
-    this.#seen = waited;
-    this.#seenAt = now;
-    return this.#isPressed;
+    const passed = now - this.#measuredAt;
+    if (passed < measuredForMs) return this.#isUnderLoad;
+    const waitedMs = this.#waitedMs();
+    this.#isUnderLoad = waitedMs - this.#lastWaitedMs >= passed * loadThreshold;
+    this.#lastWaitedMs = waitedMs;
+    this.#measuredAt = now;
+    return this.#isUnderLoad;
   }
 }

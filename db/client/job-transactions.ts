@@ -5,17 +5,23 @@ import type { AuditRow, EventRow } from './change-log.ts';
 import type { Pool, Sql } from './pool.ts';
 import { type Scope, Transaction } from './transaction.ts';
 
+/** Work of a transaction: gets the statements' function, and two that note events for the outbox and rows for the audit log. */
+export type TransactionWork<Result> = (
+  sql: Sql,
+  emit: (event: EventRow) => void,
+  audit: (row: AuditRow) => void,
+) => Promise<Result>;
+
 /**
  * Runs work in a transaction of its own; what it throws undoes all of it.
  * @param milliseconds after which the connection is given up: a database that hangs does not say so
- * @param work gets the statements' function, and two that note events for the outbox and rows for the audit log
  * @returns what the work returned, once it is committed
  */
 export async function inTransaction<Result>(
   pool: Pool,
   scope: Scope,
   milliseconds: number,
-  work: (sql: Sql, tell: (event: EventRow) => void, note: (audit: AuditRow) => void) => Promise<Result>,
+  work: TransactionWork<Result>,
 ): Promise<Result> {
   const transaction = new Transaction(pool, await pool.acquire(), scope);
   const cancel = startResponsiveTimeout(() => transaction.destroy(), milliseconds);

@@ -15,9 +15,6 @@ const mostChanged = 512;
 const blocksAtOnce = 2000;
 /** Ids that are compared one by one with those of a block; more are hashed. */
 const fewIds = 8;
-/** Changes that are looked at for the question where some are due. */
-const glance = 20_000;
-
 /** Where changes wait. */
 export interface WaitingChanges extends TenantScope {
   object: string;
@@ -27,10 +24,12 @@ export interface WaitingChanges extends TenantScope {
 /**
  * Looks for objects whose changes are enough to be put into a block, or must be; goes on where it ended the last time.
  * @param after what `end` was then
+ * @param scanLimit changes that are looked at
  */
 export async function findDueChanges(
   sql: Sql,
   after: WaitingChanges | undefined,
+  scanLimit: number,
   now: Date,
 ): Promise<{ due: WaitingChanges[]; end: WaitingChanges | undefined }> {
   const position =
@@ -43,13 +42,13 @@ export async function findDueChanges(
     from (
       select company_id, test_mode, object, id, due_at from search_changes ${position ?? sql``}
       order by company_id, test_mode, object, id
-      limit ${glance}
+      limit ${scanLimit}
     ) waiting
     group by 1, 2, 3
     order by 1, 2, 3`;
   const looked = found.reduce((sum, { changes }) => sum + changes, 0);
   const due = found.filter(({ changes, isDue }) => isDue || changes >= recordsOfBlock);
-  return { due, end: looked === glance ? found.at(-1) : undefined };
+  return { due, end: looked === scanLimit ? found.at(-1) : undefined };
 }
 
 /**

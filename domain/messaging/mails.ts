@@ -5,6 +5,35 @@ export interface MailText {
   text: string;
 }
 
+/** A mail of the service, ready to be sent. */
+export interface ServiceMail extends MailText {
+  /** The same for every attempt, so that a mail that arrives twice can be recognized. */
+  id: string;
+  recipient: string;
+  /** What calendars understand of an invitation. */
+  invitation?: { method: 'REQUEST' | 'CANCEL'; filename: string; content: string } | undefined;
+}
+
+export interface MailTransport {
+  /** @throws MailFault if the mail server did not take the mail */
+  send(mail: ServiceMail): Promise<void>;
+}
+
+/** A mail that was not sent. Its fields name nobody, so that they can be logged. */
+export class MailFault extends Error {
+  /** True if another attempt would end the same way. */
+  readonly isFinal: boolean;
+  readonly code: string | undefined;
+  readonly responseCode: number | undefined;
+
+  constructor(isFinal: boolean, code: string | undefined, responseCode: number | undefined) {
+    super('the mail server did not take a mail');
+    this.isFinal = isFinal;
+    this.code = code;
+    this.responseCode = responseCode;
+  }
+}
+
 type Template = (data: Readonly<Record<string, string>>, signInAt: string) => MailText;
 
 const templates: Readonly<Record<string, Template>> = {

@@ -1,66 +1,44 @@
-// Tells of API keys that are about to expire, once for each key and time.
+// Emits an event for each API key that is about to expire, once for each key and time.
 import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../../db/access/expiring-keys.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool } from '../../db/client/pool.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface ExpiringKeysPools {
-  /** Finds the keys. */
-  platform: Pool;
-  /** Everything else, bound to one tenant at a time. */
-  tenants: Pool;
+/** Milliseconds before it expires that the event of a key is emitted. */
+const noticeMs = 7 * 86_400_000;
+
+/** Emits all events that are due. Servers may do so at the same time. @returns how many */
+export async function announceExpiringKeys(context: TenantJobContext): Promise<number> {
+  const announced = await announceAll(context);
+  if (announced > 0) context.log.info({ keys: announced }, 'told of API keys that expire soon');
+  return announced;
 }
 
-/** Milliseconds between two rounds. */
-const every = 60_000;
-/** Milliseconds before it expires that a key is told of. */
-const notice = 7 * 86_400_000;
-/** Keys that are found at once. */
-const batch = 100;
-/** Milliseconds after which a transaction is given up. */
-const patience = 3000;
-
-/** Starts the rounds. @returns a function that stops them, once the transaction on its way has ended or a few seconds have passed */
-export function startExpiringKeys(pools: ExpiringKeysPools, log: Log): () => Promise<void> {
-  const round = async (stop: AbortSignal): Promise<void> => {
-    const told = await tellExpiringKeys(pools, log, new Date(), stop);
-    if (told > 0) log.info({ keys: told }, 'told of API keys that expire soon');
-  };
-  return everyRound(every, round, log.child({ job: 'expiring keys' }));
-}
-
-/** Tells of all that are due. Servers may do so at the same time. @returns of how many */
-export async function tellExpiringKeys(
-  { platform, tenants }: ExpiringKeysPools,
-  log: Log,
-  now: Date,
-  stop?: AbortSignal,
-): Promise<number> {
-  const until = new Date(now.getTime() + notice);
+async function announceAll(context: TenantJobContext): Promise<number> {
+  const { platform, batchSize, log, signal } = context;
+  const now = context.now();
+  const until = new Date(now.getTime() + noticeMs);
   const failed = new Set<string>();
-  let told = 0;
+  let announced = 0;
   for (;;) {
-    const keys = await platform.use((sql) => findExpiringKeys(sql, now, until, [...failed], batch));
+    const keys = await platform.use((sql) => findExpiringKeys(sql, now, until, [...failed], batchSize));
     for (const key of keys) {
-      if (stop?.aborted) return told;
+      if (signal.aborted) return announced;
       try {
-        if (await tell(tenants, key, now)) told += 1;
+        if (await announce(context, key, now)) announced += 1;
       } catch (error) {
-        // The keys of other companies do not wait for those of one that fails.
+        // The keys of other tenants do not wait for those of one that fails.
         failed.add(key.companyId);
         log.warn({ company: key.companyId, err: { message: (error as Error).message } }, 'a key could not be told of');
       }
     }
-    if (keys.length < batch) return told;
+    if (keys.length < batchSize) return announced;
   }
 }
 
-function tell(tenants: Pool, key: ExpiringKey, now: Date): Promise<boolean> {
+function announce({ transaction }: TenantJobContext, key: ExpiringKey, now: Date): Promise<boolean> {
   const { companyId, testMode, id, name, expiresAt } = key;
-  return inTransaction(tenants, { companyId, testMode }, patience, async (sql, note) => {
+  return transaction({ companyId, testMode }, async (sql, emit) => {
     if (!(await noteExpiryTold(sql, key))) return false;
-    note({
+    emit({
       companyId,
       testMode,
       event: 'api_key.expiring',

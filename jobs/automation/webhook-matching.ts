@@ -1,4 +1,4 @@
-// The matcher: makes deliveries of events that have their positions, for whoever wants to be told.
+// The matcher: makes deliveries of events for the webhooks that subscribe to them.
 import { v7 as uuidv7 } from 'uuid';
 import { settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import {
@@ -7,53 +7,46 @@ import {
   insertDeliveriesOfEvents,
 } from '../../db/automation/webhook-deliveries.ts';
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../../db/automation/webhooks.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../../domain/automation/webhook-matching.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import type { Pace } from '../load-shedder.ts';
-import { type FeedRounds, patience, startFeedRounds } from '../records/feed-rounds.ts';
+import type { LoadShedder } from '../load-shedder.ts';
+import { TenantQueue } from '../records/tenant-queue.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface MatcherParts {
-  /** Finds whose deliveries are to be made. */
-  platform: Pool;
-  /** Everything else, bound to one tenant at a time. */
-  tenants: Pool;
-  /** Lets requests go first. */
-  pace: Pace;
-  log: Log;
-}
-
-/** Companies whose deliveries are made at the same time, each on a connection of its own. */
+/** Tenants whose deliveries are made at the same time, each on a connection of its own. */
 export const companiesAtOnce = 2;
-/** Deliveries that are made in one turn while requests go first. */
-const smallTurn = 50;
+/** Deliveries that are made in one batch under foreground load. */
+const smallBatch = 50;
 
 /** Milliseconds by which the clocks of servers may differ: what happened longer before a subscription was made is none of its business. */
 const clockTolerance = 10_000;
 
-/** Starts looking. Any number of processes may: the deliveries of a company are made by one of them at a time. */
-export function startWebhookMatcher(parts: MatcherParts): FeedRounds {
-  return startFeedRounds({
-    find: (after) => parts.platform.use((sql) => findWaiting(sql, 'webhook_backlog', after)),
-    take: (scope, limit) => matchSome(parts, scope, limit),
+/** The matcher of this process. Several servers may have one: the deliveries of a tenant are made by one of them at a time. */
+export function webhookMatcher(loadShedder: LoadShedder): TenantQueue {
+  return new TenantQueue({
+    find: (sql, after) => findWaiting(sql, 'webhook_backlog', after),
+    take: (context, scope, limit) => matchSome(context, loadShedder, scope, limit),
     atOnce: companiesAtOnce,
-    failed: 'deliveries could not be made; they are tried again',
-    log: parts.log.child({ job: 'webhook-matcher' }),
+    failureText: 'deliveries could not be made; they are tried again',
   });
 }
 
-/** Makes the deliveries of the oldest events that have none, in the transaction that takes them from what is to be done: each is made once. */
-async function matchSome({ tenants, pace }: MatcherParts, scope: TenantScope, limit: number): Promise<number> {
-  const isSmall = await pace.turn();
-  return inTransaction(tenants, scope, patience, async (sql) => {
+/** Makes the deliveries of the oldest events that have none, in the transaction that takes them from the backlog: each is made once. */
+async function matchSome(
+  { transaction }: TenantJobContext,
+  loadShedder: LoadShedder,
+  scope: TenantScope,
+  limit: number,
+): Promise<number> {
+  const isUnderLoad = await loadShedder.waitForTurn();
+  return transaction(scope, async (sql) => {
     const subscriptions = await findSubscribed(sql, scope);
-    const most = isSmall ? Math.max(1, Math.floor(smallTurn / Math.max(1, subscriptions.length))) : limit;
+    const most = isUnderLoad ? Math.max(1, Math.floor(smallBatch / Math.max(1, subscriptions.length))) : limit;
     const stretch = await takeStretch(sql, scope, most);
     if (!stretch) return 0;
     const events = await findEvents(sql, scope, stretch.first, stretch.last);

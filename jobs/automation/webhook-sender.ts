@@ -1,11 +1,9 @@
 // Sends deliveries: an attempt is committed before it begins, and made outside of transactions.
-import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
 import {
@@ -24,58 +22,33 @@ import {
 import { eventName } from '../../domain/automation/webhook-bodies.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { type PostOutcome, postSigned } from '../../runtime/outbound/signed-posts.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import type { Pace } from '../load-shedder.ts';
-import { everyRound } from '../runner.ts';
+import type { LoadShedder } from '../load-shedder.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface SenderParts {
-  /** Finds whose subscriptions are due. */
-  platform: Pool;
-  /** Everything else, bound to one tenant at a time. */
-  tenants: Pool;
+export interface WebhookSenderServices {
   client: OutgoingClient;
-  /** Lets requests go first. */
-  pace: Pace;
+  /** Backs off under foreground load. */
+  loadShedder: LoadShedder;
   /** Reads a secret as it is stored. */
   decrypt: (sealed: string) => string;
-  log: Log;
-  /** Told of each attempt that ended. */
-  noteAttempt?: (outcome: 'succeeded' | 'failed' | 'blocked') => void;
-  now?: () => Date;
+  /** Called with each attempt that ended. */
+  onAttempt?: (outcome: 'succeeded' | 'failed' | 'blocked') => void;
   /** From 0 to 1, for the jitter. */
   chance?: () => number;
 }
 
-/** Milliseconds between two looks for what is due. */
-const every = 200;
-/** Subscriptions of one round, and how many of them are looked at at the same time. */
-const batch = 100;
+/** How many subscriptions of a run are looked at at the same time. */
 const looksAtOnce = 4;
 /** Longer than an attempt can last: after that its sender has ended. */
-const lease = 30_000;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
+const leaseMs = 30_000;
 /** Attempts of this process at the same time. */
-const mostInFlight = 600;
-/** Attempts that are begun in one turn while requests go first. */
-const smallTurn = 10;
+const attemptsAtOnce = 600;
+/** Attempts that are begun in one batch under foreground load. */
+const smallBatch = 10;
 /** Milliseconds within which a receiver answers that holds up nobody. */
-const promptly = 1000;
-
+const promptMs = 1000;
 /** Deliveries that are cancelled at once. */
-const cancelled = 1000;
-/** Milliseconds that a stopping sender waits for what is on its way; what is not noted by then is sent again. */
-const farewell = 3000;
-
-/** Starts the senders. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
-export function startWebhookSender(parts: SenderParts): () => Promise<void> {
-  const sender = new WebhookSender(parts);
-  const stopRounds = everyRound(every, (stop) => sender.round(stop), parts.log.child({ job: 'webhooks' }));
-  return async () => {
-    await stopRounds();
-    await Promise.race([sender.settled(), sleep(farewell, undefined, { ref: false })]);
-  };
-}
+const cancelledAtOnce = 1000;
 
 /** An attempt that has ended. */
 interface EndedAttempt {
@@ -89,9 +62,9 @@ interface Group {
   noted: Promise<void>;
 }
 
+/** Sends what is due. Attempts outlast the run that begins them. */
 export class WebhookSender {
-  readonly #parts: SenderParts;
-  readonly #now: () => Date;
+  readonly #services: WebhookSenderServices;
   readonly #underway = new Set<Promise<void>>();
   /** How many of them are of a subscription. */
   readonly #ofSubscription = new Map<string, number>();
@@ -101,19 +74,19 @@ export class WebhookSender {
   readonly #waiting = new Map<string, Group>();
   readonly #noting = new Map<string, Promise<void>>();
 
-  constructor(parts: SenderParts) {
-    this.#parts = parts;
-    this.#now = parts.now ?? (() => new Date());
+  constructor(services: WebhookSenderServices) {
+    this.#services = services;
   }
 
   /** Begins the attempts that are due and allowed; does not wait until they end. Of several senders each takes what no other holds. */
-  async round(stop?: AbortSignal): Promise<void> {
+  async run(context: TenantJobContext): Promise<void> {
+    const { platform, batchSize, now, signal } = context;
     for (;;) {
-      if (stop?.aborted || this.#underway.size >= mostInFlight) return;
+      if (signal.aborted || this.#underway.size >= attemptsAtOnce) return;
       const full = this.#full();
-      const due = await this.#parts.platform.use((sql) => db.findDueWebhooks(sql, full, batch, this.#now()));
+      const due = await platform.use((sql) => db.findDueWebhooks(sql, full, batchSize, now()));
       // What is left is in other hands, or may not be sent yet.
-      if (!(await this.#lookAtAll(due, stop))) return;
+      if (!(await this.#lookAtAll(context, due))) return;
     }
   }
 
@@ -125,55 +98,54 @@ export class WebhookSender {
   /** How many attempts a subscription may have under way: the more there are of all the fewer, so that slow receivers leave room. */
   #shareOf(id: string): number {
     const all = this.#underway.size;
-    if (all >= (mostInFlight * 3) / 4) return 1;
-    return all < mostInFlight / 2 || this.#prompt.has(id) ? Number.POSITIVE_INFINITY : 2;
+    if (all >= (attemptsAtOnce * 3) / 4) return 1;
+    return all < attemptsAtOnce / 2 || this.#prompt.has(id) ? Number.POSITIVE_INFINITY : 2;
   }
 
   /** A few at a time, so that each knows how much those before it have begun. */
-  async #lookAtAll(due: readonly db.DueWebhook[], stop: AbortSignal | undefined): Promise<boolean> {
+  async #lookAtAll(context: TenantJobContext, due: readonly db.DueWebhook[]): Promise<boolean> {
     const rest = due.values();
     let isProgress = false;
-    const lane = async (): Promise<void> => {
-      for (const webhook of rest) isProgress = (await this.#look(webhook, stop)) || isProgress;
+    const lookAtRest = async (): Promise<void> => {
+      for (const webhook of rest) isProgress = (await this.#look(context, webhook)) || isProgress;
     };
-    await Promise.all(Array.from({ length: looksAtOnce }, lane));
+    await Promise.all(Array.from({ length: looksAtOnce }, lookAtRest));
     return isProgress;
   }
 
-  /** Resolves when the attempts that have begun are noted. */
+  /** Resolves when the attempts that have begun are recorded. */
   async settled(): Promise<void> {
     while (this.#underway.size > 0) await Promise.all(this.#underway);
   }
 
-  /** @returns true where something was done, so that another look may find more */
-  async #look(webhook: db.DueWebhook, stop: AbortSignal | undefined): Promise<boolean> {
-    if (stop?.aborted) return false;
+  /** @returns true if something was done, so that another look may find more */
+  async #look(context: TenantJobContext, webhook: db.DueWebhook): Promise<boolean> {
+    const { transaction, now, signal } = context;
+    if (signal.aborted) return false;
     try {
       const own = this.#ofSubscription.get(webhook.id) ?? 0;
       const share = this.#shareOf(webhook.id);
       // Nobody else's turn is missed: it stays due, and is looked at again when something has ended.
       if (own >= share) return false;
-      const most = (await this.#parts.pace.turn(stop)) ? Math.min(share - own, smallTurn) : share - own;
-      if (stop?.aborted) return false;
-      const taken = await inTransaction(this.#parts.tenants, webhook, patience, (sql) =>
-        this.#take(sql, webhook, most),
-      );
-      for (const delivery of taken.deliveries) this.#begin(webhook, taken.subscription, delivery);
+      const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
+      const most = isUnderLoad ? Math.min(share - own, smallBatch) : share - own;
+      if (signal.aborted) return false;
+      const taken = await transaction(webhook, (sql) => this.#take(sql, webhook, most, now()));
+      for (const delivery of taken.deliveries) this.#begin(context, webhook, taken.subscription, delivery);
       return taken.deliveries.length > 0 || taken.isProgress;
     } catch (error) {
-      this.#report(webhook, error, 'deliveries could not be taken');
+      report(context, webhook, error, 'deliveries could not be taken');
       return false;
     }
   }
 
-  async #take(sql: Sql, webhook: db.DueWebhook, most: number) {
-    const now = this.#now();
+  async #take(sql: Sql, webhook: db.DueWebhook, most: number, now: Date) {
     const subscription = await db.lockDueWebhook(sql, webhook, now);
     if (!subscription) return { deliveries: [], subscription, isProgress: false };
     if (subscription.isDeleted) {
       this.#prompt.delete(webhook.id);
-      const count = await cancelDeliveries(sql, webhook, webhook.id, cancelled, now);
-      if (count < cancelled) await removeWebhook(sql, webhook, webhook.id);
+      const count = await cancelDeliveries(sql, webhook, webhook.id, cancelledAtOnce, now);
+      if (count < cancelledAtOnce) await removeWebhook(sql, webhook, webhook.id);
       return { deliveries: [], subscription, isProgress: true };
     }
     if (subscription.isDisabled) {
@@ -184,24 +156,31 @@ export class WebhookSender {
     const limit = paceOf(consecutiveFailures);
     const { free, until } = allowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
-    const leasedUntil = new Date(now.getTime() + lease);
+    const leasedUntil = new Date(now.getTime() + leaseMs);
     const claim = { leasedUntil, retryAt: retriesAfterLoss(webhook.testMode, now) };
     const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, claim, now) : [];
     const attempts = withAttempts(recentAttempts, deliveries.length, now);
     const after = allowance(limit, attempts, inFlight + deliveries.length, now);
     const isFull = after.free === 0;
-    // Where all that may is on its way, whoever ends looks again; should nobody do so, the first lease runs out.
+    // If all that may is under way, the attempt that ends looks again; if none does, the first lease runs out.
     const notBefore = after.until ?? until ?? (isFull ? (firstLeaseEnds ?? leasedUntil) : null);
     await db.noteLook(sql, webhook, { recentAttempts: attempts, notBefore }, now);
     return { deliveries, subscription, isProgress: false };
   }
 
-  #begin(webhook: db.DueWebhook, subscription: db.SendingWebhook | undefined, delivery: db.TakenDelivery): void {
+  #begin(
+    context: TenantJobContext,
+    webhook: db.DueWebhook,
+    subscription: db.SendingWebhook | undefined,
+    delivery: db.TakenDelivery,
+  ): void {
     if (!subscription) return;
     const { id } = webhook;
     this.#ofSubscription.set(id, (this.#ofSubscription.get(id) ?? 0) + 1);
-    const attempt = this.#attempt(webhook, subscription, delivery)
-      .catch((error) => this.#report(webhook, error, 'the outcome of an attempt could not be noted: it is made again'))
+    const attempt = this.#attempt(context, webhook, subscription, delivery)
+      .catch((error) =>
+        report(context, webhook, error, 'the outcome of an attempt could not be noted: it is made again'),
+      )
       .finally(() => {
         this.#underway.delete(attempt);
         const left = (this.#ofSubscription.get(id) ?? 1) - 1;
@@ -211,9 +190,14 @@ export class WebhookSender {
     this.#underway.add(attempt);
   }
 
-  async #attempt(webhook: db.DueWebhook, subscription: db.SendingWebhook, delivery: db.TakenDelivery): Promise<void> {
-    const { client, decrypt, noteAttempt } = this.#parts;
-    const startedAt = this.#now();
+  async #attempt(
+    context: TenantJobContext,
+    webhook: db.DueWebhook,
+    subscription: db.SendingWebhook,
+    delivery: db.TakenDelivery,
+  ): Promise<void> {
+    const { client, decrypt, onAttempt } = this.#services;
+    const startedAt = context.now();
     const { sealedSecret, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = subscription;
     const sealed = [sealedSecret, ...(previous && until && until > startedAt ? [previous] : [])];
     const outcome = await postSigned(client, {
@@ -230,15 +214,15 @@ export class WebhookSender {
       testMode: webhook.testMode,
       sentAt: startedAt,
     });
-    if (outcome.durationMs < promptly) this.#prompt.add(webhook.id);
+    if (outcome.durationMs < promptMs) this.#prompt.add(webhook.id);
     else this.#prompt.delete(webhook.id);
-    await this.#noteTogether(webhook, { delivery, outcome: { ...outcome, startedAt } });
+    await this.#noteTogether(context, webhook, { delivery, outcome: { ...outcome, startedAt } });
     const kind = outcome.error === 'blocked_address' ? 'blocked' : 'failed';
-    noteAttempt?.(outcome.error === null ? 'succeeded' : kind);
+    onAttempt?.(outcome.error === null ? 'succeeded' : kind);
   }
 
   /** Notes it with all others of its subscription that end before its turn: each writes the subscription's row, so they go one by one. */
-  #noteTogether(webhook: db.DueWebhook, attempt: EndedAttempt): Promise<void> {
+  #noteTogether(context: TenantJobContext, webhook: db.DueWebhook, attempt: EndedAttempt): Promise<void> {
     const { id } = webhook;
     const waiting = this.#waiting.get(id);
     if (waiting) {
@@ -249,8 +233,8 @@ export class WebhookSender {
     const turn = this.#noting.get(id) ?? Promise.resolve();
     const noted = turn.then(() => {
       this.#waiting.delete(id);
-      return inTransaction(this.#parts.tenants, webhook, patience, (sql, tell, note) =>
-        this.#note(sql, webhook, ended, { tell, note }),
+      return context.transaction(webhook, (sql, emit, audit) =>
+        this.#note(context, sql, webhook, ended, { emit, audit }),
       );
     });
     this.#waiting.set(id, { ended, noted });
@@ -263,8 +247,14 @@ export class WebhookSender {
     return noted;
   }
 
-  async #note(sql: Sql, webhook: db.DueWebhook, ended: readonly EndedAttempt[], traces: Traces): Promise<void> {
-    const now = this.#now();
+  async #note(
+    context: TenantJobContext,
+    sql: Sql,
+    webhook: db.DueWebhook,
+    ended: readonly EndedAttempt[],
+    changeLog: ChangeLog,
+  ): Promise<void> {
+    const now = context.now();
     const results = ended.map((attempt) => this.#resultOf(attempt, webhook.testMode, now));
     // The subscription first: whoever changes both does it in this order.
     const before = await db.lockHealth(sql, webhook);
@@ -278,17 +268,17 @@ export class WebhookSender {
       nextAttemptAt: tried.length > 0 ? new Date(Math.min(...tried)) : null,
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);
-    if (disabledReason) leaveTraces(webhook, disabledReason, traces, now);
-    // People are not told of test data.
+    if (disabledReason) recordDisabling(webhook, disabledReason, changeLog, now);
+    // People get no mails about test data.
     if (decisive && !webhook.testMode)
-      await tellAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
-    if (disabledReason) this.#parts.log.info({ webhook: webhook.id, reason: disabledReason }, 'a webhook was disabled');
+      await mailAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
+    if (disabledReason) context.log.info({ webhook: webhook.id, reason: disabledReason }, 'a webhook was disabled');
   }
 
   #resultOf({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {
     const { attempts, maxAttempts } = delivery;
     const verdict = verdictOf(outcome, attempts, maxAttempts);
-    const chance = (this.#parts.chance ?? Math.random)();
+    const chance = (this.#services.chance ?? Math.random)();
     return {
       ...{ deliveryId: delivery.id, attempts, status: verdict === 'retry' ? 'retrying' : verdict },
       nextAttemptAt: verdict === 'retry' ? nextAttemptAt(attempts, testMode, outcome, now, chance) : null,
@@ -296,11 +286,10 @@ export class WebhookSender {
       durationMs: outcome.durationMs,
     };
   }
+}
 
-  #report(webhook: db.DueWebhook, error: unknown, message: string): void {
-    const { companyId: company, id } = webhook;
-    this.#parts.log.warn({ company, webhook: id, err: { message: (error as Error).message } }, message);
-  }
+function report({ log }: TenantJobContext, { companyId, id }: db.DueWebhook, error: unknown, message: string): void {
+  log.warn({ company: companyId, webhook: id, err: { message: (error as Error).message } }, message);
 }
 
 /** Of several attempts the one that had the subscription disabled or, where none did, that is warned of. */
@@ -341,24 +330,29 @@ function judge(
   return afterFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
 }
 
-interface Traces {
-  tell: (event: EventRow) => void;
-  note: (audit: AuditRow) => void;
+interface ChangeLog {
+  emit: (event: EventRow) => void;
+  audit: (row: AuditRow) => void;
 }
 
 const system = { kind: 'system', id: 'webhook', name: null };
 
-function leaveTraces(webhook: db.DueWebhook, reason: 'failures' | 'gone', { tell, note }: Traces, now: Date): void {
+function recordDisabling(
+  webhook: db.DueWebhook,
+  reason: 'failures' | 'gone',
+  { emit, audit }: ChangeLog,
+  now: Date,
+): void {
   const { companyId, testMode, id } = webhook;
-  tell({
+  emit({
     ...{ companyId, testMode, event: 'webhook.disabled', occurredAt: now, actor: system, requestId: null },
     data: { webhook_id: id, reason, occurred_at: now.toISOString() },
   });
   const changes = { status: { from: 'active', to: 'disabled' }, disabled_reason: { from: null, to: reason } };
-  note(ownAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
+  audit(ownAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
 }
 
-async function tellAdmins(
+async function mailAdmins(
   sql: Sql,
   { companyId, id }: db.DueWebhook,
   { attempt, template, url, reason }: Decisive & { url: string; reason: string },

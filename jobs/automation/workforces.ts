@@ -1,9 +1,7 @@
 // Runs of workforces: does each step when it is due, once, through the operations of the API.
-
 import * as runs from '../../db/automation/workforce-runs.ts';
 import { holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import type { DueDataRow } from '../../db/client/sweeping.ts';
 import type { Scope } from '../../db/client/visibility.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
@@ -19,8 +17,7 @@ import {
 } from '../../domain/automation/workforces.ts';
 import { type Filter, readFilter } from '../../domain/objects/filter.ts';
 import { buildWorkspace, type WorkspaceObject } from '../../domain/objects/workspace.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import type { TenantJobContext } from '../runner.ts';
 
 /** A call of the API in the name of a workforce. */
 export interface Deed extends StepCall {
@@ -32,75 +29,63 @@ export interface Deed extends StepCall {
   idempotencyKey: string;
 }
 
-export interface WorkforceParts {
-  /** Finds whose turn it is. */
-  platform: Pool;
-  /** Notes what is done, bound to one company at a time. */
-  tenants: Pool;
+export interface WorkforceServices {
   /** Performs a call in this process, as over HTTP. */
   act: (deed: Deed) => Promise<{ status: number; body: unknown }>;
   /** Whether a company pays for workforces now, and has them switched on. */
   isOpen: (companyId: string) => Promise<boolean>;
-  log: Log;
-  now: () => Date;
 }
+
+type WorkforceContext = TenantJobContext & WorkforceServices;
 
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** Milliseconds between two looks. */
-const every = second;
-/** Longer than a step takes in all: after it, whoever took a run is taken for dead. */
+/** Longer than a step takes in all: after it, a server that took a run is taken for dead. */
 const lease = minute;
 /** Pauses between two tries of a step: as long as it has waited so far, between these. */
 const pauses = { shortest: 5 * second, longest: 10 * minute };
 /** After which a step that is tried in vain is given up; less than the day for which the answer to its key is kept. */
-const patienceWithSteps = 12 * hour;
+const givenUpAfter = 12 * hour;
 /** Until somebody looks again whether a company has workforces. */
 const closedPause = hour;
-/** Runs that are looked up at once; of each company a few, so that a large one keeps nobody waiting. */
-const found = { most: 100, ofEach: 10 };
-/** Companies that are served at once. */
-const companiesAtOnce = 4;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
-
-/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
-export function startWorkforces(parts: WorkforceParts): () => Promise<void> {
-  const log = parts.log.child({ job: 'workforces' });
-  return everyRound(every, async (stop) => void (await runWorkforces({ ...parts, log }, stop)), log);
-}
+/** Runs of each tenant that are looked up at once: few, so that a large one keeps nobody waiting. */
+const foundOfEach = 10;
+/** Tenants that are served at once. */
+const tenantsAtOnce = 4;
 
 /** Does steps until none is due. Servers may do so at the same time. @returns how many runs were looked at */
-export async function runWorkforces(parts: WorkforceParts, stop?: AbortSignal): Promise<number> {
+export async function runWorkforces(jobContext: TenantJobContext, services: WorkforceServices): Promise<number> {
+  const context: WorkforceContext = { ...jobContext, ...services };
+  const { platform, batchSize, now, signal } = context;
   let looked = 0;
   for (;;) {
-    const due = await parts.platform.use((sql) => runs.findDueRuns(sql, found.ofEach, found.most, parts.now()));
+    const due = await platform.use((sql) => runs.findDueRuns(sql, foundOfEach, batchSize, now()));
     const companies = [...Map.groupBy(due, ({ companyId }) => companyId).values()];
     let served = 0;
     const serve = async (): Promise<void> => {
       for (let own = companies.shift(); own; own = companies.shift()) {
         for (const each of own) {
-          if (stop?.aborted) return;
-          if (await serveOne(parts, each)) served += 1;
+          if (signal.aborted) return;
+          if (await serveOne(context, each)) served += 1;
         }
       }
     };
-    await Promise.all(Array.from({ length: companiesAtOnce }, serve));
+    await Promise.all(Array.from({ length: tenantsAtOnce }, serve));
     looked += served;
-    if (served === 0 || stop?.aborted) return looked;
+    if (served === 0 || signal.aborted) return looked;
   }
 }
 
-/** @returns false where it could not be served: it is due again in the next round, or when its lease has ended */
-async function serveOne(parts: WorkforceParts, due: DueDataRow): Promise<boolean> {
+/** @returns false if it could not be served: it is due again in the next run, or when its lease has ended */
+async function serveOne(context: WorkforceContext, due: DueDataRow): Promise<boolean> {
   try {
-    await goOn(parts, due);
+    await goOn(context, due);
     return true;
   } catch (error) {
     const err = { message: (error as Error).message };
-    parts.log.warn({ company: due.companyId, run: due.id, err }, 'a run could not go on; it is tried again');
+    context.log.warn({ company: due.companyId, run: due.id, err }, 'a run could not go on; it is tried again');
     return false;
   }
 }
@@ -114,14 +99,14 @@ interface Begun {
 }
 
 /** Does the next step of a run: its call is committed before it is sent, and what came of it afterwards. */
-async function goOn(parts: WorkforceParts, { companyId, testMode, id }: DueDataRow): Promise<void> {
+async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueDataRow): Promise<void> {
   const scope: Scope = {
     ...{ companyId, testMode, reach: { kind: 'company' }, userId: null },
     actor: { kind: 'system', id: 'workforces', name: null },
   };
-  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
-  const now = parts.now();
-  if (!(await parts.isOpen(companyId))) {
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => context.transaction(scope, work);
+  const now = context.now();
+  if (!(await context.isOpen(companyId))) {
     const until = new Date(now.getTime() + closedPause);
     await within((sql) => runs.postponeRun(sql, scope, id, until, now));
     return;
@@ -130,14 +115,14 @@ async function goOn(parts: WorkforceParts, { companyId, testMode, id }: DueDataR
   if (!begun) return;
   const { run, workforce, call } = begun;
   const step = run.steps[run.position] as Step;
-  const answer = await parts.act({
+  const answer = await context.act({
     ...call,
     companyId,
     actor: { id: workforce.id, name: workforce.name },
     scopes: scopesOf(step, run.object),
     idempotencyKey: `workforce:${run.id}:${run.position}`,
   });
-  await within((sql) => finish(sql, scope, begun, answer, parts.now()));
+  await within((sql) => finish(sql, scope, begun, answer, context.now()));
 }
 
 /** Takes a run, and does what needs no call. @returns the call that is to be made next; undefined where there is none now */
@@ -148,7 +133,7 @@ async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Beg
   if (!workforce) throw new Error('a run keeps its workforce');
   if (workforce.status !== 'active') return void (await runs.updateRun(sql, scope, run, { due_at: null }));
   const { call, tried_since: triedSince } = run;
-  if (triedSince && now.getTime() - triedSince.getTime() > patienceWithSteps)
+  if (triedSince && now.getTime() - triedSince.getTime() > givenUpAfter)
     return failed(sql, scope, run, 'SERVICE_UNAVAILABLE', 'It was tried for 12 hours in vain.', now);
   if (call && triedSince) return { run, workforce, call, triedSince };
   const begun = await nextCall(sql, scope, run, now);

@@ -12,44 +12,33 @@ import { type BillingMail, nextStep } from '../../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
 import { storageKey } from '../../domain/records/file-names.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
 import { type OrderParts, placeOrder, resumeOrder } from '../../services/billing/orders.ts';
 import { tellAdmins } from '../../services/billing/subscription-mails.ts';
-import { everyRound } from '../runner.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface BillingParts {
-  /** Finds whose turn it is. */
-  platform: Pool;
-  /** Everything else, bound to one tenant at a time. */
+export interface BillingServices {
+  /** For everything that takes payments. */
   tenants: Pool;
   /** Removes what is a company's. */
   purges: Pool;
   provider: PaymentProvider;
-  /** Looks at the customer of a company at a provider with books of its own; undefined: there is no such provider. @returns false where it has to wait */
+  /** Looks at the customer of a company at a provider with books of its own; absent if there is no such provider. @returns false if it has to wait */
   follow?: ((companyId: string, now: Date) => Promise<boolean>) | undefined;
   /** Removes a file from the storage; one that is not there is removed already. */
   removeFile: (key: string) => Promise<void>;
-  log: Log;
 }
 
-/** Milliseconds between two rounds. */
-const every = 5000;
-/** Subscriptions and orders that are found at once. */
-const batch = 100;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
-/** Rows that are removed at once, and steps of a removal in one round: the others do not wait for a large company. */
+type BillingContext = TenantJobContext & BillingServices;
+
+/** Rows that are removed at once, and steps of a removal in one run: the others do not wait for a large company. */
 const purgeSteps = { rows: 500, steps: 200, files: 100 };
 
-/** Starts the rounds. @returns a function that stops them, once the step on its way has ended or a few seconds have passed */
-export function startBilling(parts: BillingParts): () => Promise<void> {
-  const log = parts.log.child({ job: 'billing' });
-  return everyRound(every, async (stop) => void (await runBilling({ ...parts, log }, new Date(), stop)), log);
-}
-
-/** Does all that is due by a moment. Servers may do so at the same time. @returns how many steps that were */
-export async function runBilling(parts: BillingParts, now: Date, stop?: AbortSignal): Promise<number> {
-  const orders: OrderParts = { tenants: parts.tenants, provider: parts.provider, finished: tellOfOrder };
+/** Does all that is due. Servers may do so at the same time. @returns how many steps that were */
+export async function runBilling(jobContext: TenantJobContext, services: BillingServices): Promise<number> {
+  const context: BillingContext = { ...jobContext, ...services };
+  const { platform, tenants, provider, follow, batchSize, log, signal } = context;
+  const now = context.now();
+  const orders: OrderParts = { tenants, provider, finished: tellOfOrder };
   const failed = new Set<string>();
   let steps = 0;
   const each = async <Due extends TenantScope>(
@@ -57,40 +46,39 @@ export async function runBilling(parts: BillingParts, now: Date, stop?: AbortSig
     work: (due: Due) => Promise<boolean>,
   ): Promise<void> => {
     for (;;) {
-      const found = await parts.platform.use((sql) => find(sql, [...failed], batch, now));
+      const found = await platform.use((sql) => find(sql, [...failed], batchSize, now));
       const before = steps;
       for (const due of found) {
-        if (stop?.aborted) return;
+        if (signal.aborted) return;
         try {
           if (await work(due)) steps += 1;
           else failed.add(due.companyId);
         } catch (error) {
           // The others do not wait for one that fails.
           failed.add(due.companyId);
-          parts.log.warn(
+          log.warn(
             { company: due.companyId, err: { message: (error as Error).message } },
             'a step of a subscription failed; the next round tries again',
           );
         }
       }
       // What took a step may have another to take.
-      if (steps === before && found.length < batch) return;
+      if (steps === before && found.length < batchSize) return;
     }
   };
   await each(findLeftOrders, (order) => resumeOrder(orders, order, order.id, now));
-  const { follow } = parts;
   if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
-  await each(findDueSubscriptions, (scope) => takeStep(parts, orders, scope, now));
-  await each(purge.findUnswept, (scope) => sweepCompany(parts, scope, now));
+  await each(findDueSubscriptions, (scope) => takeStep(context, orders, scope, now));
+  await each(purge.findUnswept, (scope) => sweepCompany(context, scope, now));
   return steps;
 }
 
-/** @returns false where there is nothing to do for now */
-async function takeStep(parts: BillingParts, orders: OrderParts, due: TenantScope, now: Date): Promise<boolean> {
+/** @returns false if there is nothing to do for now */
+async function takeStep(context: BillingContext, orders: OrderParts, due: TenantScope, now: Date): Promise<boolean> {
   const scope = { companyId: due.companyId, testMode: due.testMode };
   // A trial that was paid for, or a workspace that came back, may not have been heard of yet.
-  if (parts.provider.keepsBooks(scope)) await parts.provider.refresh(scope);
-  const step = await inTransaction(parts.tenants, scope, patience, async (sql, _tell, note) => {
+  if (context.provider.keepsBooks(scope)) await context.provider.refresh(scope);
+  const step = await context.transaction(scope, async (sql, _emit, audit) => {
     const before = await lockSubscription(sql, scope);
     const next = before && nextStep(before, now);
     if (!before || !next) return undefined;
@@ -99,7 +87,7 @@ async function takeStep(parts: BillingParts, orders: OrderParts, due: TenantScop
       if (next.mail) await tellAdmins(sql, scope, next.mail, next.after, now);
       if (before.status !== next.after.status) {
         const changes = { status: { from: before.status, to: next.after.status } };
-        note(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
+        audit(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
       }
     }
     // Of test data nothing is removed: it goes with the company.
@@ -107,7 +95,7 @@ async function takeStep(parts: BillingParts, orders: OrderParts, due: TenantScop
     return next;
   });
   if (!step) return false;
-  if (step.kind === 'purge' && !scope.testMode) return purgeCompany(parts, scope, now);
+  if (step.kind === 'purge' && !scope.testMode) return purgeCompany(context, scope, now);
   if (step.kind !== 'order') return true;
   const placed = await placeOrder(orders, scope, uuidv7(), { action: step.action }, now);
   return placed.kind === 'done';
@@ -133,10 +121,11 @@ function mailOf(change: Change, before: Subscription, after: Subscription, isPai
   return before.status !== after.status ? 'subscription_ended' : null;
 }
 
-/** Removes everything of a company, as far as one round goes. @returns true when nothing is left */
-async function purgeCompany(parts: BillingParts, scope: TenantScope, now: Date): Promise<boolean> {
+/** Removes everything of a company, as far as one run goes. @returns true when nothing is left */
+async function purgeCompany(context: BillingContext, scope: TenantScope, now: Date): Promise<boolean> {
   const { companyId } = scope;
-  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.purges, scope, patience, work);
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> =>
+    inTransaction(context.purges, scope, context.timeoutMs, work);
   const removed: purge.Removed = {
     endedAt: await within((sql) => purge.closeCompany(sql, companyId)),
     rows: 0,
@@ -145,14 +134,14 @@ async function purgeCompany(parts: BillingParts, scope: TenantScope, now: Date):
   for (let step = 0; step < purgeSteps.steps; step += 1) {
     const rows = await within((sql) => purge.purgeSome(sql, companyId, purgeSteps.rows));
     removed.rows += rows;
-    const files = rows > 0 ? 0 : await purgeFiles(parts, companyId, within);
+    const files = rows > 0 ? 0 : await purgeFiles(context, companyId, within);
     removed.files += files;
     if (rows + files > 0) continue;
     await within(async (sql) => {
       await purge.removeCompany(sql, companyId);
       await purge.noteRemoved(sql, companyId, removed, now);
     });
-    parts.log.info(
+    context.log.info(
       { company: companyId, rows: removed.rows, files: removed.files },
       'everything of a company was removed',
     );
@@ -163,16 +152,16 @@ async function purgeCompany(parts: BillingParts, scope: TenantScope, now: Date):
 }
 
 /** Removes what was being written to a company while it was removed. @returns true when nothing is left */
-async function sweepCompany({ purges }: BillingParts, scope: TenantScope, now: Date): Promise<boolean> {
+async function sweepCompany({ purges, timeoutMs }: BillingContext, scope: TenantScope, now: Date): Promise<boolean> {
   const sweep = (sql: Sql) => purge.sweepSome(sql, scope.companyId, purgeSteps.rows, now);
   for (let step = 0; step < purgeSteps.steps; step += 1)
-    if ((await inTransaction(purges, scope, patience, sweep)) === 0) return true;
+    if ((await inTransaction(purges, scope, timeoutMs, sweep)) === 0) return true;
   return false;
 }
 
 /** @returns how many */
 async function purgeFiles(
-  { removeFile }: BillingParts,
+  { removeFile }: BillingContext,
   companyId: string,
   within: <T>(work: (sql: Sql) => Promise<T>) => Promise<T>,
 ): Promise<number> {

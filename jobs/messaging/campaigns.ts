@@ -1,8 +1,7 @@
 // Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
 import { v7 as uuidv7 } from 'uuid';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import * as runs from '../../db/messaging/campaign-runs.ts';
 import * as campaigns from '../../db/messaging/campaigns.ts';
@@ -14,73 +13,38 @@ import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/ca
 import { draftEvent } from '../../domain/messaging/drafts.ts';
 import { readFilter } from '../../domain/objects/filter.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import { runDueSteps } from '../due-steps.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface CampaignParts {
-  /** Finds whose turn it is. */
-  platform: Pool;
-  /** Everything else, bound to one company at a time. */
-  tenants: Pool;
-  log: Log;
-  now: () => Date;
+/** Goes on with everything that is due. @returns how many steps were taken */
+export function runCampaigns(context: TenantJobContext): Promise<number> {
+  const { batchSize, now } = context;
+  return runDueSteps(
+    context,
+    campaigns.findDueCampaigns,
+    (scope, id, ...to) => step(scope, id, batchSize, now(), ...to),
+    {
+      field: 'campaign',
+      text: 'a campaign could not go on; it is tried again',
+    },
+  );
 }
 
-/** Milliseconds between two looks. */
-const every = 1000;
-/** Campaigns that are looked up at once; each goes one step before the first goes its next. */
-const found = 20;
-/** Records that one step goes over, and drafts that one step withdraws. */
-const page = 1000;
-/** Milliseconds after which a transaction is given up. */
-const patience = 10_000;
-
-/** Starts the rounds. @returns a function that stops them, once the step on its way has ended or a few seconds have passed */
-export function startCampaigns(parts: CampaignParts): () => Promise<void> {
-  const log = parts.log.child({ job: 'campaigns' });
-  return everyRound(every, async (stop) => void (await runCampaigns({ ...parts, log }, stop)), log);
-}
-
-/** Goes on with everything that is due until nothing is. Servers may do so at the same time. @returns how many steps were done */
-export async function runCampaigns(
-  { platform, tenants, log, now }: CampaignParts,
-  stop?: AbortSignal,
-): Promise<number> {
-  const failed = new Set<string>();
-  let steps = 0;
-  for (;;) {
-    const due = await platform.use((sql) => campaigns.findDueCampaigns(sql, found + failed.size, now()));
-    let done = 0;
-    for (const { id, ...scope } of due.filter((each) => !failed.has(each.id))) {
-      if (stop?.aborted) return steps;
-      try {
-        if (await inTransaction(tenants, scope, patience, (...to) => step(scope, id, now(), ...to))) done += 1;
-      } catch (error) {
-        // The others do not wait for one that fails; it is due again in the next round.
-        failed.add(id);
-        const err = { message: (error as Error).message };
-        log.warn({ company: scope.companyId, campaign: id, err }, 'a campaign could not go on; it is tried again');
-      }
-    }
-    steps += done;
-    if (done === 0) return steps;
-  }
-}
-
-/** One step of a campaign, in one transaction: all that it makes and how far it came, or nothing. @returns false where another server has it */
+/** One step of a campaign: all that it makes and how far it came, or nothing. @returns false if another server works on it */
 async function step(
   scope: TenantScope,
   id: string,
+  batchSize: number,
   now: Date,
   sql: Sql,
-  tell: (event: EventRow) => void,
-  note: (audit: AuditRow) => void,
+  emit: (event: EventRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<boolean> {
   const campaign = await campaigns.takeCampaign(sql, scope, id, now);
   if (!campaign) return false;
-  if (campaign.status === 'cancelled') await withdraw(sql, scope, campaign, now, tell, note);
-  else if (campaign.status === 'scheduled') await begin(sql, scope, campaign, now, note);
-  else if (campaign.status === 'running') await prepare(sql, scope, campaign, now, note);
+  if (campaign.status === 'cancelled') await withdraw(sql, scope, campaign, batchSize, now, emit, audit);
+  else if (campaign.status === 'scheduled') await begin(sql, scope, campaign, now, audit);
+  else if (campaign.status === 'running') await prepare(sql, scope, campaign, batchSize, now, audit);
   else await campaigns.updateCampaign(sql, scope, id, { due_at: null });
   return true;
 }
@@ -90,7 +54,7 @@ async function begin(
   scope: TenantScope,
   campaign: campaigns.CampaignRow,
   now: Date,
-  note: (audit: AuditRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<void> {
   const { created_by_kind, created_by_id, created_by_name, created_by_user } = campaign;
   const numbers = new Map((await listPhoneNumbers(sql, scope)).map((each) => [each.id, each.phone_number]));
@@ -99,7 +63,7 @@ async function begin(
   const run = { ...newRun(uuidv7(), campaign.id, content, now), ...by };
   await runs.insertRun(sql, scope, run);
   await campaigns.updateCampaign(sql, scope, campaign.id, begun(now));
-  note(ownAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
+  audit(ownAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
 }
 
 /** Goes over the next page of the audience. */
@@ -107,8 +71,9 @@ async function prepare(
   sql: Sql,
   scope: TenantScope,
   campaign: campaigns.CampaignRow,
+  batchSize: number,
   now: Date,
-  note: (audit: AuditRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<void> {
   const run = await runs.findActiveRun(sql, scope, campaign.id);
   if (!run) throw new Error('a campaign is running without a run');
@@ -117,7 +82,7 @@ async function prepare(
   const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
   if (!object || problems.length > 0) {
     const why = problems[0]?.message ?? `there are no ${content.object} any more`;
-    await finish(sql, scope, campaign, { ...run, status: 'failed', error_summary: why }, now, note);
+    await finish(sql, scope, campaign, { ...run, status: 'failed', error_summary: why }, now, audit);
     return;
   }
   const everybody = {
@@ -125,7 +90,7 @@ async function prepare(
     actor: { kind: 'system' as const, id: 'campaigns', name: null },
   };
   const records = await listRecords(sql, everybody, content.object, {
-    ...{ sort: [{ field: 'id', descending: false }], filter, limit: page },
+    ...{ sort: [{ field: 'id', descending: false }], filter, limit: batchSize },
     after: run.last_record === null ? undefined : [run.last_record],
   });
   const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
@@ -139,7 +104,7 @@ async function prepare(
     total: run.total + made,
     skipped: run.skipped + records.length * content.channels.length - made,
   };
-  if (records.length < page) await finish(sql, scope, campaign, { ...after, status: 'completed' }, now, note);
+  if (records.length < batchSize) await finish(sql, scope, campaign, { ...after, status: 'completed' }, now, audit);
   else {
     await saveRun(sql, scope, after);
     // Behind the others that are due.
@@ -153,7 +118,7 @@ async function finish(
   campaign: campaigns.CampaignRow,
   run: runs.RunRow,
   now: Date,
-  note: (audit: AuditRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<void> {
   const ended = { ...run, finished_at: now, content_hash: runs.hashOfRun(run.content, run.total) };
   await saveRun(sql, scope, ended);
@@ -162,7 +127,7 @@ async function finish(
   });
   const metadata = { run_id: run.id, status: run.status, total: run.total, skipped: run.skipped };
   const about = { object: 'campaigns', recordId: campaign.id, metadata };
-  note(ownAuditRow(scope, 'campaigns', 'campaign_run.finish', about, now));
+  audit(ownAuditRow(scope, 'campaigns', 'campaign_run.finish', about, now));
 }
 
 async function saveRun(sql: Sql, scope: TenantScope, run: runs.RunRow): Promise<void> {
@@ -176,19 +141,20 @@ async function withdraw(
   sql: Sql,
   scope: TenantScope,
   campaign: campaigns.CampaignRow,
+  batchSize: number,
   now: Date,
-  tell: (event: EventRow) => void,
-  note: (audit: AuditRow) => void,
+  emit: (event: EventRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<void> {
   const active = await runs.findActiveRun(sql, scope, campaign.id);
   if (active) await runs.updateRun(sql, scope, active.id, { status: 'cancelled', finished_at: now });
-  const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign was cancelled.', page, now);
+  const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign was cancelled.', batchSize, now);
   const actor = { kind: 'system', id: 'campaigns', name: null };
   for (const draft of taken) {
     const { name, data } = draftEvent(draft, draft.was, 'withdrawn', now);
-    tell({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
+    emit({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
   }
   const about = { object: 'campaigns', recordId: campaign.id, metadata: { withdrawn: taken.length } };
-  if (taken.length > 0) note(ownAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
-  await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: taken.length < page ? null : now });
+  if (taken.length > 0) audit(ownAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
+  await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: taken.length < batchSize ? null : now });
 }

@@ -1,8 +1,7 @@
-// Sends approved drafts, all companies by turns, and notes what became of each.
+// Sends approved drafts, all tenants in turn, and records the outcome of each.
 import { v7 as uuidv7 } from 'uuid';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { addDnc } from '../../db/messaging/do-not-call.ts';
 import * as db from '../../db/messaging/draft-sending.ts';
@@ -25,70 +24,53 @@ import {
   SendingFault,
   type SendingOutcome,
 } from '../../domain/messaging/senders.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface MessageParts {
-  /** Finds whose turn it is. */
-  platform: Pool;
-  /** Everything else, bound to one company at a time. */
-  tenants: Pool;
+export interface MessageServices {
   senders: Senders;
-  /** Where the recipient of a draft says stop. */
+  /** The address at which the recipient of a draft unsubscribes. */
   unsubscribeUrl: (scope: TenantScope, draftId: string) => string;
-  /** What an email leads through where the workspace wants to know what becomes of it. */
+  /** The addresses that an email leads through if the workspace tracks opens and clicks. */
   engagementUrls: (companyId: string, draftId: string) => EngagementUrls;
-  log: Log;
-  now: () => Date;
-  /** Told of each attempt that ended. */
-  noteAttempt?: (channel: DraftChannel, outcome: 'sent' | 'failed' | 'postponed') => void;
+  /** Called with each attempt that ended. */
+  onAttempt?: (channel: DraftChannel, outcome: 'sent' | 'failed' | 'postponed') => void;
 }
 
-/** Milliseconds between two looks. */
-const every = 1000;
-/** Apart, so that a provider that answers slowly holds up only what goes through it. */
-const providers: readonly (readonly DraftChannel[])[] = [['email'], ['sms', 'whatsapp']];
-/** Companies, modes and channels that are looked up at once. */
-const found = 1000;
-/** Messages that are on their way at once, of one provider. */
-const atOnce = 8;
-/** Longer than an attempt lasts: after it, whoever took a draft up is taken for dead. */
-const lease = 10 * 60_000;
-/** Milliseconds after which companies are looked up anew: another may have come. */
-const roundTime = 5000;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
+type MessageContext = TenantJobContext & MessageServices;
 
-/** Who does it, in the audit log and in events. */
+/** Messages of one run that are on their way at once. */
+const sendsAtOnce = 8;
+/** Longer than an attempt lasts: after it, a server that took a draft up is taken for dead. */
+const leaseMs = 10 * 60_000;
+/** Milliseconds after which tenants are looked up anew: another may have messages by then. */
+const roundMs = 5000;
+
+/** The actor in the audit log and in events. */
 const self = 'messages';
 
-/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
-export function startMessageSending(parts: MessageParts): () => Promise<void> {
-  const log = parts.log.child({ job: 'messages' });
-  const stops = providers.map((channels) =>
-    everyRound(
-      every,
-      async (stop) => {
-        while (!stop.aborted && (await sendDue({ ...parts, log }, channels, stop)) > 0);
-      },
-      log,
-    ),
-  );
-  return async () => void (await Promise.all(stops.map((stop) => stop())));
+/** Sends messages of some channels until none is due. */
+export async function sendMessages(
+  context: TenantJobContext,
+  services: MessageServices,
+  channels: readonly DraftChannel[],
+): Promise<void> {
+  while (!context.signal.aborted && (await sendDue(context, services, channels)) > 0);
 }
 
 /**
- * Sends what is due, one message of each company after the other, for a few seconds. Servers may do so at the same time.
+ * Sends what is due, one message of each tenant after the other, for a few seconds. Servers may do so at the same time.
  * @returns how many drafts were taken up
  */
 export async function sendDue(
-  parts: MessageParts,
+  jobContext: TenantJobContext,
+  services: MessageServices,
   channels: readonly DraftChannel[],
-  stop?: AbortSignal,
 ): Promise<number> {
-  const queues = await parts.platform.use((sql) => db.findDueQueues(sql, channels, found, parts.now()));
+  const context: MessageContext = { ...jobContext, ...services };
+  const { platform, batchSize, log, now, signal } = context;
+  const queues = await platform.use((sql) => db.findDueQueues(sql, channels, batchSize, now()));
   const began = performance.now();
-  const isOver = (): boolean => stop?.aborted === true || performance.now() - began > roundTime;
+  const isOver = (): boolean => signal.aborted || performance.now() - began > roundMs;
   const leave = (queue: db.Queue): void => {
     const at = queues.indexOf(queue);
     if (at >= 0) queues.splice(at, 1);
@@ -99,17 +81,17 @@ export async function sendDue(
       // Its next turn comes after those of all others.
       queues.push(queue);
       try {
-        if (await sendNext(parts, queue)) taken += 1;
+        if (await sendNext(context, queue)) taken += 1;
         else leave(queue);
       } catch (error) {
-        // The others do not wait for one that fails; what was taken up is due again when its lease has ended.
+        // The others do not wait for one that fails; a draft that was taken up is due again when its lease has ended.
         leave(queue);
         const err = { message: (error as Error).message };
-        parts.log.warn({ company: queue.companyId, err }, 'a message could not be served; it is tried again');
+        log.warn({ company: queue.companyId, err }, 'a message could not be served; it is tried again');
       }
     }
   };
-  await Promise.all(Array.from({ length: atOnce }, serve));
+  await Promise.all(Array.from({ length: sendsAtOnce }, serve));
   return taken;
 }
 
@@ -120,27 +102,27 @@ interface Begun {
   message: OutgoingMessage;
 }
 
-/** @returns false where nothing is due */
-async function sendNext(parts: MessageParts, queue: db.Queue): Promise<boolean> {
-  const begun = await inTransaction(parts.tenants, queue, patience, (...to) => begin(parts, queue, ...to));
+/** @returns false if nothing is due */
+async function sendNext(context: MessageContext, queue: db.Queue): Promise<boolean> {
+  const begun = await context.transaction(queue, (...to) => begin(context, queue, ...to));
   if (begun === undefined) return false;
   if (begun === 'ended') return true;
   const { draft } = begun;
-  const log = parts.log.child({ company: queue.companyId, draft: draft.id, channel: draft.channel });
-  const result = await attempt(parts, queue, begun);
+  const log = context.log.child({ company: queue.companyId, draft: draft.id, channel: draft.channel });
+  const result = await attempt(context, queue, begun);
   const outcome = result instanceof SendingFault ? afterFault(result, draft.attempts) : result;
-  await inTransaction(parts.tenants, queue, patience, async (sql, tell, note) => {
+  await context.transaction(queue, async (sql, emit, audit) => {
     if (typeof outcome !== 'number') {
-      await end(parts, queue, draft, begun.message.sender, outcome, sql, tell, note);
-      if (result instanceof SendingFault) await heed(result, queue, draft, sql, note, parts.now());
+      await end(context, queue, draft, begun.message.sender, outcome, sql, emit, audit);
+      if (result instanceof SendingFault) await heed(result, queue, draft, sql, audit, context.now());
       return;
     }
     const mayBeSent = result instanceof SendingFault && result.kind === 'unknown';
-    await db.postponeDraft(sql, queue, draft, mayBeSent, new Date(parts.now().getTime() + outcome));
+    await db.postponeDraft(sql, queue, draft, mayBeSent, new Date(context.now().getTime() + outcome));
   });
   const attempts = draft.attempts;
   if (typeof outcome === 'number') {
-    parts.noteAttempt?.(draft.channel, 'postponed');
+    context.onAttempt?.(draft.channel, 'postponed');
     const why = result instanceof SendingFault ? result.message : '';
     log.warn({ attempts, why, next_in_minutes: outcome / 60_000 }, 'a message could not be sent; it is tried again');
   } else if (outcome.status === 'sent') log.info({ attempts }, 'a message was sent');
@@ -150,17 +132,17 @@ async function sendNext(parts: MessageParts, queue: db.Queue): Promise<boolean> 
 
 /**
  * Takes up the next draft, and asks once more whether it may go.
- * @returns undefined where nothing is due, and `ended` where nothing of it is to be sent
+ * @returns undefined if nothing is due, and `ended` if the draft is not to be sent
  */
 async function begin(
-  parts: MessageParts,
+  context: MessageContext,
   queue: db.Queue,
   sql: Sql,
-  tell: (event: EventRow) => void,
-  note: (audit: AuditRow) => void,
+  emit: (event: EventRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<Begun | 'ended' | undefined> {
-  const now = parts.now();
-  const draft = await db.takeDraft(sql, queue, lease, now);
+  const now = context.now();
+  const draft = await db.takeDraft(sql, queue, leaseMs, now);
   if (!draft) return undefined;
   const [company, saidStop, from] = await Promise.all([
     db.findSendingCompany(sql, queue.companyId),
@@ -169,14 +151,14 @@ async function begin(
   ]);
   const isInboxOn = company !== undefined && hasInbox(company, now);
   const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop(draft), hasSender: from !== undefined });
-  const sender = parts.senders[draft.channel];
+  const sender = context.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
   const lost = ref === undefined ? afterLostAttempts(draft.attempts) : undefined;
   const outcome: SendingOutcome | undefined = objection ?? lost ?? (ref && { status: 'sent', providerRef: ref });
   if (outcome || !sender || from === undefined) {
-    if (outcome) await end(parts, queue, draft, from ?? draft.sender, outcome, sql, tell, note);
+    if (outcome) await end(context, queue, draft, from ?? draft.sender, outcome, sql, emit, audit);
     if (ref === notSent.kept && !objection)
-      parts.log.info(
+      context.log.info(
         { company: queue.companyId, draft: draft.id, channel: draft.channel },
         'a message is kept: there is no provider to send it through',
       );
@@ -185,8 +167,8 @@ async function begin(
   const { id, channel, recipient, subject, body } = draft;
   const message = {
     ...{ id, channel, recipient, sender: from, subject, body, companyName: company?.name ?? '' },
-    ...{ unsubscribeUrl: parts.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
-    engagement: company?.notesEngagement && channel === 'email' ? parts.engagementUrls(queue.companyId, id) : null,
+    ...{ unsubscribeUrl: context.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
+    engagement: company?.notesEngagement && channel === 'email' ? context.engagementUrls(queue.companyId, id) : null,
   };
   return { draft, sender, message };
 }
@@ -214,12 +196,12 @@ async function senderOf(
 
 /** Sends a message, unless an earlier attempt of which nobody knew the end turns out to have done so. */
 async function attempt(
-  parts: MessageParts,
+  context: MessageContext,
   scope: TenantScope,
   { draft, sender, message }: Begun,
 ): Promise<SendingOutcome | SendingFault> {
   try {
-    const earlier = await sentEarlier(parts, scope, { draft, sender, message });
+    const earlier = await sentEarlier(context, scope, { draft, sender, message });
     return { status: 'sent', providerRef: earlier ?? (await sender.send(message)) };
   } catch (error) {
     if (error instanceof SendingFault) return error;
@@ -228,44 +210,42 @@ async function attempt(
 }
 
 async function sentEarlier(
-  parts: MessageParts,
+  context: MessageContext,
   scope: TenantScope,
   { draft, sender, message }: Begun,
 ): Promise<string | undefined> {
   if (!draft.attemptedAt || !sender.findSent) return undefined;
   const references = await sender.findSent(message, draft.attemptedAt);
   if (references.length === 0) return undefined;
-  const known = await inTransaction(parts.tenants, scope, patience, (sql) =>
-    db.knownReferences(sql, scope, references),
-  );
+  const known = await context.transaction(scope, (sql) => db.knownReferences(sql, scope, references));
   return references.find((reference) => !known.has(reference));
 }
 
 /** Notes how a draft ended, unless another try has begun meanwhile. */
 async function end(
-  parts: MessageParts,
+  context: MessageContext,
   scope: TenantScope,
   draft: db.TakenDraft,
   from: string | null,
   outcome: SendingOutcome,
   sql: Sql,
-  tell: (event: EventRow) => void,
-  note: (audit: AuditRow) => void,
+  emit: (event: EventRow) => void,
+  audit: (row: AuditRow) => void,
 ): Promise<void> {
-  const now = parts.now();
+  const now = context.now();
   if (!(await db.endDraft(sql, scope, draft, outcome, now))) return;
   const { companyId, testMode } = scope;
   const { name, data } = draftEvent(draft, 'approved', outcome.status, now);
   const actor = { kind: 'system', id: self, name: null };
-  tell({ companyId, testMode, event: name, data, occurredAt: now, actor, requestId: null });
+  emit({ companyId, testMode, event: name, data, occurredAt: now, actor, requestId: null });
   const changes = { status: { from: 'approved', to: outcome.status } };
   const metadata =
     outcome.status === 'sent'
       ? { channel: draft.channel, provider_ref: outcome.providerRef }
       : { channel: draft.channel, error_code: outcome.code };
   const action = outcome.status === 'sent' ? 'message_draft.send' : 'message_draft.fail';
-  note(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
-  parts.noteAttempt?.(draft.channel, outcome.status);
+  audit(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
+  context.onAttempt?.(draft.channel, outcome.status);
   if (outcome.status !== 'sent') return;
   const { id, object, record_id, channel, recipient, subject, body, campaign_id } = draft;
   // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
@@ -281,11 +261,11 @@ async function heed(
   scope: TenantScope,
   { id: draftId, recipient, campaign_id }: db.TakenDraft,
   sql: Sql,
-  note: (audit: AuditRow) => void,
+  audit: (row: AuditRow) => void,
   now: Date,
 ): Promise<void> {
   const traced = (action: string, object: string, recordId: string, source: string): void =>
-    note(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
+    audit(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
   if (kind === 'said_stop') {
     const told = { reason: 'Said stop to the provider.', notes: null, source: 'opt_out' as const, created_at: now };
     const by = { kind: 'system' as const, id: self, name: null };

@@ -1,10 +1,9 @@
 // Removes files that nothing refers to, and what a crash left in the upload folder.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Pool } from '../../db/client/pool.ts';
 import { findFilesToRemove, forgetFile, postponeFile } from '../../db/records/stored-files.ts';
 import { storageKey } from '../../domain/records/file-names.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
+import type { JobContext } from '../runner.ts';
 
 export interface SweptFiles {
   /** Removes a file from the storage; one that is not there is removed already. */
@@ -14,20 +13,19 @@ export interface SweptFiles {
 }
 
 /** Files of one sweep. */
-const most = 500;
-/** Milliseconds after which what failed is tried again. */
-const pause = 10 * 60_000;
+const filesAtOnce = 500;
+/** Milliseconds after which a removal that failed is tried again. */
+const retryAfterMs = 10 * 60_000;
 /** Milliseconds that no upload takes. */
-const oldUpload = 3_600_000;
+const abandonedAfterMs = 3_600_000;
 
 /** @returns how many were removed */
 export async function sweepFiles(
-  platform: Pool,
+  { platform, log, now: clock }: Pick<JobContext, 'platform' | 'log' | 'now'>,
   remove: SweptFiles['remove'],
-  log: Log,
-  now = new Date(),
 ): Promise<number> {
-  const files = await platform.use((sql) => findFilesToRemove(sql, now, most));
+  const now = clock();
+  const files = await platform.use((sql) => findFilesToRemove(sql, now, filesAtOnce));
   let removed = 0;
   for (const file of files) {
     try {
@@ -39,7 +37,7 @@ export async function sweepFiles(
         { err: { message: (error as Error).message } },
         'a file could not be removed; a later sweep tries again',
       );
-      await platform.use((sql) => postponeFile(sql, file, new Date(now.getTime() + pause)));
+      await platform.use((sql) => postponeFile(sql, file, new Date(now.getTime() + retryAfterMs)));
     }
   }
   return removed;
@@ -51,7 +49,7 @@ export async function sweepUploads(folder: string, now = new Date()): Promise<nu
   for (const name of await readdir(folder)) {
     const path = join(folder, name);
     const changed = await stat(path).catch(() => undefined);
-    if (!changed || changed.mtimeMs > now.getTime() - oldUpload) continue;
+    if (!changed || changed.mtimeMs > now.getTime() - abandonedAfterMs) continue;
     await rm(path, { force: true });
     removed += 1;
   }

@@ -1,18 +1,9 @@
-// Bookings that are over.
-import type { Pool } from '../../db/client/pool.ts';
+// Completes bookings that are over and were not touched.
 import { completeBookings } from '../../db/scheduling/bookings.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import type { JobContext } from '../runner.ts';
 
-/** Milliseconds between two looks for bookings that are over. */
-const every = 60_000;
-const batch = 500;
-
-/** Completes what is over and was not touched. @returns a function that stops it */
-export function startBookings(platform: Pool, log: Log): () => Promise<void> {
-  const round = async (stop: AbortSignal): Promise<void> => {
-    for (let last = batch; last === batch && !stop.aborted; )
-      last = await platform.use((sql) => completeBookings(sql, batch, new Date()));
-  };
-  return everyRound(every, round, log.child({ job: 'bookings' }));
+/** Completes all that are over, batch by batch. */
+export async function completePastBookings({ platform, batchSize, now, signal }: JobContext): Promise<void> {
+  for (let last = batchSize; last === batchSize && !signal.aborted; )
+    last = await platform.use((sql) => completeBookings(sql, batchSize, now()));
 }

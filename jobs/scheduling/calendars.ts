@@ -1,7 +1,5 @@
 // Calendars outside: looks at each every five minutes, and has events written and removed.
-
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import { findBookingTimes } from '../../db/scheduling/bookings.ts';
 import * as orders from '../../db/scheduling/calendar-orders.ts';
 import {
@@ -22,28 +20,21 @@ import {
   openConnection,
   type SealedConnection,
 } from '../../domain/scheduling/calendars.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
+import type { TenantJobContext } from '../runner.ts';
 
-export interface CalendarParts {
-  /** Finds whose turn it is. */
-  platform: Pool;
-  /** Everything else, bound to one company at a time. */
-  tenants: Pool;
+export interface CalendarServices {
   calendars: Calendars;
   /** Opens passwords. */
   decrypt: (sealed: string) => string;
-  log: Log;
-  now: () => Date;
 }
+
+type CalendarContext = TenantJobContext & CalendarServices;
 
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** From one search for work to the next. */
-const rounds = { looks: 5 * second, firstLooks: second, orders: second };
 /** From one look at a calendar to the next. */
 const lookEvery = 5 * minute;
 /** The same after a fault. Refused credentials that are tried all day long have accounts locked. */
@@ -54,7 +45,7 @@ const lookAgain: Readonly<Record<CalendarFaultKind, number>> = {
   unreadable: minute,
   refused: hour,
 };
-/** Longer than a calendar is waited for: after it, whoever took something up is taken for dead. */
+/** Longer than a calendar is waited for: after it, a server that took something up is taken for dead. */
 const lease = minute;
 /** How far is looked beyond the last day that can be booked, and at most. */
 const lookBeyond = day;
@@ -62,60 +53,46 @@ const furthestLook = 366 * day;
 /** Pauses between two tries: as long as an order has waited so far, between these. */
 const pauses = { shortest: minute, longest: 6 * hour };
 /** After which an order that does not succeed is given up. */
-const patienceWithOrders = 7 * day;
-/** Found in a round; of each company a few, so that a slow calendar keeps its own company waiting. */
-const found = { most: 100, ofEach: 4 };
-/** Companies that are served at once. */
-const companiesAtOnce = 8;
-/** Milliseconds after which a round begins nothing more: what is due meanwhile need not wait for calendars that are slow. */
-const roundTime = 5 * second;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
-
-/** Starts the rounds. @returns a function that stops them, once what is on its way has ended or a few seconds have passed */
-export function startCalendars(parts: CalendarParts): () => Promise<void> {
-  const log = parts.log.child({ job: 'calendars' });
-  const stops = [
-    everyRound(rounds.looks, async (stop) => void (await lookAtCalendars({ ...parts, log }, stop)), log),
-    // A user whose calendar was just connected is not free until the first look, so it does not wait for slow calendars.
-    everyRound(rounds.firstLooks, async (stop) => void (await lookAtUnreadCalendars({ ...parts, log }, stop)), log),
-    everyRound(rounds.orders, async (stop) => void (await carryOutOrders({ ...parts, log }, stop)), log),
-  ];
-  return async () => void (await Promise.all(stops.map((stop) => stop())));
-}
+const givenUpAfter = 7 * day;
+/** Found of each tenant in a run: few, so that a slow calendar delays its own tenant alone. */
+const foundOfEach = 4;
+/** Tenants that are served at once. */
+const tenantsAtOnce = 8;
+/** Milliseconds after which a run begins nothing more: what is due meanwhile need not wait for calendars that are slow. */
+const runMs = 5 * second;
 
 /** Looks at calendars that are due. Servers may do so at the same time. @returns how many were found */
-export function lookAtCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
-  return eachDue(parts, findDueCalendars, (due) => look(parts, due), stop);
+export function lookAtCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
+  return eachDue({ ...context, ...services }, findDueCalendars, look);
 }
 
 /** Looks at calendars that were connected and not read yet. Servers may do so at the same time. @returns how many were found */
-function lookAtUnreadCalendars(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
-  return eachDue(parts, findUnreadCalendars, (due) => look(parts, due), stop);
+export function lookAtUnreadCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
+  return eachDue({ ...context, ...services }, findUnreadCalendars, look);
 }
 
 /** Carries out orders that are due. Servers may do so at the same time. @returns how many were found */
-export function carryOutOrders(parts: CalendarParts, stop?: AbortSignal): Promise<number> {
-  return eachDue(parts, orders.findDueOrders, (due) => carryOut(parts, due), stop);
+export function carryOutOrders(context: TenantJobContext, services: CalendarServices): Promise<number> {
+  return eachDue({ ...context, ...services }, orders.findDueOrders, carryOut);
 }
 
-/** Does what is due: several companies at once, one thing after the other in each. */
+/** Does what is due: several tenants at once, one thing after the other in each. */
 async function eachDue(
-  { platform, log, now }: CalendarParts,
+  context: CalendarContext,
   find: (sql: Sql, ofEach: number, limit: number, now: Date) => Promise<DueRow[]>,
-  work: (due: DueRow) => Promise<void>,
-  stop: AbortSignal | undefined,
+  work: (context: CalendarContext, due: DueRow) => Promise<void>,
 ): Promise<number> {
-  const due = await platform.use((sql) => find(sql, found.ofEach, found.most, now()));
+  const { platform, batchSize, log, now, signal } = context;
+  const due = await platform.use((sql) => find(sql, foundOfEach, batchSize, now()));
   const companies = [...Map.groupBy(due, ({ companyId }) => companyId).values()];
   const began = performance.now();
-  const isOver = (): boolean => stop?.aborted === true || performance.now() - began > roundTime;
+  const isOver = (): boolean => signal.aborted || performance.now() - began > runMs;
   const serve = async (): Promise<void> => {
     for (let own = companies.shift(); own; own = companies.shift()) {
       for (const each of own) {
         if (isOver()) return;
         try {
-          await work(each);
+          await work(context, each);
         } catch (error) {
           // The others do not wait for one that fails; it is due again when its lease has ended.
           const err = { message: (error as Error).message };
@@ -124,22 +101,22 @@ async function eachDue(
       }
     }
   };
-  await Promise.all(Array.from({ length: companiesAtOnce }, serve));
+  await Promise.all(Array.from({ length: tenantsAtOnce }, serve));
   return due.length;
 }
 
-async function look(parts: CalendarParts, { companyId, id: userId }: DueRow): Promise<void> {
-  const now = parts.now();
+async function look(context: CalendarContext, { companyId, id: userId }: DueRow): Promise<void> {
+  const now = context.now();
   const scope = { companyId, testMode: false };
-  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => context.transaction(scope, work);
   const taken = await within((sql) => takeCalendar(sql, companyId, userId, lease, now));
   if (!taken) return;
   const length = Math.min(taken.horizonDays * day + lookBeyond, furthestLook);
   const asked = { start: now.getTime(), end: now.getTime() + length };
-  const answer = await orFault(async () => parts.calendars.busyTimes(opened(parts, taken), asked));
+  const answer = await orFault(async () => context.calendars.busyTimes(opened(context, taken), asked));
   const isFault = answer instanceof CalendarFault;
   if (isFault)
-    parts.log.warn(
+    context.log.warn(
       { company: companyId, user: userId, fault: answer.kind, why: answer.message },
       'a calendar could not be looked at',
     );
@@ -152,10 +129,10 @@ async function look(parts: CalendarParts, { companyId, id: userId }: DueRow): Pr
   });
 }
 
-async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueRow): Promise<void> {
-  const now = parts.now();
+async function carryOut(context: CalendarContext, { companyId, id: bookingId }: DueRow): Promise<void> {
+  const now = context.now();
   const scope = { companyId, testMode: false };
-  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => inTransaction(parts.tenants, scope, patience, work);
+  const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => context.transaction(scope, work);
   const taken = await within(async (sql) => {
     const order = await orders.takeOrder(sql, companyId, bookingId, lease, now);
     if (!order) return undefined;
@@ -167,10 +144,10 @@ async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueR
   });
   if (!taken) return;
   const { order, sealed, booking } = taken;
-  const log = parts.log.child({ company: companyId, booking: bookingId, action: order.action });
+  const log = context.log.child({ company: companyId, booking: bookingId, action: order.action });
   // Who has no calendar outside any more has nothing that could be told.
   const told = sealed
-    ? await orFault(async () => tell(parts.calendars, opened(parts, sealed), order, booking))
+    ? await orFault(async () => tell(context.calendars, opened(context, sealed), order, booking))
     : { url: null, link: null };
   if (!(told instanceof CalendarFault)) {
     await within(async (sql) => {
@@ -181,7 +158,7 @@ async function carryOut(parts: CalendarParts, { companyId, id: bookingId }: DueR
   }
   const waited = now.getTime() - order.createdAt.getTime();
   const why = { fault: told.kind, why: told.message, attempts: order.attempts };
-  if (waited >= patienceWithOrders) {
+  if (waited >= givenUpAfter) {
     await within((sql) => orders.finishOrder(sql, companyId, order, order.eventUrl, now));
     log.error(why, 'an order to a calendar is given up');
     return;
@@ -214,7 +191,7 @@ async function tell(
   });
 }
 
-const opened = ({ decrypt }: CalendarParts, sealed: SealedConnection): Connection => openConnection(sealed, decrypt);
+const opened = ({ decrypt }: CalendarContext, sealed: SealedConnection): Connection => openConnection(sealed, decrypt);
 
 /** What work brought, or the fault of the calendar. */
 async function orFault<T>(work: () => Promise<T>): Promise<T | CalendarFault> {

@@ -1,8 +1,6 @@
 // SLA clocks whose time has come: breaches, reminders and escalations.
-
 import type { EventRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
-import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import type { ClockScope } from '../../db/settings/sla-clocks.ts';
 import * as due from '../../db/settings/sla-due.ts';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
@@ -14,59 +12,37 @@ import {
   reminderText,
 } from '../../domain/settings/sla-messages.ts';
 import { dueSteps } from '../../domain/settings/sla-tracking.ts';
-import type { Log } from '../../runtime/telemetry/log.ts';
-import { everyRound } from '../runner.ts';
-
-export interface SlaPools {
-  /** Finds whose clocks are due. */
-  platform: Pool;
-  /** Everything else, bound to one tenant at a time. */
-  tenants: Pool;
-}
-
-/** Milliseconds between two rounds. */
-const every = 30_000;
-/** Clocks that are handled in one transaction. */
-const batch = 200;
-/** Milliseconds after which a transaction is given up. */
-const patience = 5000;
-
-/**
- * Starts the rounds.
- * @returns a function that stops them, once the transaction on its way has ended or a few seconds have passed
- */
-export function startSla(pools: SlaPools, log: Log, now: () => Date = () => new Date()): () => Promise<void> {
-  const round = async (stop: AbortSignal): Promise<void> => {
-    const breaches = await runSlaRound(pools, log, now, stop);
-    if (breaches > 0) log.info({ breaches }, 'SLA deadlines have passed');
-  };
-  return everyRound(every, round, log.child({ job: 'SLA' }));
-}
+import type { TenantJobContext } from '../runner.ts';
 
 /**
  * Handles everything that is due. Servers may do so at the same time: each takes what no other holds.
  * @returns the number of breaches
  */
-export async function runSlaRound(pools: SlaPools, log: Log, now: () => Date, stop?: AbortSignal): Promise<number> {
-  // The other companies' clocks do not wait for those of one that fails.
+export async function handleSlaClocks(context: TenantJobContext): Promise<number> {
+  const breaches = await handleDueClocks(context);
+  if (breaches > 0) context.log.info({ breaches }, 'SLA deadlines have passed');
+  return breaches;
+}
+
+async function handleDueClocks(context: TenantJobContext): Promise<number> {
+  const { platform, transaction, batchSize, log, now, signal } = context;
+  // The other tenants' clocks do not wait for those of one that fails.
   const report = (companyId: string, error: unknown): void =>
     log.warn({ company: companyId, err: { message: (error as Error).message } }, 'SLA clocks could not be handled');
-  for (const policy of await pools.platform.use(due.findRevisedPolicies)) {
-    if (stop?.aborted) return 0;
-    await followRevision(pools, policy, now()).catch((error) => report(policy.companyId, error));
+  for (const policy of await platform.use(due.findRevisedPolicies)) {
+    if (signal.aborted) return 0;
+    await followRevision(context, policy).catch((error) => report(policy.companyId, error));
   }
   const failed = new Set<string>();
   let breaches = 0;
   for (;;) {
-    const scopes = await pools.platform.use((sql) => due.findDueScopes(sql, [...failed], now()));
+    const scopes = await platform.use((sql) => due.findDueScopes(sql, [...failed], now()));
     let handled = 0;
     let isFailed = false;
     for (const scope of scopes) {
-      if (stop?.aborted) return breaches;
+      if (signal.aborted) return breaches;
       try {
-        const done = await inTransaction(pools.tenants, scope, patience, (sql, tell) =>
-          handleBatch(sql, tell, scope, now()),
-        );
+        const done = await transaction(scope, (sql, emit) => handleBatch(sql, emit, scope, batchSize, now()));
         handled += done.handled;
         breaches += done.breaches;
       } catch (error) {
@@ -75,36 +51,45 @@ export async function runSlaRound(pools: SlaPools, log: Log, now: () => Date, st
         isFailed = true;
       }
     }
-    // What is left is in other hands. Where a company failed, others may have stood behind it.
+    // What is left is in other hands. If a tenant failed, others may have stood behind it.
     if (handled === 0 && !isFailed) return breaches;
   }
 }
 
-/** Has the clocks of a changed policy looked at again, in this round. */
-async function followRevision({ tenants }: SlaPools, policy: due.RevisedPolicy, now: Date): Promise<void> {
+/** Has the clocks of a changed policy looked at again, in this run. */
+async function followRevision(
+  { transaction, batchSize, now: clock }: TenantJobContext,
+  policy: due.RevisedPolicy,
+): Promise<void> {
   const { companyId, id } = policy;
+  const now = clock();
   for (const testMode of [false, true]) {
     const scope = { companyId, testMode };
     let last: string | undefined;
     do {
       const after = last;
-      last = await inTransaction(tenants, scope, patience, (sql) => due.wakeClocks(sql, scope, id, after, batch, now));
+      last = await transaction(scope, (sql) => due.wakeClocks(sql, scope, id, after, batchSize, now));
     } while (last !== undefined);
   }
-  const scope = { companyId, testMode: false };
-  await inTransaction(tenants, scope, patience, (sql) => due.clearRevision(sql, policy, now));
+  await transaction({ companyId, testMode: false }, (sql) => due.clearRevision(sql, policy, now));
 }
 
-/** All of it in one transaction: a clock is noted as handled with everything that was told, or not at all. */
-async function handleBatch(sql: Sql, tell: (event: EventRow) => void, scope: ClockScope, now: Date) {
-  const rows = await due.takeDueClocks(sql, scope, batch, now);
+/** All of it in one transaction: a clock is saved as handled with all its events and notifications, or not at all. */
+async function handleBatch(
+  sql: Sql,
+  emit: (event: EventRow) => void,
+  scope: ClockScope,
+  batchSize: number,
+  now: Date,
+): Promise<{ handled: number; breaches: number }> {
+  const rows = await due.takeDueClocks(sql, scope, batchSize, now);
   const notifications: due.NewNotification[] = [];
   const handled = rows.map((row): due.HandledClock => {
     const { policy } = row;
     if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
     const steps = dueSteps(policy, row, now);
-    if (steps.breach) tell(breachOf(row, policy, scope, now));
-    // People are not told of test data.
+    if (steps.breach) emit(breachOf(row, policy, scope, now));
+    // People get no notifications of test data.
     if (!scope.testMode) notifications.push(...notificationsOf(row, policy, steps, now));
     return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
   });
@@ -151,12 +136,12 @@ function notificationsOf(
     assigned_to: row.assignedTo ?? 'nobody',
   };
   const { object, recordId } = row;
-  const tell = (kind: due.NewNotification['kind'], userIds: readonly string[], text: string) =>
+  const notify = (kind: due.NewNotification['kind'], userIds: readonly string[], text: string) =>
     userIds.map((userId) => ({ userId, kind, text, object, recordId }));
   return [
-    ...reminders.flatMap((each) => tell('sla_reminder', each.recipient_user_ids, reminderText(row.kind, values))),
+    ...reminders.flatMap((each) => notify('sla_reminder', each.recipient_user_ids, reminderText(row.kind, values))),
     ...escalations.flatMap((each) =>
-      tell('sla_escalation', each.recipient_user_ids, fillTemplate(each.message_template, values)),
+      notify('sla_escalation', each.recipient_user_ids, fillTemplate(each.message_template, values)),
     ),
   ];
 }

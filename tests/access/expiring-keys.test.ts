@@ -1,12 +1,11 @@
 // Keys that expire soon: told of once, in their own mode, whoever looks.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { tellExpiringKeys } from '../../jobs/access/expiring-keys.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { announceExpiringKeys } from '../../jobs/access/expiring-keys.ts';
 import { toldEvents } from '../support/events.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
-const { log } = openLog('silent');
 const day = 86_400_000;
 let pools: { platform: Pool; tenants: Pool };
 let tenant: Tenant;
@@ -28,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([pools.platform.close(1), pools.tenants.close(1)]));
 
-const look = () => tellExpiringKeys(pools, log, new Date());
+const look = () => announceExpiringKeys(contextOf('expiring keys', pools));
 
 async function told(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
   return database()`

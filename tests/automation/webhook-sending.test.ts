@@ -202,7 +202,7 @@ describe('a delivery', () => {
     const { tenant, receiver, id } = await subscribed();
     const sender = world.newSender({ client: new OutgoingClient({ privateAddresses: 'in_test_mode' }) });
     await world.tell(tenant, 'live');
-    await sender.round();
+    await sender.run(world.context);
     await sender.settled();
     expect(receiver.requests).toEqual([]);
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'retrying', last_error: 'blocked_address' }]);
@@ -358,16 +358,16 @@ describe('no subscription gets', () => {
     receiver.behave = (_, response) => void held.push(() => response.end());
     const events = await world.tell(tenant, 'live', 23);
     const other = world.newSender();
-    await Promise.all([world.sender.round(), other.round()]);
+    await Promise.all([world.sender.run(world.context), other.run(world.context)]);
     await vi.waitFor(() => expect(held).toHaveLength(10));
-    await Promise.all([world.sender.round(), other.round()]);
+    await Promise.all([world.sender.run(world.context), other.run(world.context)]);
     await sleep(50);
     expect(held).toHaveLength(10);
     receiver.behave = (_, response) => void response.end();
     for (const release of held) release();
     await Promise.all([world.sender.settled(), other.settled()]);
     for (let turn = 0; turn < 5; turn += 1) {
-      await Promise.all([world.sender.round(), other.round()]);
+      await Promise.all([world.sender.run(world.context), other.run(world.context)]);
       await Promise.all([world.sender.settled(), other.settled()]);
     }
     expect(receiver.mostAtOnce).toBe(10);
@@ -380,10 +380,10 @@ describe('a receiver that does not answer', () => {
     const dead = await subscribed('live', hang);
     await world.tell(dead.tenant, 'live', 10_000);
     const healthy = await subscribed();
-    await world.sender.round();
+    await world.sender.run(world.context);
     await vi.waitFor(() => expect(dead.receiver.requests).toHaveLength(10));
     await world.tell(healthy.tenant, 'live', 5);
-    await world.sender.round();
+    await world.sender.run(world.context);
     await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(5));
     expect(dead.receiver.requests).toHaveLength(10);
     await dead.receiver.stop();
@@ -396,13 +396,13 @@ describe('a receiver that does not answer', () => {
     await world.tell(tenant, 'live', 20);
     const healthy = await subscribed();
     await world.tell(healthy.tenant, 'live', 2);
-    await world.sender.round();
+    await world.sender.run(world.context);
     await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(2));
     expect(receiver.requests.length).toBeLessThan(350);
     await world.tell(healthy.tenant, 'live', 2);
     // A round passes by what another transaction holds at the moment.
     await vi.waitFor(async () => {
-      await world.sender.round();
+      await world.sender.run(world.context);
       expect(healthy.receiver.requests).toHaveLength(4);
     });
     await receiver.stop();
@@ -418,12 +418,12 @@ describe('among very many receivers that do not answer', () => {
       for (let number = 0; number < 40; number += 1) await newWebhook(tenant, 'live', { url: receiver.url });
       await world.tell(tenant, 'live', 12);
     }
-    await world.sender.round();
+    await world.sender.run(world.context);
     await database()`update webhook_subscriptions set due_at = ${world.now} - interval '1 hour'`;
     const healthy = await subscribed();
     await world.tell(healthy.tenant, 'live', 2);
     await vi.waitFor(async () => {
-      await world.sender.round();
+      await world.sender.run(world.context);
       expect(healthy.receiver.requests).toHaveLength(2);
     });
     await receiver.stop();
@@ -434,7 +434,7 @@ describe('a receiver that has more than it may be sent', () => {
   test('is not looked at again for what is added, and gets it once something has ended', async () => {
     const { tenant, receiver, id } = await subscribed('live', hang);
     await world.tell(tenant, 'live', 15);
-    await world.sender.round();
+    await world.sender.run(world.context);
     await vi.waitFor(() => expect(receiver.requests).toHaveLength(10));
     const { due_at: due } = await webhookOf(id);
     expect(due.getTime()).toBeGreaterThan(world.now.getTime());

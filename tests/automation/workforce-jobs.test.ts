@@ -5,10 +5,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelRun } from '../../db/automation/workforce-runs.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { type Deed, runWorkforces, type WorkforceParts } from '../../jobs/automation/workforces.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { type Deed, runWorkforces, type WorkforceServices } from '../../jobs/automation/workforces.ts';
+import type { TenantJobContext } from '../../jobs/runner.ts';
 import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { arrangeRun } from '../support/workforces.ts';
 
@@ -35,12 +36,12 @@ afterAll(async () => {
 const added = () => ({ status: 201, body: { data: { note: { id: uuidv7() } } } });
 
 /** A server with its own connections. */
-function newServer(act: WorkforceParts['act'], now = () => new Date()): WorkforceParts {
+function newServer(act: WorkforceServices['act'], now = () => new Date()): [TenantJobContext, WorkforceServices] {
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
   const tenants = new Pool({ ...shared, role: 'crm_app', name: 'workforces', lanes: 2 });
   pools.push(platform, tenants);
-  return { platform, tenants, act, isOpen: async () => true, log: openLog('silent').log, now };
+  return [contextOf('workforces', { platform, tenants }, { now }), { act, isOpen: async () => true }];
 }
 
 const runOf = async (id: string): Promise<Json> => (await database()`select * from workforce_runs where id = ${id}`)[0];
@@ -54,7 +55,7 @@ test('two servers at once take each step once', async () => {
     await sleep(5);
     return added();
   };
-  await Promise.all([newServer(act), newServer(act)].map((server) => runWorkforces(server)));
+  await Promise.all([newServer(act), newServer(act)].map((server) => runWorkforces(...server)));
   expect(deeds.map(({ idempotencyKey }) => idempotencyKey).sort()).toEqual(
     made.flatMap(({ runId }) => [`workforce:${runId}:0`, `workforce:${runId}:1`]).sort(),
   );
@@ -68,10 +69,10 @@ test('who was taken for dead changes nothing any more', async () => {
     () => new Date(Date.now() + 2 * minute),
   );
   const slow = newServer(async () => {
-    await runWorkforces(later);
+    await runWorkforces(...later);
     return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'Too late' } } };
   });
-  await runWorkforces(slow);
+  await runWorkforces(...slow);
   expect(await runOf(runId)).toMatchObject({ status: 'waiting', position: 2, error_code: null });
   expect(await stepsOf(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
 });
@@ -83,10 +84,10 @@ test('a step whose call is on its way when its run is cancelled is noted, once, 
     deeds.push(deed);
     const now = new Date();
     await database().begin((sql) => cancelRun(sql as never, { ...tenant, testMode: false }, workforceId, runId, now));
-    await runWorkforces(server);
+    await runWorkforces(...server);
     return added();
   });
-  await runWorkforces(server);
+  await runWorkforces(...server);
   expect(deeds).toHaveLength(1);
   expect(await runOf(runId)).toMatchObject({ status: 'cancelled', position: 1, due_at: null, call: null });
   expect(await stepsOf(runId)).toMatchObject([{ position: 0, status: 'done', made_object: 'notes' }]);
@@ -110,7 +111,7 @@ test('a step in vain is tried again with growing pauses, by the same call, and g
   );
   const waits: number[] = [];
   for (;;) {
-    await runWorkforces(server);
+    await runWorkforces(...server);
     const { due_at: next } = await runOf(runId);
     if (!next) break;
     waits.push(next.getTime() - now);
@@ -131,14 +132,14 @@ test('a record that went while its call was under way cancels the run; a refusal
     await database()`delete from leads where id = ${gone.leadId}`;
     return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'There is no such resource.' } } };
   });
-  await runWorkforces(server);
+  await runWorkforces(...server);
   expect(await runOf(gone.runId)).toMatchObject({ status: 'cancelled', error_code: null });
   expect(await runOf(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
 });
 
 test('a condition that does not fit the fields any more fails the run, and says so', async () => {
   const { runId } = await arrangeRun(tenant, [{ kind: 'stop_when', condition: { field: 'gone', op: 'eq', value: 1 } }]);
-  await runWorkforces(newServer(async () => added()));
+  await runWorkforces(...newServer(async () => added()));
   expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'VALIDATION_ERROR' });
 });
 
@@ -153,7 +154,7 @@ test('a step is done with the scopes that it needs, and no others', async () => 
     scopes.push(deed.scopes);
     return added();
   });
-  await runWorkforces(server);
+  await runWorkforces(...server);
   expect(scopes).toEqual([
     ['leads:view', 'leads:edit'],
     ['leads:view', 'tasks:create'],

@@ -9,13 +9,12 @@ import { Pool } from '../../db/client/pool.ts';
 import type { Settled } from '../../domain/billing/provider.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing/subscriptions.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
 import { placeOrder } from '../../services/billing/orders.ts';
 import { charged, declinedCard, goodCard, storedSubscription, subscribed } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { database, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
 
-const { log } = openLog('silent');
 const minute = 60_000;
 const day = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), 'billing-'));
@@ -41,19 +40,22 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const parts = () => ({
+const services = () => ({
   ...pools,
   provider: testProvider(pools.tenants, () => 'http://127.0.0.1'),
   removeFile: async (key: string) => void removed.push(key),
-  log,
 });
+
+/** Does what is due by then, as one server does. */
+const runBillingAt = (now: Date): Promise<number> =>
+  runBilling(contextOf('billing', pools, { now: () => now }), services());
 
 /** Lets everything happen that is due so many days after a moment, one day after the other as servers would. */
 async function pass(from: Date, days: number): Promise<Date> {
   let now = from;
   for (let passed = 1; passed <= days; passed += 1) {
     now = new Date(from.getTime() + passed * day);
-    await runBilling(parts(), now);
+    await runBillingAt(now);
   }
   return now;
 }
@@ -87,8 +89,8 @@ test('a trial ends, and the administrators are told once, by however many server
   await newUser(tenant, { role: 'Company_Admin' });
   await newUser(tenant);
   const over = new Date(Date.now() + 14.5 * day);
-  await Promise.all([runBilling(parts(), over), runBilling(parts(), over)]);
-  await runBilling(parts(), over);
+  await Promise.all([runBillingAt(over), runBillingAt(over)]);
+  await runBillingAt(over);
   expect((await storedSubscription(tenant)).status).toBe('none');
   expect(await mails(tenant)).toEqual(['trial_ended', 'trial_ended']);
   const audit =
@@ -100,7 +102,7 @@ describe('at the end of a period', () => {
   test('the next is charged, once by however many servers, and nobody is told', async () => {
     const tenant = await newSubscriber();
     const now = new Date(Date.now() + day);
-    await Promise.all([1, 2, 3].map(() => runBilling(parts(), now)));
+    await Promise.all([1, 2, 3].map(() => runBillingAt(now)));
     expect(await charged(tenant)).toEqual([2900]);
     expect(await invoices(tenant)).toEqual([{ status: 'paid', total: 2900 }]);
     expect(await mails(tenant)).toEqual([]);
@@ -126,7 +128,7 @@ describe('at the end of a period', () => {
 
   test('a server that was away for a quarter charges each month of it, in order', async () => {
     const tenant = await newSubscriber();
-    await runBilling(parts(), new Date(Date.now() + 80 * day));
+    await runBillingAt(new Date(Date.now() + 80 * day));
     expect(await charged(tenant)).toEqual([2900, 2900, 2900]);
   });
 
@@ -151,7 +153,7 @@ describe('a payment that fails', () => {
     const start = new Date(Date.now() + day);
     for (let passed = 1; passed <= 16; passed += 1) {
       const before = await attempts();
-      await runBilling(parts(), new Date(start.getTime() + passed * day - day / 2));
+      await runBillingAt(new Date(start.getTime() + passed * day - day / 2));
       if ((await attempts()) > before) tried.push(passed);
     }
     expect(tried).toEqual([1, 3, 5, 7, 14]);
@@ -196,8 +198,8 @@ describe('after the end', () => {
         ...{ card: goodCard, checkout_session: id },
       };
       const scope = { companyId: tenant.companyId, testMode: false };
-      expect((await placeOrder(parts(), scope, uuidv7(), change, now)).kind).toBe('done');
-      await runBilling(parts(), new Date(now.getTime() + 20 * day));
+      expect((await placeOrder(services(), scope, uuidv7(), change, now)).kind).toBe('done');
+      await runBillingAt(new Date(now.getTime() + 20 * day));
       expect((await storedSubscription(tenant)).status).toBe('active');
       expect(await mails(tenant)).toEqual(told);
     },
@@ -229,7 +231,7 @@ describe('after the end', () => {
     });
     await subscribed(tenant, 'test');
     const before = await rowsOf(other);
-    await runBilling(parts(), new Date());
+    await runBillingAt(new Date());
     expect(await rowsOf(tenant)).toEqual({});
     expect(await rowsOf(other)).toEqual(before);
     expect(removed).toHaveLength(1);
@@ -243,14 +245,14 @@ describe('after the end', () => {
     await sql`
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       values (${tenant.companyId}, true, ${uuidv7()}, 'Late', 'system', 'x', now(), now())`;
-    await runBilling(parts(), new Date(Date.now() + 9 * minute));
+    await runBillingAt(new Date(Date.now() + 9 * minute));
     expect(await rowsOf(tenant)).toEqual({ leads: 1, search_changes: 1 });
-    await runBilling(parts(), new Date(Date.now() + 11 * minute));
+    await runBillingAt(new Date(Date.now() + 11 * minute));
     expect(await rowsOf(tenant)).toEqual({});
     expect(await rowsOf(other)).toEqual(before);
     const [swept] = await sql`select * from purged_companies where company_id = ${tenant.companyId}`;
     expect(swept).toMatchObject({ swept_at: expect.any(Date), removed_rows: String(Number(last?.removed_rows) + 2) });
-    await runBilling(parts(), new Date(Date.now() + day));
+    await runBillingAt(new Date(Date.now() + day));
     expect(await sql`select * from purged_companies where company_id = ${tenant.companyId}`).toEqual([swept]);
   }, 60_000);
 
@@ -280,13 +282,13 @@ describe('an order that was left in the middle', () => {
     const change = { action: 'upgrade' as const, package_code: 'growth', billing_cycle: null };
     const now = new Date();
     await expect(
-      placeOrder({ ...parts(), provider: { ...real, settle: crash } }, scope, id, change, now),
+      placeOrder({ ...services(), provider: { ...real, settle: crash } }, scope, id, change, now),
     ).rejects.toThrow();
-    expect((await placeOrder(parts(), scope, uuidv7(), change, now)).kind).toBe('busy');
-    await runBilling(parts(), now);
+    expect((await placeOrder(services(), scope, uuidv7(), change, now)).kind).toBe('busy');
+    await runBillingAt(now);
     expect((await storedSubscription(tenant)).package_code).toBe('starter');
     const later = new Date(now.getTime() + 61_000);
-    await Promise.all([runBilling(parts(), later), runBilling(parts(), later)]);
+    await Promise.all([runBillingAt(later), runBillingAt(later)]);
     expect((await storedSubscription(tenant)).package_code).toBe('growth');
     expect(await charged(tenant)).toEqual([3500]);
     expect(await invoices(tenant)).toEqual([{ status: 'paid', total: 3500 }]);
@@ -307,7 +309,7 @@ test('a month-end of many companies: every state right, every mail once, with fe
   }
   const now = new Date(Date.now() + day);
   const started = performance.now();
-  await Promise.all([runBilling(parts(), now), runBilling(parts(), now)]);
+  await Promise.all([runBillingAt(now), runBillingAt(now)]);
   const milliseconds = (performance.now() - started) / count;
   const expected = [
     { status: 'active', mails: [] },

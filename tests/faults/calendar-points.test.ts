@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { migrate } from '../../db/client/migrate.ts';
 import { carryOutOrders } from '../../jobs/scheduling/calendars.ts';
-import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
+import { cancelOrderedBooking, newOrderedBooking, newOwner, openCalendarServer } from '../support/calendar-jobs.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
@@ -56,7 +56,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   let tenant: Tenant;
   let userId: string;
   let calendar: TestCalendar;
-  let server: ReturnType<typeof openParts>;
+  let server: ReturnType<typeof openCalendarServer>;
   let job: ChildProcess | undefined;
 
   // A database of its own: another server would carry out what was left.
@@ -66,7 +66,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
     await useDatabase(url);
     proxies.push(await FaultProxy.start(Number(new URL(url).port), traps.watch));
     proxies.push(await FaultProxy.start(radicale.port, requests.watch));
-    server = openParts(url);
+    server = openCalendarServer(url);
     tenant = await newTenant();
     calendar = await radicale.newCalendar('work');
     const behindProxy = calendar.url.replace(String(radicale.port), String(proxies[1]?.port));
@@ -91,7 +91,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   /** Carries out what is due, as another server does once it takes the first for dead. */
   async function recover(): Promise<void> {
     await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
-    while ((await carryOutOrders(server.parts)) > 0);
+    while ((await carryOutOrders(server.context(), server.services)) > 0);
   }
 
   /** Has a job killed where a trap springs. */

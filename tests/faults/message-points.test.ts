@@ -7,7 +7,8 @@ import { migrate } from '../../db/client/migrate.ts';
 import { sendDue } from '../../jobs/messaging/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
-import { newDefaultNumber, newStoredDraft, openMessageParts } from '../support/message-jobs.ts';
+import { contextOf } from '../support/job-runs.ts';
+import { newDefaultNumber, newStoredDraft, openMessageServer } from '../support/message-jobs.ts';
 import { someNumber } from '../support/messaging.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { compileCache } from '../support/servers.ts';
@@ -24,7 +25,7 @@ let smtp: TestSmtp;
 let twilio: TestTwilio;
 let url: string;
 let tenant: Tenant;
-let server: Awaited<ReturnType<typeof openMessageParts>>;
+let server: Awaited<ReturnType<typeof openMessageServer>>;
 let job: ChildProcess | undefined;
 
 // A database of its own: another server would send what was left.
@@ -33,7 +34,7 @@ beforeAll(async () => {
   await migrate(url);
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
-  server = await openMessageParts(url, `smtp://127.0.0.1:${smtp.port}`, twilio.url());
+  server = await openMessageServer(url, `smtp://127.0.0.1:${smtp.port}`, twilio.url());
   tenant = await newWideTenant();
   await newDefaultNumber(tenant, someNumber());
 }, 60_000);
@@ -71,7 +72,7 @@ const abandoned = (): Promise<void> =>
 async function recover(channel: 'email' | 'sms'): Promise<void> {
   await abandoned();
   await database()`update message_drafts set due_at = now() - interval '1 second', leased_until = null where status = 'approved'`;
-  while ((await sendDue(server.parts, [channel])) > 0);
+  while ((await sendDue(contextOf('messages', server.pools), server.services, [channel])) > 0);
 }
 
 /** Messages that arrived for somebody, by the names that they came under. */

@@ -3,15 +3,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
-import { type Note, startDispatcher } from '../../jobs/records/dispatcher.ts';
-import type { FeedRounds } from '../../jobs/records/feed-rounds.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { dispatcher, type Note } from '../../jobs/records/dispatcher.ts';
+import type { RunningJobs } from '../../jobs/runner.ts';
 import { newDatabase } from '../support/databases.ts';
+import { startNamedJobs } from '../support/job-runs.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
-const { log } = openLog('silent');
 const pools: Record<'platform' | 'tenants', Pool>[] = [];
-const dispatchers: FeedRounds[] = [];
+const dispatchers: RunningJobs[] = [];
 /** What was announced, in its order. */
 const announced: [string, boolean, number][] = [];
 let url: string;
@@ -24,26 +23,25 @@ beforeAll(async () => {
   await useDatabase(url);
 });
 afterAll(async () => {
-  await Promise.all(dispatchers.map((dispatcher) => dispatcher.stop()));
+  await Promise.all(dispatchers.map((jobs) => jobs.stop()));
   await Promise.all(pools.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)]));
   await useDatabase(undefined);
 });
 
-function start(): FeedRounds {
+function start(): RunningJobs {
   const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
   const opened = {
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
     tenants: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
   };
   pools.push(opened);
-  const dispatcher = startDispatcher({
-    pools: opened,
+  const service = dispatcher({
     note: (...given) => note(...given),
     announce: ({ companyId, testMode }, last) => void announced.push([companyId, testMode, last]),
-    log,
   });
-  dispatchers.push(dispatcher);
-  return dispatcher;
+  const jobs = startNamedJobs(['dispatcher'], opened, { dispatcher: service });
+  dispatchers.push(jobs);
+  return jobs;
 }
 
 /** Tells so many events of a tenant, as its writes do. */

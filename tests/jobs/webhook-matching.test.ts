@@ -5,20 +5,19 @@ import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/a
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { startWebhookMatcher } from '../../jobs/automation/webhook-matching.ts';
-import { Pace } from '../../jobs/load-shedder.ts';
-import { startDispatcher } from '../../jobs/records/dispatcher.ts';
-import type { FeedRounds } from '../../jobs/records/feed-rounds.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { webhookMatcher } from '../../jobs/automation/webhook-matching.ts';
+import { LoadShedder } from '../../jobs/load-shedder.ts';
+import { dispatcher } from '../../jobs/records/dispatcher.ts';
+import type { RunningJobs } from '../../jobs/runner.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { startNamedJobs } from '../support/job-runs.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';
 
-const { log } = openLog('silent');
 const pools: Pool[] = [];
-const matchers: FeedRounds[] = [];
+const matchers: RunningJobs[] = [];
 let url: string;
-let dispatcher: FeedRounds;
+let dispatching: RunningJobs;
 let dispatcherPools: Record<'platform' | 'tenants', Pool>;
 /** Stretches that were noted. */
 let noted = 0;
@@ -28,18 +27,17 @@ beforeAll(async () => {
   await migrate(url);
   await useDatabase(url);
   dispatcherPools = newPools();
-  dispatcher = startDispatcher({
-    pools: dispatcherPools,
+  const service = dispatcher({
     note: noteStretch,
     announce(_scope, _last, isNoted) {
       if (isNoted) noted += 1;
-      for (const matcher of matchers) matcher.wake();
+      for (const matcher of matchers) matcher.wake('webhook-matcher');
     },
-    log,
   });
+  dispatching = startNamedJobs(['dispatcher'], dispatcherPools, { dispatcher: service });
 });
 afterAll(async () => {
-  await dispatcher.stop();
+  await dispatching.stop();
   await Promise.all(Object.values(dispatcherPools).map((pool) => pool.close(1)));
   await stopMatchers();
   await useDatabase(undefined);
@@ -54,11 +52,12 @@ function newPools(): Record<'platform' | 'tenants', Pool> {
   };
 }
 
-/** @param pace of a server whose requests do not wait, unless given */
-function start(pace = new Pace(() => 0)): void {
+/** @param loadShedder of a server whose requests do not wait, unless given */
+function start(loadShedder = new LoadShedder(() => 0)): void {
   const { platform, tenants } = newPools();
   pools.push(platform, tenants);
-  matchers.push(startWebhookMatcher({ platform, tenants, pace, log }));
+  const service = webhookMatcher(loadShedder);
+  matchers.push(startNamedJobs(['webhook-matcher'], { platform, tenants }, { webhookMatcher: service }));
 }
 
 async function stopMatchers(): Promise<void> {
@@ -175,7 +174,7 @@ test('while requests wait for connections makes few at a time, and the rest when
   await untilPlaced(tenant);
   let isPressed = true;
   const waited = { milliseconds: 0, at: performance.now() };
-  const pace = new Pace(() => {
+  const pace = new LoadShedder(() => {
     const now = performance.now();
     // As if four requests were waiting all the time.
     if (isPressed) waited.milliseconds += (now - waited.at) * 4;

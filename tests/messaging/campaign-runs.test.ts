@@ -2,23 +2,24 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { type CampaignParts, runCampaigns } from '../../jobs/messaging/campaigns.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
+import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';
 import { createRecords, newCustomField } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, type Tenant } from '../support/tenants.ts';
 
-const servers: CampaignParts[] = [];
+const servers: JobPools[] = [];
 
 beforeAll(() => {
   const shared = { url: inject('databaseUrl'), prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   for (const _ of [1, 2]) {
     const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
     const tenants = new Pool({ ...shared, role: 'crm_app', name: 'campaigns', lanes: 1 });
-    servers.push({ platform, tenants, log: openLog('silent').log, now: () => new Date() });
+    servers.push({ platform, tenants });
   }
 });
 afterAll(() => Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)])));
@@ -30,7 +31,7 @@ const read = async (tenant: Tenant, campaign: Json): Promise<Json> =>
 
 /** Has two servers beside the one that is there go on with it until it is done. @returns the campaign */
 async function ended(tenant: Tenant, campaign: Json): Promise<Json> {
-  await Promise.all(servers.map((parts) => runCampaigns(parts)));
+  await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
   await expect
     .poll(async () => (await read(tenant, campaign)).campaign.status, { timeout: 20_000 })
     .toMatch(/completed|cancelled/);
@@ -175,7 +176,7 @@ describe('a run', () => {
         'system', 'test', now()
       from campaigns where id = ${campaign.id}`;
     await database()`update campaigns set status = 'paused' where id = ${campaign.id}`;
-    await Promise.all(servers.map((parts) => runCampaigns(parts)));
+    await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
     expect(await draftsOf(campaign)).toHaveLength(0);
     expect((await begin(tenant, campaign)).body.error.details.reason).toBe('run_in_progress');
     const resumed = await call('POST', `/v1/campaigns/${campaign.id}/resume`, { key: tenant.key });
@@ -207,7 +208,7 @@ test('cancelling withdraws what nobody decided about and what waits to be sent, 
   await database()`
     update message_drafts set attempted_at = now() where campaign_id = ${campaign.id} and recipient = 'e@x.example'`;
   await expectStatus(200, 'POST', `/v1/campaigns/${campaign.id}/cancel`, { key: tenant.key });
-  await Promise.all(servers.map((parts) => runCampaigns(parts)));
+  await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
   await expect
     .poll(async () => (await draftsOf(campaign)).map(({ status }) => status))
     .toEqual(['withdrawn', 'withdrawn', 'approved', 'sent', 'approved']);

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
-import { carryOutDecisions, type DecisionParts } from '../../jobs/messaging/run-decisions.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { carryOutDecisions } from '../../jobs/messaging/run-decisions.ts';
+import type { JobPools } from '../../jobs/runner.ts';
 import {
   approveDraft,
   approveRun,
@@ -15,13 +15,14 @@ import {
 import { openPeople, type PersonOptions } from '../support/approvals.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { newCampaign, newDraft, someNumber } from '../support/messaging.ts';
 import { createRecords } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, type Tenant } from '../support/tenants.ts';
 
 let people: ReturnType<typeof openPeople>;
-let parts: DecisionParts;
+let pools: JobPools;
 let tenant: Tenant;
 
 beforeAll(async () => {
@@ -30,10 +31,10 @@ beforeAll(async () => {
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
   const tenants = new Pool({ ...shared, role: 'crm_app', name: 'messages', lanes: 1 });
-  parts = { platform, tenants, log: openLog('silent').log, now: () => new Date() };
+  pools = { platform, tenants };
   tenant = await newWideTenant();
 });
-afterAll(() => Promise.all([people.close(), parts.platform.close(1), parts.tenants.close(1)]));
+afterAll(() => Promise.all([people.close(), pools.platform.close(1), pools.tenants.close(1)]));
 
 const shownTo = (whose: Tenant, options?: PersonOptions) =>
   people.decide(whose, (call) => draftsToApprove(call, undefined, 50), options);
@@ -184,7 +185,7 @@ describe('a run', () => {
     const begun = await expectStatus(202, 'POST', `/v1/campaigns/${campaign.id}/runs`, {
       ...{ key: tenant.key, idempotencyKey: true },
     });
-    await runCampaigns(parts);
+    await runCampaigns(contextOf('campaigns', pools));
     const { id: runId } = begun.body.data.run;
     const found = async () =>
       (await database()`select status, encode(content_hash, 'hex') as hash from campaign_runs where id = ${runId}`)[0];
@@ -200,7 +201,8 @@ describe('a run', () => {
     );
   /** Has it carried out by two servers beside the one that is there. */
   const carriedOut = async (runId: string): Promise<void> => {
-    await Promise.all([carryOutDecisions(parts), carryOutDecisions(parts)]);
+    const decide = () => carryOutDecisions(contextOf('run decisions', pools));
+    await Promise.all([decide(), decide()]);
     await expect
       .poll(async () => (await database()`select decision_due_at from campaign_runs where id = ${runId}`)[0], {
         timeout: 20_000,

@@ -52,7 +52,7 @@ async function sweep(now: Date, remove = (name: string) => storage.remove(name))
     statementTimeout: 1500,
   });
   try {
-    return await sweepFiles(pool, remove, openLog('silent').log, now);
+    return await sweepFiles({ platform: pool, log: openLog('silent').log, now: () => now }, remove);
   } finally {
     await pool.close(1);
   }

@@ -1,10 +1,11 @@
 // Records that refer to one that is deleted lose the reference, which is a change of theirs.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { type ClearingPools, runClearingRound } from '../../jobs/records/reference-clearing.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { clearPendingReferences } from '../../jobs/records/reference-clearing.ts';
+import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { createRecord, lead, leftBehind, readRecord, recordsPath, refusedFields } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -12,8 +13,7 @@ import { database, newTenant, type Tenant } from '../support/tenants.ts';
 let tenant: Tenant;
 let key: string;
 /** Two more servers. */
-let servers: ClearingPools[];
-const { log } = openLog('fatal');
+let servers: JobPools[];
 
 beforeAll(async () => {
   tenant = await newTenant();
@@ -148,7 +148,7 @@ describe('a record that thousands refer to', { timeout: 120_000 }, () => {
     expect(
       await refusedFields(422, 'PATCH', recordsPath('deals', referring), { key, body: { customer_id: id } }),
     ).toEqual(['customer_id NOT_FOUND']);
-    await Promise.all(servers.map((pools) => runClearingRound(pools, log)));
+    await Promise.all(servers.map((pools) => clearPendingReferences(contextOf('reference clearing', pools))));
     await untilCleared(id, 5200);
     const [audit] = await database()`
       select action, actor_kind, request_id from audit_logs where record_id = ${referring} and company_id = ${tenant.companyId}`;

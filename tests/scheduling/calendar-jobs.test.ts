@@ -13,13 +13,15 @@ import {
   takeCalendar,
 } from '../../db/scheduling/calendars.ts';
 import { invitationOf } from '../../domain/scheduling/invitation.ts';
-import { startMail } from '../../jobs/messaging/mail.ts';
+import { smtpMails } from '../../integrations/smtp/service-mails.ts';
+import { openMailTransport } from '../../integrations/smtp/transport.ts';
+import type { RunningJobs } from '../../jobs/runner.ts';
 import { carryOutOrders, lookAtCalendars } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
-import { cancelOrderedBooking, newOrderedBooking, newOwner, openParts } from '../support/calendar-jobs.ts';
+import { cancelOrderedBooking, newOrderedBooking, newOwner, openCalendarServer } from '../support/calendar-jobs.ts';
 import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { startNamedJobs } from '../support/job-runs.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
 import { answering, Receiver } from '../support/receivers.ts';
@@ -32,14 +34,14 @@ const day = 24 * hour;
 const nowhere = { url: 'http://127.0.0.1:9/', username: 'omar', password: 'x' };
 
 let url: string;
-let server: ReturnType<typeof openParts>;
+let server: ReturnType<typeof openCalendarServer>;
 let tenant: Tenant;
 
 beforeAll(async () => {
   url = await newDatabase();
   await migrate(url);
   await useDatabase(url);
-  server = openParts(url);
+  server = openCalendarServer(url);
   tenant = await newTenant();
 }, 60_000);
 afterAll(async () => {
@@ -61,7 +63,7 @@ describe('an order', () => {
     const id = await newOrderedBooking(tenant, userId, began);
     const waits: number[] = [];
     for (let now = began; ; ) {
-      await carryOutOrders({ ...server.parts, now: () => now });
+      await carryOutOrders(server.context({ now: () => now }), server.services);
       const { due_at: next } = await orderOf(id);
       if (!next) {
         expect(now.getTime() - began.getTime()).toBeGreaterThanOrEqual(7 * day);
@@ -98,11 +100,11 @@ describe('an order', () => {
     const userId = await newOwner(tenant, nowhere);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
-    await carryOutOrders(server.parts);
+    await carryOutOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
     await database()`delete from user_calendars where user_id = ${userId}`;
     await placeCalendarOrder(database(), tenant.companyId, id, userId, 'remove', new Date());
-    await carryOutOrders(server.parts);
+    await carryOutOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
 
@@ -112,7 +114,7 @@ describe('an order', () => {
     const userId = await newOwner(tenant, nowhere);
     const ids = await Promise.all(Array.from({ length: 6 }, () => newOrderedBooking(tenant, userId, now)));
     const other = await newOrderedBooking(others, await newOwner(others, nowhere), later(1, now));
-    const due = await server.parts.platform.use((sql) => findDueOrders(sql, 4, 5, later(2, now)));
+    const due = await server.pools.platform.use((sql) => findDueOrders(sql, 4, 5, later(2, now)));
     expect(due.filter(({ id }) => ids.includes(id))).toHaveLength(4);
     expect(due.at(-1)).toMatchObject({ companyId: others.companyId, id: other });
     await database()`update calendar_orders set due_at = null where due_at is not null`;
@@ -122,7 +124,7 @@ describe('an order', () => {
 describe('a calendar', () => {
   /** The user's calendar after a look. */
   const afterLook = async (userId: string, now: Date): Promise<Json> => {
-    await lookAtCalendars({ ...server.parts, now: () => now });
+    await lookAtCalendars(server.context({ now: () => now }), server.services);
     return calendarOf(userId);
   };
 
@@ -149,7 +151,7 @@ describe('a calendar', () => {
     const connection = { ...nowhere, url: `${receiver.url}/` };
     const userId = await newOwner(own, connection);
     const unread = async (now: Date): Promise<string[]> =>
-      (await server.parts.platform.use((sql) => findUnreadCalendars(sql, 4, 100, now))).map(({ id }) => id);
+      (await server.pools.platform.use((sql) => findUnreadCalendars(sql, 4, 100, now))).map(({ id }) => id);
     const now = later(minute);
     expect(await unread(now)).toContain(userId);
     await afterLook(userId, now);
@@ -204,7 +206,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
       later(-at.getMilliseconds(), at),
     );
     for (const [index, start] of starts.entries()) await calendar.put(`${index}.ics`, event(String(index), start));
-    await lookAtCalendars({ ...server.parts, now: () => now });
+    await lookAtCalendars(server.context({ now: () => now }), server.services);
     const row = await calendarOf(userId);
     expect(row).toMatchObject({
       fault: null,
@@ -224,7 +226,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     // What went well before stays known where a look fails.
     await database()`update user_calendars set url = ${nowhere.url} where user_id = ${userId}`;
     const next = later(5 * minute, now);
-    await lookAtCalendars({ ...server.parts, now: () => next });
+    await lookAtCalendars(server.context({ now: () => next }), server.services);
     const after = (await findCalendars(database(), own.companyId, [userId], within)).get(userId);
     expect(after).toMatchObject({ fault: 'unreachable', checkedAt: next, busy: hours });
     const [refused] = await database()`select * from user_calendars where fault = 'refused'`;
@@ -240,27 +242,27 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     if (taken) await noteLook(database(), tenant.companyId, taken, { fault: 'refused' }, later(hour, now), now);
     expect(await calendarOf(userId)).toMatchObject({ fault: null, due_at: now });
     await database()`delete from user_calendars`;
-    expect(await server.parts.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
+    expect(await server.pools.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
   });
 
   test('an event is written once, however many servers there are, and is gone when it is not to be', async () => {
     const userId = await newOwner(tenant, await radicale.newCalendar('many'));
     const ids = await Promise.all([1, 2, 3].map(() => newOrderedBooking(tenant, userId)));
-    const many = [server, openParts(url), openParts(url)];
+    const many = [server, openCalendarServer(url), openCalendarServer(url)];
     const now = later(minute);
-    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
+    await Promise.all(many.map(({ context, services }) => carryOutOrders(context({ now: () => now }), services)));
     const orders = await Promise.all(ids.map(orderOf));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
     // Told once more, it stays as it is.
     await placeCalendarOrder(database(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
-    await carryOutOrders({ ...server.parts, now: () => now });
+    await carryOutOrders(server.context({ now: () => now }), server.services);
     expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
     // One of them is gone already.
     const { username, password } = calendar;
     const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
-    await Promise.all(many.map(({ parts }) => carryOutOrders({ ...parts, now: () => now })));
+    await Promise.all(many.map(({ context, services }) => carryOutOrders(context({ now: () => now }), services)));
     expect((await Promise.all(ids.map(orderOf))).map(({ action, due_at }) => [action, due_at])).toEqual(
       ids.map(() => ['remove', null]),
     );
@@ -273,30 +275,32 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const userId = await newOwner(tenant, own);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update bookings set status = 'rescheduled' where id = ${id}`;
-    await carryOutOrders({ ...server.parts, now: () => later(minute) });
+    await carryOutOrders(server.context({ now: () => later(minute) }), server.services);
     expect([await own.events(), (await orderOf(id)).action]).toEqual([[], 'remove']);
   });
 });
 
 describe('an invitation', () => {
   let smtp: TestSmtp;
-  let stop: () => Promise<void>;
+  let jobs: RunningJobs | undefined;
+  let transport: Awaited<ReturnType<typeof openMailTransport>> | undefined;
   beforeAll(async () => {
     smtp = await startSmtp();
-    const mailServer = {
-      host: '127.0.0.1',
-      port: smtp.port,
-      secure: false,
-      user: undefined,
-      password: undefined,
-      verify: true,
-    };
     const secrets = new Secrets(inject('secretKey'));
-    const settings = { server: mailServer, from: 'crm@example.com', dashboardUrl: 'https://app.example', secrets };
-    stop = await startMail(server.parts.platform, settings, openLog('silent').log);
+    const from = 'crm@example.com';
+    const mailServer = { host: '127.0.0.1', port: smtp.port, secure: false, user: undefined, password: undefined };
+    transport = await openMailTransport({ ...mailServer, verify: true });
+    const mails = {
+      transport: smtpMails(transport, from),
+      from,
+      dashboardUrl: 'https://app.example',
+      decrypt: (sealed: string) => secrets.decrypt(sealed),
+    };
+    jobs = startNamedJobs(['mails'], server.pools, { mails });
   });
   afterAll(async () => {
-    await stop?.();
+    await jobs?.stop();
+    transport?.close();
     await smtp?.stop();
   });
 

@@ -5,17 +5,17 @@ import { Pool, type Sql } from '../../db/client/pool.ts';
 import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
 import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
 import { countOpenClocks } from '../../db/settings/sla-policies.ts';
-import { runSlaRound, type SlaPools } from '../../jobs/settings/sla.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import type { JobPools } from '../../jobs/runner.ts';
+import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 /** Two servers. */
-let servers: [SlaPools, SlaPools];
-const { log } = openLog('fatal');
+let servers: [JobPools, JobPools];
 
 beforeAll(() => {
   const shared = {
@@ -26,7 +26,7 @@ beforeAll(() => {
     statementTimeout: 1500,
     lanes: 4,
   };
-  const open = (): SlaPools => ({
+  const open = (): JobPools => ({
     platform: new Pool({ ...shared, role: 'crm_platform' }),
     tenants: new Pool({ ...shared, role: 'crm_app' }),
   });
@@ -38,8 +38,9 @@ afterAll(async () => {
 });
 
 const minute = 60_000;
+const later = (minutes: number): Date => new Date(Date.now() + minutes * minute);
 const roundAfter = (minutes: number, server = 0): Promise<number> =>
-  runSlaRound(servers[server] as SlaPools, log, () => new Date(Date.now() + minutes * minute));
+  handleSlaClocks(contextOf('SLA', servers[server] as JobPools, { now: () => later(minutes) }));
 
 const createPolicy = async (tenant: Tenant, body: object = {}): Promise<Json> => {
   const policy = { name: `Policy ${Math.random()}`, entity_type: 'lead', ...body };

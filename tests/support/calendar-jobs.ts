@@ -5,24 +5,36 @@ import { Pool } from '../../db/client/pool.ts';
 import { endBooking, insertBooking } from '../../db/scheduling/bookings.ts';
 import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
 import { saveCalendar } from '../../db/scheduling/calendars.ts';
-import type { CalendarParts } from '../../jobs/scheduling/calendars.ts';
+import type { JobContext, JobPools, TenantJobContext } from '../../jobs/runner.ts';
+import type { CalendarServices } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { contextOf } from './job-runs.ts';
 import type { TestCalendar } from './radicale.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
 const secrets = new Secrets('5e'.repeat(32));
 
+/** A server that runs the job. */
+export interface CalendarServer {
+  pools: JobPools;
+  services: CalendarServices;
+  context(more?: Partial<Pick<JobContext, 'now'>>): TenantJobContext;
+  close(): Promise<void>;
+}
+
 /** @param url of the database */
-export function openParts(url: string): { parts: CalendarParts; close(): Promise<void> } {
+export function openCalendarServer(url: string): CalendarServer {
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
   const tenants = new Pool({ ...shared, role: 'crm_app', name: 'calendars', lanes: 2 });
   const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }));
   const decrypt = (sealed: string): string => secrets.decrypt(sealed);
+  const pools = { platform, tenants };
   return {
-    parts: { platform, tenants, calendars, decrypt, log: openLog('silent').log, now: () => new Date() },
+    pools,
+    services: { calendars, decrypt },
+    context: (more) => contextOf('calendars', pools, more),
     close: async () => void (await Promise.all([platform.close(1), tenants.close(1)])),
   };
 }

@@ -7,18 +7,18 @@ import { insertDraft } from '../../db/messaging/drafts.ts';
 import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';
 import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
-import type { MessageParts } from '../../jobs/messaging/message-sending.ts';
+import type { MessageServices } from '../../jobs/messaging/message-sending.ts';
+import type { JobPools } from '../../jobs/runner.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
 import { database, type Tenant } from './tenants.ts';
 
 /** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */
-export async function openMessageParts(
+export async function openMessageServer(
   url: string,
   smtpUrl: string,
   messagingUrl: string,
-): Promise<{ parts: MessageParts; close(): Promise<void> }> {
+): Promise<{ pools: JobPools; services: MessageServices; close(): Promise<void> }> {
   const { mailServer, messagingProvider: provider } = readConfig({ SMTP_URL: smtpUrl, MESSAGING_URL: messagingUrl });
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
@@ -27,14 +27,14 @@ export async function openMessageParts(
   const client = new OutgoingClient({ privateAddresses: 'allowed' });
   const from = 'crm@example.com';
   return {
-    parts: {
-      ...{ platform, tenants, senders: openSenders({ transport, from, client, provider }) },
+    pools: { platform, tenants },
+    services: {
+      senders: openSenders({ transport, from, client, provider }),
       unsubscribeUrl: (_scope, id) => `https://crm.example/unsubscribe/${id}`,
       engagementUrls: (_companyId, id) => ({
         open: `https://crm.example/opened/${id}`,
         click: (url) => `https://crm.example/clicked/${id}?${url}`,
       }),
-      ...{ log: openLog('silent').log, now: () => new Date() },
     },
     async close() {
       transport?.close();

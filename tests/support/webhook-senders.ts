@@ -8,14 +8,16 @@ import { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
 import { deliver } from '../../jobs/automation/webhook-matching.ts';
-import { type SenderParts, WebhookSender } from '../../jobs/automation/webhook-sender.ts';
-import { Pace } from '../../jobs/load-shedder.ts';
+import { WebhookSender, type WebhookSenderServices } from '../../jobs/automation/webhook-sender.ts';
+import { LoadShedder } from '../../jobs/load-shedder.ts';
+import type { TenantJobContext } from '../../jobs/runner.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import type { Mode } from './arranged-ids.ts';
 import type { Json } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
+import { contextOf } from './job-runs.ts';
 import { database, type Tenant, useDatabase } from './tenants.ts';
 
 /** Rounds that any moment takes at most. */
@@ -51,21 +53,23 @@ export class SenderWorld {
     await dropDatabase(this.#url);
   }
 
+  /** What a run gets, under the clock of this world. */
+  get context(): TenantJobContext {
+    return contextOf('webhooks', this.#pools, { log: openLog('warn').log, now: () => this.now });
+  }
+
   get platform(): Pool {
     return this.#pools.platform;
   }
 
   /** A further server's sender. */
-  newSender(more: Partial<SenderParts> = {}): WebhookSender {
+  newSender(more: Partial<WebhookSenderServices> = {}): WebhookSender {
     const secrets = new Secrets(inject('secretKey'));
     return new WebhookSender({
-      ...this.#pools,
-      pace: new Pace(() => 0),
+      loadShedder: new LoadShedder(() => 0),
       // Receivers of this machine have live deliveries too.
       client: new OutgoingClient({ privateAddresses: 'allowed' }),
       decrypt: (sealed) => secrets.decrypt(sealed),
-      log: openLog('warn').log,
-      now: () => this.now,
       ...more,
     });
   }
@@ -92,7 +96,7 @@ export class SenderWorld {
   /** Sends what is due at this moment and allowed, until nothing more is. */
   async send(): Promise<void> {
     for (let rounds = 0; rounds < mostRounds; rounds += 1) {
-      await this.sender.round();
+      await this.sender.run(this.context);
       await this.sender.settled();
       const [due] = await database()`select from webhook_subscriptions where due_at <= ${this.now} limit 1`;
       if (!due) return;

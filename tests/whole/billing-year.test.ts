@@ -7,16 +7,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing/subscriptions.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Client, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { ageBill } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { startServer } from '../support/servers.ts';
 import { StripeWorld } from '../support/stripe/world.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 
 const password = 'a long passphrase';
-const { log } = openLog('silent');
 
 /** A server, who takes its payments, and a clock that can be moved. */
 interface World {
@@ -47,7 +46,7 @@ async function openTestWorld(): Promise<World> {
     async pass(days) {
       for (let passed = 0; passed < days; passed += 1) {
         await ageBill(1);
-        await runBilling({ ...pools, provider, removeFile: async () => undefined, log }, new Date());
+        await runBilling(contextOf('billing', pools), { ...pools, provider, removeFile: async () => undefined });
       }
     },
     async fillIn(url, number) {

@@ -5,11 +5,11 @@ import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { runSlaRound } from '../../jobs/settings/sla.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
+import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
+import { contextOf } from '../support/job-runs.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 
@@ -382,8 +382,8 @@ async function twoServersLookAfter(minutes: number): Promise<void> {
     platform: new Pool({ ...shared, role: 'crm_platform' }),
     tenants: new Pool({ ...shared, role: 'crm_app' }),
   };
-  const { log } = openLog('fatal');
   const later = () => new Date(Date.now() + minutes * 60_000);
-  await Promise.all([runSlaRound(pools, log, later), runSlaRound(pools, log, later)]);
+  const look = () => handleSlaClocks(contextOf('SLA', pools, { now: later }));
+  await Promise.all([look(), look()]);
   await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
 }

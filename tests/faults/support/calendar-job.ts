@@ -1,7 +1,8 @@
-// The job that tells calendars, as servers run it, in a process of its own that can be killed.
-import { startCalendars } from '../../../jobs/scheduling/calendars.ts';
-import { openParts } from '../../support/calendar-jobs.ts';
+// The job that writes into calendars, as servers run it, in a process that can be killed.
+import { openCalendarServer } from '../../support/calendar-jobs.ts';
+import { startNamedJobs } from '../../support/job-runs.ts';
 
-startCalendars(openParts(process.argv[2] ?? '').parts);
-// The rounds alone keep no process alive.
+const { pools, services } = openCalendarServer(process.argv[2] ?? '');
+startNamedJobs(['calendars'], pools, { calendars: services });
+// The intervals alone keep no process alive.
 setInterval(() => undefined, 60_000);

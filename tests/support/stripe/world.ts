@@ -11,19 +11,17 @@ import { openStripe } from '../../../integrations/stripe/open.ts';
 import { stripeProvider } from '../../../integrations/stripe/provider.ts';
 import { testProvider } from '../../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../../jobs/billing/subscriptions.ts';
-import { openLog } from '../../../runtime/telemetry/log.ts';
 import { OwnServer } from '../../faults/support/own-server.ts';
 import { ageBill } from '../billing.ts';
 import { call, expectStatus, type Json, useServer } from '../client.ts';
 import { dropDatabase, newDatabase } from '../databases.ts';
+import { contextOf } from '../job-runs.ts';
 import { signIn } from '../sign-in.ts';
 import { database, type Tenant, useDatabase } from '../tenants.ts';
 import { periodEnd, seconds } from './books.ts';
 import { StripeStandIn } from './stand-in.ts';
 
 export const cards = { good: '4242424242424242', declined: '4000000000000002', wantsPerson: '4000000000003220' };
-
-const { log } = openLog('silent');
 
 export class StripeWorld {
   readonly standIn: StripeStandIn;
@@ -118,16 +116,12 @@ export class StripeWorld {
     const live = stripeProvider({
       ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined, alert: this.#alert },
     });
-    await runBilling(
-      {
-        ...this.#pools,
-        provider: chosenProvider(test, live),
-        follow: async (companyId, now) => (await this.look({ companyId }, now)) !== undefined,
-        removeFile: async () => undefined,
-        log,
-      },
-      new Date(),
-    );
+    await runBilling(contextOf('billing', this.#pools), {
+      ...this.#pools,
+      provider: chosenProvider(test, live),
+      follow: async (companyId, now) => (await this.look({ companyId }, now)) !== undefined,
+      removeFile: async () => undefined,
+    });
   }
 
   /** Looks at the customer of a tenant, if it is due by then. */

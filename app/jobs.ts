@@ -1,0 +1,167 @@
+// Opens what the background jobs of a server work with, and runs their table.
+import { noteStretch } from '../db/automation/webhook-backlog.ts';
+import type { TenantScope } from '../db/client/tenant.ts';
+import { smtpMails } from '../integrations/smtp/service-mails.ts';
+import { openMailTransport } from '../integrations/smtp/transport.ts';
+import { follow } from '../integrations/stripe/follow.ts';
+import { webhookMatcher } from '../jobs/automation/webhook-matching.ts';
+import { WebhookSender } from '../jobs/automation/webhook-sender.ts';
+import type { BillingServices } from '../jobs/billing/subscriptions.ts';
+import { type BackgroundServices, backgroundJobs } from '../jobs/index.ts';
+import { LoadShedder } from '../jobs/load-shedder.ts';
+import { dispatcher } from '../jobs/records/dispatcher.ts';
+import { SearchIndexer } from '../jobs/reports/search.ts';
+import { type JobPools, startJobs } from '../jobs/runner.ts';
+import type { Config } from '../runtime/config.ts';
+import type { Secrets } from '../runtime/credentials/secrets.ts';
+import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
+import type { FileStorage } from '../runtime/files/storage.ts';
+import { OutgoingClient } from '../runtime/outbound/client.ts';
+import type { Log } from '../runtime/telemetry/log.ts';
+import type { MetricValues } from '../runtime/telemetry/metrics.ts';
+import { clickPath, openPath } from '../web/recipients/engagement.ts';
+import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
+import { calendarClient, openCalendars } from './calendar-provider.ts';
+import {
+  type DatabaseSettings,
+  openCalendarsPool,
+  openDispatcherPools,
+  openMessagesPool,
+  openPaymentsPool,
+  openPurgePool,
+  openSenderPools,
+} from './database.ts';
+import { openJobMetrics } from './job-metrics.ts';
+import { openSenders } from './message-senders.ts';
+import { openPayments } from './payments.ts';
+import type { Serving } from './serve.ts';
+import { uploadFolder } from './storage.ts';
+
+/** What the jobs share with the rest of the process. */
+export interface JobSurroundings {
+  config: Config;
+  settings: DatabaseSettings;
+  /** Connections of the jobs that have none of their own. */
+  background: JobPools;
+  storage: FileStorage;
+  secrets: Secrets;
+  /** What answers requests: it hears how far feeds go, and its load comes first. */
+  serving: Pick<Serving, 'announce' | 'waitedMilliseconds'>;
+  /** Of links in mails. */
+  baseUrl: string;
+  log: Log;
+}
+
+export interface BackgroundJobs {
+  /** Call it when events were committed. */
+  wakeDispatcher(): void;
+  readMetrics(): Promise<MetricValues>;
+  /**
+   * Stops all jobs, and closes what was opened for them.
+   * @param requestsEnded resolves when the last request has ended: until then the dispatcher goes on
+   */
+  stop(requestsEnded: Promise<unknown>): Promise<void>;
+}
+
+/** Starts the background jobs of a server. */
+export async function startBackgroundJobs(surroundings: JobSurroundings): Promise<BackgroundJobs> {
+  const { config, settings, background, storage, secrets, serving, log } = surroundings;
+  const { platform } = background;
+  const { mailServer, mailFrom: from, dashboardUrl } = config;
+  const payments = openPaymentsPool(settings);
+  const purges = openPurgePool(settings);
+  const pools = {
+    ...{ background, dispatcher: openDispatcherPools(settings), webhooks: openSenderPools(settings) },
+    messages: { platform, tenants: openMessagesPool(settings) },
+    calendars: { platform, tenants: openCalendarsPool(settings) },
+    payments: { platform, tenants: payments },
+  };
+  const opened = [pools.dispatcher, pools.webhooks].flatMap(({ platform: own, tenants }) => [own, tenants]);
+  const closing = [...opened, pools.messages.tenants, pools.calendars.tenants, payments, purges];
+  const worker = config.workers > 1 ? 'primary' : undefined;
+  const metrics = openJobMetrics(
+    { dispatcher: pools.dispatcher.platform, webhooks: pools.webhooks.platform, messages: platform },
+    worker,
+  );
+  const decrypt = (sealed: string): string => secrets.decrypt(sealed);
+  const removeFile = (key: string): Promise<void> => storage.remove(key);
+  const waitedMs = (): number => serving.waitedMilliseconds();
+  // Two transports: mails of the service do not wait for messages.
+  const [mailTransport, messageTransport] = await Promise.all(
+    [mailServer, mailServer].map((server) => server && openMailTransport(server)),
+  );
+  const services: BackgroundServices = {
+    dispatcher: dispatcher({
+      note: noteStretch,
+      announce(scope: TenantScope, last, isNoted) {
+        serving.announce({ ...scope, last });
+        if (isNoted) jobs.wake('webhook-matcher');
+      },
+      onWait: metrics.onEventWait,
+    }),
+    webhookMatcher: webhookMatcher(new LoadShedder(waitedMs)),
+    webhookSender: new WebhookSender({
+      loadShedder: new LoadShedder(waitedMs),
+      client: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
+      decrypt,
+      onAttempt: metrics.onWebhookAttempt,
+    }),
+    searchIndexer: new SearchIndexer(),
+    files: { remove: removeFile, uploads: uploadFolder(config) },
+    mails: { transport: mailTransport && smtpMails(mailTransport, from), from, dashboardUrl, decrypt },
+    messages: {
+      ...messageAddresses(surroundings),
+      senders: openSenders({
+        transport: messageTransport,
+        ...{ from, client: messageClient(config), provider: config.messagingProvider },
+      }),
+      onAttempt: metrics.onMessageAttempt,
+    },
+    calendars: { calendars: openCalendars(calendarClient(config)), decrypt },
+    billing: await openBilling(surroundings, payments, purges, removeFile),
+  };
+  const jobs = startJobs(backgroundJobs, { platform, pools, services, log });
+  return {
+    wakeDispatcher: () => jobs.wake('dispatcher'),
+    readMetrics: metrics.read,
+    async stop(requestsEnded) {
+      await jobs.stop(requestsEnded);
+      mailTransport?.close();
+      messageTransport?.close();
+      await Promise.all(closing.map((pool) => pool.close(1)));
+    },
+  };
+}
+
+/** The operator names the provider of texts; http is only there for development, and so are addresses of one's own network. */
+const messageClient = ({ messagingProvider: provider }: Config): OutgoingClient =>
+  new OutgoingClient({ privateAddresses: provider?.url.startsWith('http:') ? 'allowed' : 'refused' });
+
+function messageAddresses({
+  secrets,
+  baseUrl,
+}: JobSurroundings): Pick<BackgroundServices['messages'], 'unsubscribeUrl' | 'engagementUrls'> {
+  const tokens = new SignedTokens(secrets);
+  return {
+    unsubscribeUrl: (scope, draftId) => baseUrl + unsubscribePath(tokens, scope, draftId),
+    engagementUrls: (companyId, draftId) => ({
+      open: baseUrl + openPath(tokens, companyId, draftId),
+      click: (url) => baseUrl + clickPath(tokens, companyId, draftId, url),
+    }),
+  };
+}
+
+async function openBilling(
+  { config, log }: JobSurroundings,
+  tenants: BillingServices['tenants'],
+  purges: BillingServices['purges'],
+  removeFile: BillingServices['removeFile'],
+): Promise<BillingServices> {
+  const { provider, followParts } = await openPayments(config, tenants, () => config.baseUrl, log);
+  return {
+    ...{ tenants, purges, provider, removeFile },
+    follow:
+      followParts &&
+      (async (companyId, now) => (await follow(followParts, companyId, { ifDue: true }, now)) !== undefined),
+  };
+}

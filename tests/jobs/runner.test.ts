@@ -1,0 +1,100 @@
+// Runs of jobs: one at a time, again after a failure, early if woken, and an end with the server.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { runPeriodically } from '../../jobs/runner.ts';
+import { openLog } from '../../runtime/telemetry/log.ts';
+
+const { log } = openLog('silent');
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(5);
+}
+
+test('begins a run only when the one before has ended', async () => {
+  let atOnce = 0;
+  let most = 0;
+  let runs = 0;
+  const { stop } = runPeriodically(
+    { intervalMs: 5 },
+    async () => {
+      atOnce += 1;
+      most = Math.max(most, atOnce);
+      await sleep(30);
+      atOnce -= 1;
+      runs += 1;
+    },
+    log,
+  );
+  await until(() => runs >= 3);
+  await stop();
+  expect(most).toBe(1);
+});
+
+test('begins the next run after one that fails', async () => {
+  let runs = 0;
+  const { stop } = runPeriodically(
+    { intervalMs: 5 },
+    async () => {
+      runs += 1;
+      throw new Error('this run fails');
+    },
+    log,
+  );
+  await until(() => runs >= 3);
+  await stop();
+  expect(runs).toBeGreaterThanOrEqual(3);
+});
+
+test('stopping aborts the signal of the run, waits for it, and begins none', async () => {
+  let begun = 0;
+  let ended = 0;
+  const { stop } = runPeriodically(
+    { intervalMs: 5 },
+    async (stopped) => {
+      begun += 1;
+      while (!stopped.aborted) await sleep(5);
+      await sleep(50);
+      ended += 1;
+    },
+    log,
+  );
+  await until(() => begun === 1);
+  await stop();
+  expect(ended).toBe(1);
+  await sleep(30);
+  expect(begun).toBe(1);
+});
+
+test('runs at once when it starts and when it is woken, if it can be woken', async () => {
+  let runs = 0;
+  const work = async (): Promise<void> => {
+    runs += 1;
+  };
+  const { wake, stop } = runPeriodically({ intervalMs: 60_000, batchDelayMs: 20 }, work, log);
+  await until(() => runs === 1);
+  wake();
+  wake();
+  await until(() => runs === 2);
+  await sleep(30);
+  expect(runs).toBe(2);
+  await stop();
+  wake();
+  await sleep(30);
+  expect(runs).toBe(2);
+});
+
+test('handles together what comes in during a run, after a pause', async () => {
+  const begun: number[] = [];
+  const work = async (): Promise<void> => {
+    begun.push(performance.now());
+    await sleep(30);
+  };
+  const { wake, stop } = runPeriodically({ intervalMs: 60_000, batchDelayMs: 50 }, work, log);
+  wake();
+  wake();
+  await until(() => begun.length === 2);
+  const [first = 0, second = 0] = begun;
+  expect(second - first).toBeGreaterThanOrEqual(78);
+  await stop();
+  expect(begun).toHaveLength(2);
+});
