@@ -10,31 +10,36 @@ export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
-# Written when the types are taken out of all that a server is made of.
-stripped := node_modules/.cache/stripped/.complete
-server_sources := main.ts $(shell find $(filter-out bench checks docs node_modules sdk spec tests,$(wildcard *)) -name '*.ts')
+# What `make build` writes last, and what it is made from. Folders are listed too: they change if a file in them is removed.
+built := dist/main.js
+server_folders := $(filter-out bench checks dist docs node_modules patches sdk spec tests,$(patsubst %/,%,$(wildcard */)))
+server_sources := main.ts generated/openapi.json tsconfig.json tsconfig.build.json $(shell find $(server_folders) -type d -o -name '*.ts' -o -name '*.sql')
 
 # A bounded heap with a young generation of moderate size, and two heaps of the C library for all threads (docs/performance.md has settings for less memory).
-# The types were taken out beforehand; compiled code is kept nowhere, since each process would hold its bytes as well.
 node_flags := --max-semi-space-size=16 --max-old-space-size=1024
-run := MALLOC_ARENA_MAX=2 node --import ./app/stripped.js $(node_flags)
+run := MALLOC_ARENA_MAX=2 node $(node_flags)
+# The build, or the sources if it is stale because the folder cannot be written. Node then removes the types itself.
+program = $(if $(filter 0,$(shell $(MAKE) --question $(built) >/dev/null 2>&1; echo $$?)),$(built),main.ts)
 
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: $(packages) $(stripped) ## Start the server; settings are environment variables, none is needed (see README.md)
-	@exec env $(run) main.ts
+start: $(packages) $(built) ## Start the server; settings are environment variables, none is needed (see README.md)
+	@exec env $(run) $(program)
 
-test: $(packages) $(stripped) ## Run all tests, or those of AREA=messaging, against a real server, PostgreSQL, Redis and browser
+build: $(packages) $(built) ## Compile the server and its commands into dist/, as make start and the image run them
+	@:
+
+test: $(packages) ## Run all tests, or those of AREA=messaging, against a real server, PostgreSQL, Redis and browser
 	@node tests/support/prepare.ts
 	@vitest run $(if $(AREA),tests/$(AREA)/)
 
-torture: $(packages) $(stripped) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
 mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
 	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
-bench: $(packages) $(stripped) ## Measure the figures of docs/performance.md, in twelve minutes with ROUNDS=4 (see there for what can be changed)
+bench: $(packages) $(built) ## Measure the figures of docs/performance.md, in twelve minutes with ROUNDS=4 (see there for what can be changed)
 	@node bench/run.ts
 
 seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces
@@ -80,9 +85,9 @@ $(packages): package.json package-lock.json $(wildcard patches/*)
 	@patch-package --error-on-fail >/dev/null
 	@touch $@
 
-# A folder that cannot be written keeps nobody from a start, which then does it for itself.
-$(stripped): $(packages) $(server_sources)
-	@echo 'Preparing the code, some seconds ...' >&2
-	@node --disable-warning=ExperimentalWarning cli/strip.ts && touch $@ || echo 'Each start takes the types out for itself.'
+# If the folder cannot be written, the server still starts (see program above).
+$(built): $(packages) $(server_sources)
+	@echo 'Building dist/, some seconds ...' >&2
+	@node cli/build.ts || echo 'The server runs from its sources.' >&2
 
-.PHONY: help start test torture mutants bench seed-large check generate schema sdk sdks format migrate docs platform-key rotate-signing-key
+.PHONY: help start build test torture mutants bench seed-large check generate schema sdk sdks format migrate docs platform-key rotate-signing-key

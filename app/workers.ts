@@ -31,6 +31,8 @@ const backoff = { first: 100, most: 5000, young: 10_000 };
 const metricsPatience = 2000;
 /** Milliseconds beyond its drain time after which a worker that does not stop is killed. */
 const stopGrace = 3000;
+/** `.ts`, or `.js` in dist/. */
+const ownExtension = import.meta.filename.slice(-3);
 
 /**
  * Starts as many workers as are configured.
@@ -83,7 +85,7 @@ class Workers {
     this.#port = port;
     this.#log = log;
     this.#told = told;
-    cluster.setupPrimary({ exec: fileURLToPath(new URL('./worker.ts', import.meta.url)) });
+    cluster.setupPrimary({ exec: fileURLToPath(new URL(`./worker${ownExtension}`, import.meta.url)) });
     this.#registry = openRegistry('primary');
     const registers = [this.#registry];
     const serving = this.#serving;

@@ -26,9 +26,9 @@ export async function startScript(name: string, file: string, env: Record<string
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+execFileSync('make', ['--silent', 'build'], { cwd: root, stdio: 'inherit' });
 /** One line that becomes the server: under make itself its process would be somebody's child. */
-const made = ['node_modules/.complete', 'node_modules/.cache/stripped/.complete'].map((file) => `--old-file=${file}`);
-const recipe = execFileSync('make', ['--silent', '--dry-run', ...made, 'start'], { cwd: root, encoding: 'utf8' });
+const recipe = execFileSync('make', ['--silent', '--dry-run', 'start'], { cwd: root, encoding: 'utf8' });
 
 /** Starts the whole server, as make start does, and waits for its first answer. Its log goes nowhere. */
 export async function startServer(name: string, env: Record<string, string>): Promise<Side & { milliseconds: number }> {

@@ -1,9 +1,9 @@
-// The image: that Dockerfile and .dockerignore leave in it what the server runs on.
+// The image: that Dockerfile and .dockerignore leave in it what the server is built from.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 import { readSyntax } from './syntax.ts';
 
-/** The files of the project that the image has, each where the project has it. */
+/** The files of the project that the image is built from, each in the place that it has in the project. */
 export function imageFiles(sources: readonly Source[]): Set<string> {
   const isIgnored = readIgnored(textOf(sources, '.dockerignore'));
   const copies = copiesOf(textOf(sources, 'Dockerfile'));
@@ -11,31 +11,46 @@ export function imageFiles(sources: readonly Source[]): Set<string> {
   return new Set(kept.filter((path) => copies.some(({ from, to }) => staysInPlace(path, from, to))));
 }
 
-/** Sentences for what the image is told to start or to copy and does not have, and for what that needs and the image lacks. */
+/** Sentences for what the image runs, builds or copies and does not have, and for what that needs and the image lacks. */
 export function imageProblems(sources: readonly Source[]): string[] {
   const dockerfile = textOf(sources, 'Dockerfile');
   const files = imageFiles(sources);
-  const started = programsOf(dockerfile);
+  const started = startedPrograms(dockerfile);
   if (started.length === 0) return ['Dockerfile has no CMD that starts a program of the project'];
-  const named = copiesOf(dockerfile).flatMap(({ from }) => from.filter((path) => path !== '.'));
+  const copied = copiesOf(dockerfile).flatMap(({ from }) => from.filter((path) => path !== '.'));
+  const programs = [...started.map(sourceOf), ...builders(dockerfile), ...settingsOfBuild];
   return [
-    ...named
+    ...copied
       .filter((path) => ![...files].some((file) => file === path || file.startsWith(`${path}/`)))
       .map((path) => `Dockerfile copies ${path}, which .dockerignore leaves out or which is not there`),
-    ...[...neededBy(started, sources)]
+    ...started
+      .map((path) => posix.dirname(path))
+      .filter((folder) => !new RegExp(`^COPY --from=\\S+ /app/${folder} ${folder}$`, 'm').test(dockerfile))
+      .map((folder) => `Dockerfile starts a program in ${folder}/ and does not copy that folder from the build`),
+    ...[...neededBy(programs, sources)]
       .filter(([path]) => !files.has(path))
       .map(([path, by]) => `${by} needs ${path}, which is not in the image (Dockerfile, .dockerignore)`),
   ];
 }
 
+/** What cli/build.ts gives the compiler. */
+const settingsOfBuild = ['tsconfig.json', 'tsconfig.build.json'];
+
 const textOf = (sources: readonly Source[], path: string): string =>
   sources.find((source) => source.path === path)?.text ?? '';
 
-/** The files that CMD names, in the form that is a list. */
-function programsOf(dockerfile: string): string[] {
+/** The built files that CMD names; it must be in the form of a list. */
+function startedPrograms(dockerfile: string): string[] {
   const [, list = '[]'] = /^CMD (\[.*\])$/m.exec(dockerfile) ?? [];
-  return (JSON.parse(list) as string[]).filter((part) => /\.[mc]?[jt]s$/.test(part)).map(posix.normalize);
+  return (JSON.parse(list) as string[]).filter((part) => /\.js$/.test(part)).map(posix.normalize);
 }
+
+/** The file that a file of dist/ is compiled from. */
+const sourceOf = (built: string): string => built.replace(/^dist\//, '').replace(/\.js$/, '.ts');
+
+/** The programs of the project that run while the image is built. */
+const builders = (dockerfile: string): string[] =>
+  [...dockerfile.matchAll(/^RUN .*\bnode (\S+\.ts)\b/gm)].map(([, path = '']) => path);
 
 interface Copy {
   from: string[];
@@ -113,7 +128,8 @@ function importsOf(source: Source): string[] {
 
 /** Files and folders that a program finds from where it stands itself. */
 function addressesOf({ path, text }: Source): string[] {
-  return [...text.matchAll(/new URL\(\s*'(\.[^']*)',\s*import\.meta\.url/g)].map(([, name = '']) =>
-    posix.join(posix.dirname(path), name),
+  const addresses = text.matchAll(/new URL\(\s*['`](\.[^'`$]*)(\$\{ownExtension\})?['`],\s*import\.meta\.url/g);
+  return [...addresses].map(([, name = '', extension]) =>
+    posix.join(posix.dirname(path), extension ? `${name}.ts` : name),
   );
 }

@@ -75,7 +75,7 @@ const checks: Record<string, Check> = {
   ],
   'no files import each other in a circle': () => circleProblems(sources),
   'no function is made to outlive its request': () => heldFunctionProblems(sources),
-  'the image has what the server runs on': () => imageProblems(sources),
+  'the image has what the server is built from and runs on': () => imageProblems(sources),
   'packages are declared where they are needed': () => [
     ...dependencyProblems(
       sources.filter((source) => !isInSdk(source)),

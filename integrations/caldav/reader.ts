@@ -25,6 +25,8 @@ const usualWait = 10_000;
 const shortestPause = 20;
 /** Milliseconds after which a thread that is not needed is ended. */
 const idleTime = 60_000;
+/** `.ts`, or `.js` in dist/. */
+const ownExtension = import.meta.filename.slice(-3);
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 };
 
 /** One thread, which reads one answer after the other; made when it is needed. */
@@ -97,7 +99,7 @@ export class Reader {
   }
 
   #open(): Worker {
-    const thread = new Worker(new URL('./reading-thread.ts', import.meta.url), { resourceLimits });
+    const thread = new Worker(new URL(`./reading-thread${ownExtension}`, import.meta.url), { resourceLimits });
     // A process that stops does not wait for it.
     thread.unref();
     this.#thread = thread;

@@ -1,9 +1,10 @@
-// The image: what its check finds, and that its files are all that the server needs.
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+// The image: what its check finds, and that the server can be built from its files and runs.
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { describe, expect, inject, test } from 'vitest';
-import { imageFiles, imageProblems } from '../../checks/image.ts';
+import { imageFiles, imageProblems, neededBy } from '../../checks/image.ts';
 import { readSources } from '../../checks/sources.ts';
 import { expectStatus } from '../support/client.ts';
 import { startServer } from '../support/servers.ts';
@@ -11,18 +12,29 @@ import { testSettings } from '../support/setup.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
+const ending =
+  'RUN node cli/build.ts\nFROM node\nCOPY --from=build /app/dist dist\nCMD ["node", "--flag", "dist/main.js"]\n';
+/** A file that leaves out all but what the build needs and some folders. */
+const ignoring = (...folders: string[]): string =>
+  ['*', ...['package.json', 'tsconfig*.json', 'main.ts', 'cli', ...folders].map((each) => `!${each}`)].join('\n');
+
 const files = {
   'main.ts': "import './app/serve.ts';\nimport postgres from 'postgres';",
   'app/serve.ts':
-    "import { pool } from '../db/pool.ts';\nconst file = new URL('../generated/openapi.json', import.meta.url);\nconst worker = new URL('./worker.ts', import.meta.url);",
+    "import { pool } from '../db/pool.ts';\nconst file = new URL('../generated/openapi.json', import.meta.url);\n" +
+    'const worker = new URL(`./worker$' +
+    '{ownExtension}`, import.meta.url);',
   'app/worker.ts': "import '../jobs/mail.ts';",
   'jobs/mail.ts': '',
   'db/pool.ts': "const folder = new URL('./migrations/', import.meta.url);",
   'db/migrations/0001-a.sql': '',
   'generated/openapi.json': '{}',
   'tests/a.test.ts': "import '../main.ts';",
-  Dockerfile: 'FROM node\nCOPY package.json ./\nCOPY . .\nCMD ["node", "--flag", "main.ts"]\n',
-  '.dockerignore': '# Why.\n*\n!package.json\n!main.ts\n!app\n!db\n!jobs\n!generated\n',
+  'cli/build.ts': '',
+  'tsconfig.json': '{}',
+  'tsconfig.build.json': '{}',
+  Dockerfile: `FROM node AS build\nCOPY package.json ./\nCOPY . .\n${ending}`,
+  '.dockerignore': `# Why.\n${ignoring('app', 'db', 'jobs', 'generated')}\n`,
   'package.json': '{}',
 };
 const problems = (more: Record<string, string> = {}) =>
@@ -34,12 +46,14 @@ describe('an image', () => {
     expect(problems()).toEqual([]);
     expect(ignored('')).toEqual([]);
     expect(ignored('tests\n**/*.md\n*.log')).toEqual([]);
-    expect(ignored('*\n!package.json\n!*.ts\n!*/*.ts\n!generated\n!db')).toEqual([]);
+    expect(ignored('*\n!*.json\n!*.ts\n!*/*.ts\n!*/*/*.ts\n!generated\n!db')).toEqual([]);
   });
 
   test.each([
-    ['a program', '*\n!package.json\n!app\n!db\n!jobs\n!generated', 'main.ts'],
-    ['a folder that is imported', '*\n!package.json\n!main.ts\n!app\n!jobs\n!generated', 'db/pool.ts'],
+    ['a program', '*\n!*.json\n!cli\n!app\n!db\n!jobs\n!generated', 'main.ts'],
+    ['what compiles it', 'cli', 'cli/build.ts'],
+    ['the settings of the compiler', 'tsconfig.build.json', 'tsconfig.build.json'],
+    ['a folder that is imported', ignoring('app', 'jobs', 'generated'), 'db/pool.ts'],
     ['a folder that a worker imports', 'jobs/', 'jobs/mail.ts'],
     ['a file that is read', '**/openapi.json', 'generated/openapi.json'],
     ['a folder that is read', 'db/migrations', 'db/migrations/0001-a.sql'],
@@ -51,9 +65,14 @@ describe('an image', () => {
 
   test.each([
     ['copies what is left out', { '.dockerignore': 'package.json' }, 'Dockerfile copies package.json'],
-    ['copies it elsewhere', { Dockerfile: 'COPY . ./app\nCMD ["node", "main.ts"]' }, 'Dockerfile needs main.ts'],
-    ['copies some of it', { Dockerfile: 'COPY main.ts ./\nCMD ["node", "main.ts"]' }, 'main.ts needs app/serve.ts'],
-    ['starts what there is not', { Dockerfile: 'COPY . .\nCMD ["node", "serve.ts"]' }, 'Dockerfile needs serve.ts'],
+    ['copies it elsewhere', { Dockerfile: `COPY . ./app\n${ending}` }, 'Dockerfile needs main.ts'],
+    ['copies some of it', { Dockerfile: `COPY main.ts ./\n${ending}` }, 'main.ts needs app/serve.ts'],
+    [
+      'starts what there is not',
+      { Dockerfile: 'COPY . .\nCMD ["node", "dist/serve.js"]' },
+      'Dockerfile needs serve.ts',
+    ],
+    ['does not take what was built', { Dockerfile: 'COPY . .\nCMD ["node", "dist/main.js"]' }, 'does not copy that'],
     ['starts nothing', { Dockerfile: 'COPY . .\n' }, 'Dockerfile has no CMD'],
     ['imports what there is not', { 'jobs/mail.ts': "import './sweeps.ts';" }, 'jobs/mail.ts needs jobs/sweeps.ts'],
   ])('is not complete where it %s', (_, more, problem) => {
@@ -61,27 +80,46 @@ describe('an image', () => {
   });
 
   test('made of folders by name has them in their place', () => {
-    const Dockerfile = ['main.ts package.json ./', 'app app', 'db ./db/', 'jobs jobs', 'generated ./generated']
+    const Dockerfile = [
+      'main.ts tsconfig.json tsconfig.build.json ./',
+      'cli cli',
+      'app app',
+      'db ./db/',
+      'jobs jobs',
+      'generated ./generated',
+    ]
       .map((each) => `COPY ${each}\n`)
       .join('');
-    expect(problems({ Dockerfile: `${Dockerfile}CMD ["node", "main.ts"]` })).toEqual([]);
+    expect(problems({ Dockerfile: `${Dockerfile}${ending}` })).toEqual([]);
   });
 });
 
-test('the server starts from the files of the image alone, with workers', { timeout: 120_000 }, async () => {
+test('the server is built from the files of the image alone, and starts with workers', {
+  timeout: 120_000,
+}, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'image-'));
+  const [build, image] = [join(folder, 'build'), join(folder, 'image')];
   try {
-    for (const path of imageFiles(readSources(root))) {
-      mkdirSync(dirname(join(folder, path)), { recursive: true });
-      cpSync(join(root, path), join(folder, path));
+    const sources = readSources(root);
+    for (const path of imageFiles(sources)) {
+      mkdirSync(dirname(join(build, path)), { recursive: true });
+      cpSync(join(root, path), join(build, path));
     }
-    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    symlinkSync(join(root, 'node_modules'), join(build, 'node_modules'));
+    execFileSync(process.execPath, ['cli/build.ts'], { cwd: build });
+    mkdirSync(image);
+    cpSync(join(build, 'dist'), join(image, 'dist'), { recursive: true });
+    cpSync(join(build, 'package.json'), join(image, 'package.json'));
+    symlinkSync(join(root, 'node_modules'), join(image, 'node_modules'));
+    const needed = [...neededBy(['main.ts'], sources).keys()].map((path) => path.replace(/\.ts$/, '.js'));
+    expect(needed).toContain('integrations/caldav/reading-thread.js');
+    expect(needed.filter((path) => !existsSync(join(image, 'dist', path)))).toEqual([]);
     const settings = { DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), WORKERS: '2' };
     // Workers want a Redis to count together; without an answer from it calls are let through.
     const redis = { REDIS_URL: 'redis://127.0.0.1:1' };
     const server = await startServer(
       { ...testSettings, ...settings, ...redis, DATA_DIR: join(folder, 'data') },
-      { main: join(folder, 'main.ts') },
+      { main: join(image, 'dist/main.js') },
     );
     try {
       await expectStatus(200, 'GET', '/v1/health', { baseUrl: server.url });

@@ -7,7 +7,7 @@ import type { Predicate } from './predicates.ts';
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** What no server needs. */
-const leftOut = /^(node_modules|tests|bench|spec|docs|checks)$|^\./;
+const leftOut = /^(node_modules|dist|tests|bench|spec|docs|checks)$|^\./;
 
 /** Copies the sources. @returns the folder */
 export function copySources(folder: string): string {

@@ -14,11 +14,8 @@ export interface TestServer {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** What was stripped of its types and compiled once is kept for the next start: a run has more than a hundred. */
+/** What Node stripped of its types and compiled once is kept for the next start: a run has more than a hundred. */
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
-
-/** For Node, as make start has it. */
-const stripped = `--import=${new URL('../../app/stripped.js', import.meta.url)}`;
 
 /** As make start has it. More room would spare a start some collecting, and cost 16,000 page faults, of 18 µs on some machines. */
 const serviceFlags = ['--max-semi-space-size=16'];
@@ -48,7 +45,7 @@ export function startServer(
   { logFile, main = ownMain, flags = serviceFlags, wrapper = [] }: StartOptions = {},
 ): Promise<TestServer> {
   const started = performance.now();
-  const [program = process.execPath, ...parameters] = [...wrapper, process.execPath, stripped, ...flags, main];
+  const [program = process.execPath, ...parameters] = [...wrapper, process.execPath, ...flags, main];
   const child = spawn(program, parameters, {
     env: {
       ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
