@@ -407,7 +407,7 @@ class RequestTransaction implements Transaction {
   }
 
   opened() {
-    return this.#inner.opened();
+    return this.#inner.verifyPreconditions();
   }
 
   claim(claim: IdempotencyClaim) {
@@ -415,7 +415,7 @@ class RequestTransaction implements Transaction {
   }
 
   expect(outcome: Promise<unknown>): void {
-    this.#inner.expect(outcome);
+    this.#inner.awaitAtCommit(outcome);
   }
 
   firstFailure(): Promise<unknown> {
@@ -427,7 +427,7 @@ class RequestTransaction implements Transaction {
   }
 
   aside<T>(work: Promise<T>): Promise<T> {
-    return this.#inner.aside(work);
+    return this.#inner.withoutConnection(work);
   }
 
   suspend(left: number): Promise<void> {
@@ -447,7 +447,7 @@ class RequestTransaction implements Transaction {
   }
 
   keepFailure(answer: KeptAnswer, left: number): Promise<boolean> {
-    return this.#inner.keepFailure(answer, new Date(), left);
+    return this.#inner.storeFailure(answer, new Date(), left);
   }
 
   endRead(): void {

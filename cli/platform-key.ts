@@ -6,7 +6,7 @@ import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
 import { type AuditRow, ownAuditRow } from '../db/client/change-log.ts';
 import { migrate } from '../db/client/migrate.ts';
 import { Pool } from '../db/client/pool.ts';
-import { Transaction } from '../db/client/transaction.ts';
+import { WriteTransaction } from '../db/client/write-transaction.ts';
 import { platformScope } from '../domain/access/scopes.ts';
 import { readConfig } from '../runtime/config.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
@@ -31,17 +31,20 @@ async function run(): Promise<void> {
 }
 
 /** Runs one change under the role that row-level security binds: the owner of the tables need not be above it. */
-async function change(settings: DatabaseSettings, work: (transaction: Transaction) => Promise<void>): Promise<void> {
+async function change(
+  settings: DatabaseSettings,
+  work: (transaction: WriteTransaction) => Promise<void>,
+): Promise<void> {
   const pool = new Pool({ ...settings, role: 'crm_app', lanes: 1, wait: 5000, statementTimeout: 10_000 });
   try {
     const scope = { companyId: platformCompany, testMode: false };
-    await work(new Transaction(pool, await pool.acquire(), scope));
+    await work(await WriteTransaction.open(pool, scope));
   } finally {
     await pool.close(1);
   }
 }
 
-async function mint(transaction: Transaction): Promise<void> {
+async function mint(transaction: WriteTransaction): Promise<void> {
   const made = newApiKey('live');
   const now = new Date();
   const id = uuidv7();
@@ -61,7 +64,7 @@ async function mint(transaction: Transaction): Promise<void> {
 }
 
 /** @throws Error when the operator has no such key that still opens something */
-async function revoke(transaction: Transaction, id: string): Promise<void> {
+async function revoke(transaction: WriteTransaction, id: string): Promise<void> {
   const now = new Date();
   const found =
     isUuid(id) && (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by command', now));

@@ -31,7 +31,7 @@ export interface Transaction {
    * Tells whether what must hold of the transaction does; nothing that was read where it does not may be used. Statements that were sent
    * behind the claim of a key that is taken have failed.
    */
-  opened(): Promise<'held' | 'credential_changed' | 'key_taken'>;
+  opened(): Promise<'ok' | 'credential_changed' | 'key_taken'>;
   /** Claims an Idempotency-Key for as long as the transaction lasts, or tells what became of it. */
   claim(claim: IdempotencyClaim): Promise<ClaimVerdict>;
   /** Goes on without the outcome of a statement that was sent: where it failed, nothing is committed, and the commit fails with that. */

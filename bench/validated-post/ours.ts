@@ -23,7 +23,7 @@ const nothing: Transaction = {
   get sql(): never {
     throw new Error('there is no database here');
   },
-  opened: async () => 'held',
+  opened: async () => 'ok',
   claim: async () => ({ kind: 'ours' }),
   expect: () => undefined,
   firstFailure: async () => undefined,

@@ -1,7 +1,7 @@
 // Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
 import { hash } from 'node:crypto';
 import { hasCode, type Sql } from './pool.ts';
-import { type Beforehand, Entrance, on } from './preambles.ts';
+import { on, type Preamble, PreparedPreamble } from './preambles.ts';
 import { removeByCompany } from './sweeping.ts';
 
 /** Hours that an answer is kept. */
@@ -21,7 +21,7 @@ export type Verdict =
   | { kind: 'conflict' }
   | { kind: 'replay'; status: number; body: string };
 
-export interface Answer {
+export interface StoredResponse {
   claim: Claim;
   status: number;
   body: string;
@@ -41,16 +41,16 @@ const refusal = `refuse('the key is taken', '${taken}')`;
  * The locks of a claim, as by claimNow. What is sent next, behind `afterLocks`, is planned without reading whole tables: a plan that is kept
  * from when no answer was kept would read all that are kept later.
  */
-const locking = new Entrance(
+const locking = new PreparedPreamble(
   'lock a key',
   `select case when ${on('enable_seqscan', 'off')} and pg_try_advisory_xact_lock_shared($1::bigint)
      and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${refusal} end`,
 );
 
 /** Takes the locks of a claim; fails where the key is not free. */
-export function lock(claim: Claim): Beforehand {
+export function lock(claim: Claim): Preamble {
   const { keyLock, bodyLock } = locksOf(claim);
-  return locking.with([bodyLock, keyLock]);
+  return locking.bind([bodyLock, keyLock]);
 }
 
 /** Takes back what the locks said of plans; a condition that is true. */
@@ -60,7 +60,7 @@ export const afterLocks = on('enable_seqscan', 'on');
  * Nothing is kept of a key whose locks are held; fails otherwise, whatever it is. Part of a statement behind that which took the locks: it must
  * see what their last holder committed.
  */
-export const noneKept = (companyId: string, testMode: string, endpoint: string, key: string): string =>
+export const noneStored = (companyId: string, testMode: string, endpoint: string, key: string): string =>
   `(select ${refusal} from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
@@ -160,7 +160,7 @@ export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Cl
  * Keeps an answer. A record older than 24 hours that the sweep has not reached gives way.
  * @param isFirst nothing is kept of the key, as its holder knows: to find that out once more costs a third of the statement
  */
-export function save(sql: Sql, { claim, status, body }: Answer, now: Date, isFirst: boolean): Promise<unknown> {
+export function save(sql: Sql, { claim, status, body }: StoredResponse, now: Date, isFirst: boolean): Promise<unknown> {
   const { companyId, testMode, endpoint, key, requestHash } = claim;
   const insert = sql`
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)

@@ -3,7 +3,8 @@
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Pool, Sql } from './pool.ts';
-import { type Scope, Transaction } from './transaction.ts';
+import type { Scope } from './preconditions.ts';
+import { WriteTransaction } from './write-transaction.ts';
 
 /** Work of a transaction: gets the statements' function, and two that note events for the outbox and rows for the audit log. */
 export type TransactionWork<Result> = (
@@ -23,7 +24,7 @@ export async function inTransaction<Result>(
   milliseconds: number,
   work: TransactionWork<Result>,
 ): Promise<Result> {
-  const transaction = new Transaction(pool, await pool.acquire(), scope);
+  const transaction = await WriteTransaction.open(pool, scope);
   const cancel = startResponsiveTimeout(() => transaction.destroy(), milliseconds);
   // On the same clock: time in which this process was blocked is not the database's.
   const end = responsiveNow() + milliseconds;

@@ -1,8 +1,8 @@
 // Whether an API key is still what it was when it was looked up, asked by each request itself.
 
-import { afterLocks, type Claim, noneKept } from './idempotency.ts';
+import { afterLocks, type Claim, noneStored } from './idempotency.ts';
 import { hasCode, type Sql } from './pool.ts';
-import { type Beforehand, Entrance, on, type Planning } from './preambles.ts';
+import { on, type Planning, type Preamble, PreparedPreamble } from './preambles.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
 /** What a key's look-up was made from. */
@@ -25,18 +25,18 @@ export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${st
 /** Raised for a credential that is not what it was. */
 const changed = 'CK002';
 
-/** True for the failure of an entrance whose credential is not what it was. */
+/** True for the failure of a begin statement whose credential has changed. */
 export function isChanged(error: unknown): boolean {
   return hasCode(error, changed);
 }
 
 /**
- * The settings of the tenant, what must hold, and the time, as one statement that can stay prepared. It fails where something does not hold,
- * and whatever was sent behind it with it: isChanged and isTaken say which. A `case` keeps the order, and so do the columns.
- * @param credential undefined: nothing is asked
- * @param claim of which the locks are held; undefined: there is none
+ * Returns the statement behind begin: the settings of the tenant, the preconditions and the time. It can stay prepared. If a precondition
+ * does not hold, it fails, and so does what was sent behind it: isChanged and isTaken say which. A `case` keeps the order, and so do the columns.
+ * @param credential undefined: none is compared
+ * @param claim whose locks are held; undefined: there is none
  */
-export function entrance(
+export function beginStatement(
   { companyId, testMode }: TenantScope,
   credential: KeyVersion | undefined,
   claim: Claim | undefined,
@@ -44,12 +44,12 @@ export function entrance(
   const parameters = [companyId, String(testMode)];
   if (credential) parameters.push(credential.companyId, credential.stamp);
   if (claim) parameters.push(claim.endpoint, claim.key);
-  return { text: entrances[credential ? 'asking' : 'silent'][claim ? 'claiming' : 'free'], parameters };
+  return { text: beginStatements[credential ? 'comparing' : 'plain'][claim ? 'claiming' : 'free'], parameters };
 }
 
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
 
-function asking(conditions: string): string {
+function selectStamp(conditions: string): string {
   return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
 }
 
@@ -57,14 +57,14 @@ const time = 'clock_timestamp() as clock';
 const claiming = `${settings} and ${afterLocks}`;
 const unchanged = (conditions: string): string => `case when ${conditions} then
   case when ${stampOf('$3')} = $4 then 'same' else refuse('the credential is not what it was', '${changed}') end end`;
-const entrances = {
-  silent: {
+const beginStatements = {
+  plain: {
     free: `select ${settings}, ${time}`,
-    claiming: `select ${claiming}, ${noneKept('$1::uuid', '$2::boolean', '$3', '$4')}, ${time}`,
+    claiming: `select ${claiming}, ${noneStored('$1::uuid', '$2::boolean', '$3', '$4')}, ${time}`,
   },
-  asking: {
+  comparing: {
     free: `select ${unchanged(settings)}, ${time}`,
-    claiming: `select ${unchanged(claiming)}, ${noneKept('$1::uuid', '$2::boolean', '$5', '$6')}, ${time}`,
+    claiming: `select ${unchanged(claiming)}, ${noneStored('$1::uuid', '$2::boolean', '$5', '$6')}, ${time}`,
   },
 };
 
@@ -77,32 +77,35 @@ const ways: Readonly<Record<Planning, readonly string[]>> = {
   anew: [on('plan_cache_mode', 'force_custom_plan')],
 };
 
-/** What stands in front of each statement of a call that only reads, by how it is planned: without and with the question about the key. */
-const readings = new Map(
+/** The preambles of a read session by planning: without and with the version of the key. */
+const readPreambles = new Map(
   Object.entries(ways).map(([planning, more]) => {
     const conditions = [settings, on('transaction_read_only', 'on'), ...more].join(' and ');
     const name = `enter to read, ${planning}`;
     return [
       planning as Planning,
-      { enter: new Entrance(name, `select ${conditions}`), ask: new Entrance(`${name}, and ask`, asking(conditions)) },
+      {
+        plain: new PreparedPreamble(name, `select ${conditions}`),
+        withStamp: new PreparedPreamble(`${name}, and ask`, selectStamp(conditions)),
+      },
     ];
   }),
 );
 
 /**
- * The settings of the tenant, and what the key's stamp is now, in front of a statement that only reads.
- * @param credential undefined: nothing is asked
- * @param told gets the stamp of now, where it is asked for
+ * Returns the preamble of a statement that only reads: the settings of the tenant, and the present version of the key.
+ * @param credential undefined: its version is not selected
+ * @param onStamp runs with each answer, with the version if it was selected
  */
-export function readingEntrance(
+export function readPreamble(
   { companyId, testMode }: TenantScope,
   credential: KeyVersion | undefined,
   planning: Planning,
-  told: (stamp: string | null) => void,
-): Beforehand {
-  const { enter, ask } = readings.get(planning) as { enter: Entrance; ask: Entrance };
+  onStamp: (stamp: string | null) => void,
+): Preamble {
+  const { plain, withStamp } = readPreambles.get(planning) as Record<'plain' | 'withStamp', PreparedPreamble>;
   const parameters = [companyId, String(testMode)];
-  return credential ? ask.with([...parameters, credential.companyId], told) : enter.with(parameters, told);
+  return credential ? withStamp.bind([...parameters, credential.companyId], onStamp) : plain.bind(parameters, onStamp);
 }
 
 /** True while nothing that a key's look-up read has changed. @param stamp of now */

@@ -1,13 +1,20 @@
 // Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
 import { connect, type Socket } from 'node:net';
-import postgres from 'postgres';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { DatabaseClock } from './database-clock.ts';
-import type { Beforehand } from './preambles.ts';
+import {
+  type Client,
+  createClient,
+  type Sql,
+  type Statement,
+  sendBehind,
+  sendSimple,
+  setPipelined,
+} from './pipeline.ts';
+import type { Preamble } from './preambles.ts';
 import { readMoment } from './timestamps.ts';
 
-// biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
-export type Sql = postgres.ISql<{}>;
+export type { Sql } from './pipeline.ts';
 
 export interface PoolOptions {
   url: string;
@@ -48,17 +55,12 @@ const mostSharers = 8;
 const abandonedAfter = 10_000;
 
 /** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
-export interface Lane {
-  readonly sql: postgres.Sql;
+export interface PooledConnection {
+  readonly sql: Client;
   /** `opened` once the database answered on it. */
   state: 'new' | 'opening' | 'opened';
-  /** True after the connection failed; the lane is then thrown away, never used again. */
+  /** True after the connection failed; the connection is then thrown away, never used again. */
   broken: boolean;
-  /**
-   * True while statements that leave together are one message, with one answer of the database behind the last: where one fails, those
-   * behind it are passed over. For transactions alone, whose statements share a fate anyway.
-   */
-  chained: boolean;
   readonly clock: DatabaseClock;
   /** Those who share it, while any do: no transaction may begin on it. */
   shared: Shared | undefined;
@@ -68,13 +70,8 @@ export interface Lane {
 
 /** A connection, or the wait for one, with how many share it. */
 interface Shared {
-  lane: Promise<Lane>;
+  connection: Promise<PooledConnection>;
   sharers: number;
-}
-
-/** What our patch of the driver reads of a connection's options. */
-interface Chained {
-  chained?: boolean;
 }
 
 /** Thrown when no connection became free in time. */
@@ -100,15 +97,6 @@ const types = {
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };
 
-/**
- * Lists by their elements, in the numbers that PostgreSQL gives its own types everywhere. The driver would ask each new connection for all
- * there are, a sixth of what opening it costs.
- */
-const lists = Object.entries({
-  ...{ 16: 1000, 17: 1001, 20: 1016, 21: 1005, 23: 1007, 25: 1009, 1043: 1015, 1082: 1182, 1184: 1185, 1700: 1231 },
-  ...{ 2950: 2951, 3802: 3807 },
-}).map(([element, list]) => [Number(element), list]);
-
 /** How a pool is used, for the metrics. */
 export interface PoolUsage {
   lanes: number;
@@ -124,14 +112,14 @@ export interface PoolUsage {
 /** A fixed number of connections, opened when first needed. */
 export class Pool {
   readonly #options: PoolOptions;
-  readonly #free: Lane[] = [];
+  readonly #free: PooledConnection[] = [];
   readonly #waiting: {
-    resolve: (lane: Lane) => void;
+    resolve: (connection: PooledConnection) => void;
     reject: (error: Error) => void;
     cancel: () => void;
     since: number;
   }[] = [];
-  readonly #all = new Set<Lane>();
+  readonly #all = new Set<PooledConnection>();
   #opening = 0;
   #closed = false;
   /** Whose connection may be shared by who comes next. */
@@ -142,26 +130,25 @@ export class Pool {
 
   constructor(options: PoolOptions) {
     this.#options = options;
-    for (let index = 0; index < options.lanes; index += 1) this.#free.push(this.#newLane());
+    for (let index = 0; index < options.lanes; index += 1) this.#free.push(this.#newConnection());
   }
 
-  #newLane(): Lane {
+  #newConnection(): PooledConnection {
     const { url, role, name, prepare, commitsMayBeLost, statementTimeout } = this.#options;
     let socket: Socket | undefined;
     const options = {
       max: 1,
       prepare,
       types,
-      fetch_types: lists as never,
       connect_timeout: 2,
       idle_timeout: 0,
       max_lifetime: null,
       onnotice: () => undefined,
-      onclose: () => lane.cut(),
-      // The driver connects again by itself, and would run the rest of a transaction outside of it: a lane connects once.
+      onclose: () => connection.cut(),
+      // The driver connects again by itself, and would run the rest of a transaction outside of it: a connection connects once.
       socket: ({ host, port }: { host: string[]; port: number[] }) => {
         if (socket) {
-          lane.cut();
+          connection.cut();
           throw Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });
         }
         const opened: Socket = connect({
@@ -176,7 +163,7 @@ export class Pool {
         });
         socket = opened;
         // Before the driver, which tells whoever waits: what they give back then must go to nobody else.
-        opened.once('error', () => lane.cut());
+        opened.once('error', () => connection.cut());
         return Object.assign(opened, { host: host[0], port: port[0] });
       },
       connection: {
@@ -189,38 +176,32 @@ export class Pool {
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },
     };
-    const sql = postgres(url, options) as unknown as postgres.Sql;
-    const lane: Lane = {
+    const sql = createClient(url, options);
+    const connection: PooledConnection = {
       sql,
       state: 'new',
       broken: false,
       clock: new DatabaseClock(),
       shared: undefined,
-      get chained() {
-        return (sql.options as Chained).chained === true;
-      },
-      set chained(isChained) {
-        (sql.options as Chained).chained = isChained;
-      },
       cut() {
-        if (lane.broken) return;
-        lane.broken = true;
+        if (connection.broken) return;
+        connection.broken = true;
         // A reset, not an orderly end: PostgreSQL then stops at its next answer instead of running what is still queued.
         socket?.resetAndDestroy();
-        void lane.sql.end({ timeout: 0 }).catch(() => undefined);
+        void connection.sql.end({ timeout: 0 }).catch(() => undefined);
       },
     };
-    this.#all.add(lane);
-    return lane;
+    this.#all.add(connection);
+    return connection;
   }
 
   /**
    * Takes a connection.
    * @throws PoolExhausted when none became free in time
    */
-  acquire(): Promise<Lane> {
-    const lane = this.#takeFree();
-    if (lane) return Promise.resolve(lane);
+  acquire(): Promise<PooledConnection> {
+    const connection = this.#takeFree();
+    if (connection) return Promise.resolve(connection);
     if (this.#closed) return Promise.reject(new PoolExhausted('the pool is closed'));
     return new Promise((resolve, reject) => {
       const waiter = {
@@ -244,20 +225,20 @@ export class Pool {
    * them a transaction of its own: they leave in one piece, for one system call of each side, and wait for one another.
    * @throws PoolExhausted when none became free in time
    */
-  share(): Promise<Lane> {
+  share(): Promise<PooledConnection> {
     const shared = this.#shared && this.#shared.sharers < mostSharers ? this.#shared : this.#newShared();
     shared.sharers += 1;
-    return shared.lane;
+    return shared.connection;
   }
 
   #newShared(): Shared {
-    const shared: Shared = { lane: this.acquire(), sharers: 0 };
+    const shared: Shared = { connection: this.acquire(), sharers: 0 };
     this.#shared = shared;
     const close = (): void => {
       if (this.#shared === shared) this.#shared = undefined;
     };
-    shared.lane.then((lane) => {
-      lane.shared = shared;
+    shared.connection.then((connection) => {
+      connection.shared = shared;
       // At the end of this turn the driver sends what there is.
       setImmediate(close);
     }, close);
@@ -265,90 +246,90 @@ export class Pool {
   }
 
   /** Gives a connection back, which is free when all who share it have. What was sent on it without waiting still runs first. */
-  release(lane: Lane): void {
-    if (lane.shared) {
-      lane.shared.sharers -= 1;
-      if (lane.shared.sharers > 0) return;
-      if (this.#shared === lane.shared) this.#shared = undefined;
-      lane.shared = undefined;
+  release(connection: PooledConnection): void {
+    if (connection.shared) {
+      connection.shared.sharers -= 1;
+      if (connection.shared.sharers > 0) return;
+      if (this.#shared === connection.shared) this.#shared = undefined;
+      connection.shared = undefined;
     }
-    if (this.#closed || !this.#all.has(lane)) return;
-    if (lane.broken) {
-      this.#replace(lane);
+    if (this.#closed || !this.#all.has(connection)) return;
+    if (connection.broken) {
+      this.#replace(connection);
       return;
     }
-    lane.chained = false;
+    setPipelined(connection.sql, false);
     // Taken, and not used: the next one opens it.
-    if (lane.state === 'opening') this.#endOpening(lane, 'new');
-    this.#offer(lane);
+    if (connection.state === 'opening') this.#endOpening(connection, 'new');
+    this.#offer(connection);
   }
 
   /** Closes a connection at once, whatever it is doing, and opens another in its place. */
-  destroy(lane: Lane): void {
-    if (this.#all.has(lane)) this.#replace(lane);
+  destroy(connection: PooledConnection): void {
+    if (this.#all.has(connection)) this.#replace(connection);
   }
 
   /** One that is open, the last that was used first, or one that may be opened now; undefined: there is none. */
-  #takeFree(): Lane | undefined {
+  #takeFree(): PooledConnection | undefined {
     for (;;) {
       const opened = this.#free.findLastIndex(({ state }) => state === 'opened');
       if (opened === -1 && this.#opening >= openedAtOnce) return undefined;
       // Where none is open, -1 is the last of the others.
-      const [lane] = this.#free.splice(opened, 1);
-      if (!lane) return undefined;
-      if (lane.broken) {
-        this.#replace(lane);
+      const [connection] = this.#free.splice(opened, 1);
+      if (!connection) return undefined;
+      if (connection.broken) {
+        this.#replace(connection);
         continue;
       }
-      if (lane.state === 'new') {
-        lane.state = 'opening';
+      if (connection.state === 'new') {
+        connection.state = 'opening';
         this.#opening += 1;
       }
-      return lane;
+      return connection;
     }
   }
 
-  #awaitFirst(lane: Lane, answer: Promise<unknown>): void {
-    if (lane.state === 'opened') return;
-    const opened = (): void => this.noteAnswer(lane);
+  #awaitFirst(connection: PooledConnection, answer: PromiseLike<unknown>): void {
+    if (connection.state === 'opened') return;
+    const opened = (): void => this.noteAnswer(connection);
     answer.then(opened, opened);
   }
 
   /** Notes that the database answered on a connection. */
-  noteAnswer(lane: Lane): void {
-    if (lane.state === 'opened' || lane.broken) return;
-    this.#endOpening(lane, 'opened');
+  noteAnswer(connection: PooledConnection): void {
+    if (connection.state === 'opened' || connection.broken) return;
+    this.#endOpening(connection, 'opened');
     // While this one is at work, another may be opened for who waits.
     this.#serve();
   }
 
-  #endOpening(lane: Lane, state: 'new' | 'opened'): void {
-    if (lane.state === 'opening') this.#opening -= 1;
-    lane.state = state;
+  #endOpening(connection: PooledConnection, state: 'new' | 'opened'): void {
+    if (connection.state === 'opening') this.#opening -= 1;
+    connection.state = state;
   }
 
-  #offer(lane: Lane): void {
-    this.#free.push(lane);
+  #offer(connection: PooledConnection): void {
+    this.#free.push(connection);
     this.#serve();
   }
 
   /** Gives those who wait what is free, in their order. */
   #serve(): void {
     while (this.#waiting.length > 0) {
-      const lane = this.#takeFree();
-      const waiter = lane && this.#waiting.shift();
+      const connection = this.#takeFree();
+      const waiter = connection && this.#waiting.shift();
       if (!waiter) return;
       waiter.cancel();
       this.#waitedMilliseconds += performance.now() - waiter.since;
-      waiter.resolve(lane);
+      waiter.resolve(connection);
     }
   }
 
-  #replace(lane: Lane): void {
-    this.#all.delete(lane);
-    if (lane.state === 'opening') this.#opening -= 1;
-    lane.cut();
-    if (!this.#closed) this.#offer(this.#newLane());
+  #replace(connection: PooledConnection): void {
+    this.#all.delete(connection);
+    if (connection.state === 'opening') this.#opening -= 1;
+    connection.cut();
+    if (!this.#closed) this.#offer(this.#newConnection());
   }
 
   get usage(): PoolUsage {
@@ -362,29 +343,38 @@ export class Pool {
     };
   }
 
-  /** True where statements may stay prepared, and travel behind one another in one message. */
-  get chains(): boolean {
+  /** True if statements may stay prepared and travel behind one another in one message. */
+  get canPipeline(): boolean {
     return this.#options.prepare && !this.#options.spread;
   }
 
-  /** Sends a statement with parameters behind others, and begins a chain: what is sent next travels in the same message. */
-  sendChained(lane: Lane, before: Beforehand, text: string, parameters: readonly string[]): Promise<readonly object[]> {
-    lane.chained = true;
-    const answer = lane.sql.unsafe(text, [...parameters], { prepare: true, before } as object).execute();
-    this.#awaitFirst(lane, answer);
+  /**
+   * Sends a statement behind a preamble and starts pipelining: statements that are sent in the same turn of the event loop are one message,
+   * with one answer behind the last, until the connection is released. If one fails, PostgreSQL skips those behind it. For transactions
+   * alone, whose statements share a fate anyway.
+   */
+  sendPipelined(
+    connection: PooledConnection,
+    preamble: Preamble,
+    text: string,
+    parameters: readonly string[],
+  ): Statement<readonly object[]> {
+    setPipelined(connection.sql, true);
+    const answer = sendBehind(connection.sql, preamble, text, parameters);
+    this.#awaitFirst(connection, answer);
     return answer;
   }
 
   /**
-   * Sends statements without parameters, in one message where the database allows it: each message costs both sides a system call or two.
+   * Sends statements without parameters, in one message if the database allows it: each message costs both sides a system call or two.
    * @returns the rows of the last
    */
-  async sendTogether(lane: Lane, statements: readonly string[]): Promise<readonly object[]> {
+  async sendTogether(connection: PooledConnection, statements: readonly string[]): Promise<readonly object[]> {
     const messages = this.#options.spread ? statements : [statements.join('; ')];
-    const answering = Promise.all(messages.map((message) => lane.sql.unsafe(message).execute()));
-    this.#awaitFirst(lane, answering);
+    const answering = Promise.all(messages.map((message) => sendSimple(connection.sql, message)));
+    this.#awaitFirst(connection, answering);
     const answers = await answering;
-    // Of several statements in one message, the driver gives one list of rows for each.
+    // Of several statements in one message, the driver returns one list of rows for each.
     const last = answers.at(-1) as unknown as (object | object[])[];
     return (messages.length < statements.length ? last.at(-1) : last) as readonly object[];
   }
@@ -397,14 +387,14 @@ export class Pool {
 
   /** Runs statements on one connection, without a transaction of its own. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-    const lane = await this.acquire();
-    const cancel = startResponsiveTimeout(() => this.destroy(lane), this.#options.statementTimeout + grace);
+    const connection = await this.acquire();
+    const cancel = startResponsiveTimeout(() => this.destroy(connection), this.#options.statementTimeout + grace);
     try {
-      return await work(lane.sql);
+      return await work(connection.sql);
     } finally {
       cancel();
-      if (!lane.broken) this.#endOpening(lane, 'opened');
-      this.release(lane);
+      if (!connection.broken) this.#endOpening(connection, 'opened');
+      this.release(connection);
     }
   }
 
@@ -415,18 +405,10 @@ export class Pool {
       waiter.cancel();
       waiter.reject(new PoolExhausted('the pool is closed'));
     }
-    await Promise.all([...this.#all].map((lane) => lane.sql.end({ timeout: seconds }).catch(() => undefined)));
+    await Promise.all(
+      [...this.#all].map((connection) => connection.sql.end({ timeout: seconds }).catch(() => undefined)),
+    );
   }
-}
-
-/**
- * Has a statement planned anew instead of kept prepared. For statements whose text follows what callers ask for: kept ones
- * would pile up on the connection. The database is not asked first which types its parameters have, unless there are lists among them: JSON
- * is to be given as such.
- */
-export function unprepared<Query extends Promise<unknown>>(query: Query): Query {
-  Object.assign((query as unknown as { options: object }).options, { prepare: false, undescribed: true });
-  return query;
 }
 
 /** Classes and codes with which PostgreSQL says that it cannot work now: no connection, no resources, shutting down, given up, deadlock. */

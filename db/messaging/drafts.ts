@@ -1,8 +1,8 @@
 // Message drafts: prepared, decided about by people, and sent by a job.
 import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
-import { planned } from '../client/preambles.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { firstInReach } from '../records/reached.ts';
@@ -44,7 +44,7 @@ export async function listDrafts(
     limit ${limit}`;
   const source = await firstInReach(sql, scope, draftTable, wanted);
   const query = sql<DraftRow[]>`select ${sql(draftColumns)} from ${source.rows} where ${source.where} ${wanted}`;
-  if (source.isOfEach) planned(query, 'once');
+  if (source.isOfEach) setPlanning(query, 'once');
   return query;
 }
 

@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
-import { type Sql, unprepared } from '../client/pool.ts';
+import { type Sql, unprepared } from '../client/pipeline.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from './columns.ts';

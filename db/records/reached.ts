@@ -1,7 +1,7 @@
 // Which rows of a table of records a statement is about: the own ones, those in reach, named ones.
 import type { Fragment } from 'postgres';
+import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
-import { planned } from '../client/preambles.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { inReach, members, type Scope } from '../client/visibility.ts';
 import type { RecordTable } from './columns.ts';
@@ -72,7 +72,7 @@ function firstOfEach(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragmen
 async function areFew(sql: Sql, rows: Fragment): Promise<boolean> {
   const query = sql<{ count: number }[]>`
     select count(*)::int as count from (select from (${rows}) r limit ${fewRecords + 1}) counted`;
-  planned(query, 'once');
+  setPlanning(query, 'once');
   const [counted] = await query;
   return (counted?.count ?? 0) <= fewRecords;
 }

@@ -2,8 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { type Sql, unprepared } from '../client/pool.ts';
-import { planned } from '../client/preambles.ts';
+import { type Sql, setPlanning, unprepared } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
@@ -100,7 +99,7 @@ export async function listRecords(
   const usual = usualPage(table, scope, page);
   if (usual) {
     const query = sql.unsafe(usual.text, usual.parameters, { prepare: true }).values();
-    return listed(table, await (planned(query, 'in order') ? query : unprepared(query)));
+    return listed(table, await (setPlanning(query, 'in order') ? query : unprepared(query)));
   }
   const [key] = page.sort;
   const isWhole = scope.reach.kind === 'company';
@@ -123,8 +122,8 @@ export async function listRecords(
       order by ${part.orderBy}
       limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
     const isKept = singleValue(table, scope, page)
-      ? planned(query, 'anew')
-      : isCommon && (isWhole || (source.isOfEach && planned(query, 'once')));
+      ? setPlanning(query, 'anew')
+      : isCommon && (isWhole || (source.isOfEach && setPlanning(query, 'once')));
     rows.push(...(await (isKept ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }

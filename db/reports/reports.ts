@@ -3,7 +3,7 @@ import type { Fragment } from 'postgres';
 import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
 import type { CreatedByRow } from '../client/created-by.ts';
-import { type Sql, unprepared } from '../client/pool.ts';
+import { type Sql, unprepared } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from '../records/columns.ts';

@@ -61,7 +61,7 @@ interface Attempt extends Opening {
 
 type Opened = Awaited<ReturnType<Transaction['opened']>>;
 /** What must hold does not. */
-type Unsettled = Exclude<Opened, 'held'>;
+type Unsettled = Exclude<Opened, 'ok'>;
 
 const noBody: Pick<Read, 'body' | 'problems'> = { body: undefined, problems: [] };
 
@@ -294,7 +294,7 @@ export class OperationRunner {
     // It fails, too, where the credential is not what it was.
     claiming?.catch(() => undefined);
     const opened = await this.#settle(attempt, transaction);
-    if (opened !== 'held') return opened;
+    if (opened !== 'ok') return opened;
     const verdict = await claiming;
     if (verdict?.kind === 'replay') {
       transaction.abandon();
@@ -326,7 +326,7 @@ export class OperationRunner {
       answer && !operation.reads && !transaction.broken ? this.#commit(attempt, answer, transaction) : undefined;
     committed?.catch(() => undefined);
     const opened = await this.#settle(attempt, transaction);
-    if (opened !== 'held') return opened;
+    if (opened !== 'ok') return opened;
     if (!answer) return this.#fail(attempt, failure, transaction);
 
     if (committed) await committed;

@@ -6,8 +6,9 @@ import { ownAuditRow } from '../../db/client/change-log.ts';
 import { claimNow } from '../../db/client/idempotency.ts';
 import type { KeyVersion } from '../../db/client/key-versions.ts';
 import { isOutage, Pool } from '../../db/client/pool.ts';
+import { type Preconditions, TransactionEnded } from '../../db/client/preconditions.ts';
 import { enterTenant } from '../../db/client/tenant.ts';
-import { type Opening, Transaction, TransactionEnded } from '../../db/client/transaction.ts';
+import { Transaction } from '../../db/client/transaction.ts';
 import { lockValues } from '../../db/client/value-locks.ts';
 import { FaultProxy, through } from '../faults/support/proxy.ts';
 import { tried } from '../support/noted-statements.ts';
@@ -32,8 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => pool.close(1));
 
-const begin = async ({ companyId }: Tenant) =>
-  new Transaction(pool, await pool.acquire(), { companyId, testMode: false });
+const begin = async ({ companyId }: Tenant) => Transaction.open(pool, { companyId, testMode: false });
 const companies = (sql: Transaction['sql']) => sql<{ id: string }[]>`select id from companies`;
 
 describe('a handle that was kept', () => {
@@ -58,7 +58,7 @@ describe('a handle that was kept', () => {
     const first = await begin(tenant);
     const { sql } = first;
     await companies(sql);
-    await first.aside(sleep(1));
+    await first.withoutConnection(sleep(1));
     expect(() => companies(sql)).toThrow(TransactionEnded);
     expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
     first.abandon();
@@ -70,7 +70,7 @@ describe('standing aside', () => {
     const first = await begin(tenant);
     await companies(first.sql);
     let served = false;
-    await first.aside(
+    await first.withoutConnection(
       (async () => {
         const second = await begin(stranger);
         served = (await companies(second.sql))[0]?.id === stranger.companyId;
@@ -86,7 +86,7 @@ describe('standing aside', () => {
     const first = await begin(tenant);
     const { sql } = first;
     await sql`update companies set name = 'Half done' where id = ${tenant.companyId}`;
-    await first.aside(sleep(1));
+    await first.withoutConnection(sleep(1));
     expect(await sql`select name from companies`).toEqual([{ name: 'Half done' }]);
     first.abandon();
     const second = await begin(tenant);
@@ -96,7 +96,9 @@ describe('standing aside', () => {
 
   test('passes a failure of the work on, and goes on afterwards', async () => {
     const first = await begin(tenant);
-    await expect(first.aside(Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
+    await expect(first.withoutConnection(Promise.reject(new Error('the work failed')))).rejects.toThrow(
+      'the work failed',
+    );
     expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
     first.endRead();
   });
@@ -204,7 +206,8 @@ const versionOf = async (): Promise<KeyVersion> => {
 };
 
 describe('what must hold of a transaction', () => {
-  const opening = (asked: Opening) => Transaction.open(pool, { companyId: tenant.companyId, testMode: false }, asked);
+  const opening = (asked: Preconditions) =>
+    Transaction.open(pool, { companyId: tenant.companyId, testMode: false }, asked);
   test.each(
     ['api_keys', 'companies', 'subscriptions'].flatMap((table) => [
       { table, reads: undefined },
@@ -215,7 +218,7 @@ describe('what must hold of a transaction', () => {
     const credential = await versionOf();
     const first = await opening({ credential, reads });
     expect(await companies(first.sql)).toHaveLength(1);
-    expect(await first.opened()).toBe('held');
+    expect(await first.verifyPreconditions()).toBe('ok');
     first.endRead();
     await database().unsafe(
       `update ${table} set ${table === 'companies' ? 'id = id' : 'company_id = company_id'}
@@ -223,10 +226,10 @@ describe('what must hold of a transaction', () => {
     );
     const second = await opening({ credential, reads });
     // Asked also by who sends nothing of its own.
-    expect(await second.opened()).toBe('credential_changed');
+    expect(await second.verifyPreconditions()).toBe('credential_changed');
     second.abandon();
     const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId }, reads });
-    expect(await third.opened()).toBe('credential_changed');
+    expect(await third.verifyPreconditions()).toBe('credential_changed');
     third.abandon();
   });
 
@@ -255,11 +258,11 @@ describe('what must hold of a transaction', () => {
       const second = await opening({ claim });
       const rename = second.sql`update companies set name = 'Twice' where id = ${tenant.companyId}`;
       await expect(rename).rejects.toMatchObject({ code: '25P02' });
-      expect(await second.opened()).toBe('key_taken');
+      expect(await second.verifyPreconditions()).toBe('key_taken');
       second.abandon();
     });
     const third = await opening({ claim });
-    expect(await third.opened()).toBe('held');
+    expect(await third.verifyPreconditions()).toBe('ok');
     third.abandon();
   });
 
@@ -275,7 +278,7 @@ describe('what must hold of a transaction', () => {
       insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at, leased_until)
       values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${Buffer.alloc(32, 1)}, 200, 'old', now() + ${created}::interval, now() + ${leased}::interval)`;
     const first = await opening({ claim });
-    expect(await first.opened()).toBe('key_taken');
+    expect(await first.verifyPreconditions()).toBe('key_taken');
     first.abandon();
     const second = await opening({});
     expect(await second.claim(claim)).toEqual({ kind: verdict });
@@ -295,15 +298,15 @@ describe('what must hold of a transaction', () => {
     const row = () =>
       ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.sent', {}, new Date());
     /** Sends a change and its commit in one turn. */
-    async function send(asked: Opening, name: string | null, left = 1000) {
+    async function send(asked: Preconditions, name: string | null, left = 1000) {
       const transaction = await opening(asked);
-      transaction.expect(rename(transaction, name));
+      transaction.awaitAtCommit(rename(transaction, name));
       const committed = transaction.commit([row()], [], undefined, new Date(), left);
       const outcome = await committed.then(
         () => 'committed',
         (error: { code?: string }) => error.code,
       );
-      return { outcome, opened: await transaction.opened() };
+      return { outcome, opened: await transaction.verifyPreconditions() };
     }
 
     test('is done where all of it holds', async () => {
@@ -311,7 +314,7 @@ describe('what must hold of a transaction', () => {
       for (const name of ['First sent', 'Then sent']) {
         expect(await send({ credential: await versionOf(), claim: aClaim() }, name)).toEqual({
           outcome: 'committed',
-          opened: 'held',
+          opened: 'ok',
         });
         expect(await nameNow()).toBe(name);
       }
@@ -338,13 +341,13 @@ describe('what must hold of a transaction', () => {
 
     test('is not where a statement before fails, and tells of that one', async () => {
       const before = await nameNow();
-      expect(await send({ claim: aClaim() }, null)).toEqual({ outcome: '23502', opened: 'held' });
+      expect(await send({ claim: aClaim() }, null)).toEqual({ outcome: '23502', opened: 'ok' });
       expect(await nameNow()).toBe(before);
     });
 
     test('is not where the time is over', async () => {
       const before = await nameNow();
-      expect(await send({ claim: aClaim() }, 'Late', 90)).toEqual({ outcome: '57014', opened: 'held' });
+      expect(await send({ claim: aClaim() }, 'Late', 90)).toEqual({ outcome: '57014', opened: 'ok' });
       expect(await nameNow()).toBe(before);
     });
 
@@ -358,7 +361,7 @@ describe('what must hold of a transaction', () => {
         await sql`select pg_sleep(0.4)`;
         return { waiting };
       });
-      expect(await sent.waiting).toEqual({ outcome: '57014', opened: 'held' });
+      expect(await sent.waiting).toEqual({ outcome: '57014', opened: 'ok' });
       expect(await nameNow()).toBe(before);
     });
   });
@@ -386,7 +389,7 @@ describe('of a call that only reads', () => {
       ];
       expect(await Promise.all(several)).toEqual(Array(4).fill([{ id: of.companyId }]));
       expect(await first.sql`select id from ${first.sql(['companies'])} where ${first.sql`true`}`).toHaveLength(1);
-      await first.aside(sleep(1));
+      await first.withoutConnection(sleep(1));
       expect(await one(first.sql)).toEqual([{ id: of.companyId }]);
       first.endRead();
     }
@@ -525,7 +528,7 @@ describe('of a call that only reads', () => {
       chunks.length = 0;
       const transaction = await reading(tenant, await versionOf(), own);
       expect(await companies(transaction.sql)).toHaveLength(1);
-      expect(await transaction.opened()).toBe('held');
+      expect(await transaction.verifyPreconditions()).toBe('ok');
       transaction.endRead();
     }
     await own.close(1);

@@ -116,7 +116,7 @@ test('a key that is claimed, where its plan is kept from when there was none', a
   const rowsRead = async () => {
     const claim = { ...scope, endpoint: 'test', key: randomUUID(), requestHash: randomBytes(32) };
     const transaction = await Transaction.open(pool, scope, { claim });
-    expect(await transaction.opened()).toBe('held');
+    expect(await transaction.verifyPreconditions()).toBe('ok');
     const [table] = await transaction.sql<{ rows: number }[]>`
       select seq_tup_read::int as rows from pg_stat_xact_user_tables where relname = 'idempotency_records'`;
     await transaction.undo();
