@@ -188,7 +188,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'services/',
       // What chooses providers, and what joins the quota's rules to its tables: each has little to be tested without the other.
       ...['payment-provider', 'calendar-provider', 'message-senders', 'call-ledger'].map((name) => `app/${name}.ts`),
-      'app/embedded-postgres/',
+      ...['app/embedded-postgres/', 'cli/schema.ts'],
     ],
     packages: 'any',
     node: 'any',

@@ -1,4 +1,4 @@
-// Writes the schema that the migrations make as db/schema.sql, for reading: tables with all that belongs to them.
+// Writes db/schema.sql from the migrations: each table with everything that belongs to it.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

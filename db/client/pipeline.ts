@@ -18,7 +18,7 @@ export interface Statement<Rows = unknown> extends PromiseLike<Rows> {
 /** The options of a statement that the patched driver reads when it sends the statement. */
 interface StatementOptions {
   /** Keeps the statement prepared on its connection. Only for texts of which there are few. */
-  prepare?: boolean;
+  prepare?: boolean | undefined;
   /** Sends the text as a simple query, which takes neither parameters nor a preamble. */
   simple?: boolean;
   /** Sent in the same message, in front of the statement. */

@@ -1,4 +1,4 @@
-// Preambles: statements, as bytes of the protocol, that the patched driver sends in front of another.
+// Preambles: statements that the patched driver sends in front of another, as protocol bytes.
 
 /** What the patched driver reads of a preamble. */
 export interface Preamble {

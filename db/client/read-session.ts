@@ -1,4 +1,4 @@
-// A call that only reads: each statement is a transaction of its own, with a preamble that binds it to the tenant.
+// A call that only reads: each statement is a transaction, bound to the tenant by a preamble.
 import { isKeyUnchanged, type KeyVersion, readPreamble } from './key-versions.ts';
 import { guardStatements, type Sql } from './pipeline.ts';
 import type { Pool, PooledConnection } from './pool.ts';

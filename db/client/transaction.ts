@@ -1,4 +1,4 @@
-// What a call asks of the database: a read session, or a write transaction that may be suspended while the call waits.
+// What a call asks of the database: a read session, or a write transaction that can be suspended.
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Claim, StoredResponse, Verdict } from './idempotency.ts';
 import type { Sql } from './pipeline.ts';

@@ -1,4 +1,4 @@
-// A transaction that may write: begun with its first statement, and committed with all that belongs to the change.
+// A transaction that may write: begun with its first statement, committed with audit and outbox.
 import { type AuditRow, type EventRow, insertAudit, insertEvents } from './change-log.ts';
 import * as idempotency from './idempotency.ts';
 import { beginStatement, isChanged, isKeyUnchanged, stampQuestion } from './key-versions.ts';
