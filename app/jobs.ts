@@ -1,5 +1,6 @@
 // Opens what the background jobs of a server work with, and runs their table.
 import { noteStretch } from '../db/automation/webhook-backlog.ts';
+import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import { smtpMails } from '../integrations/smtp/service-mails.ts';
 import { openMailTransport } from '../integrations/smtp/transport.ts';
@@ -153,13 +154,13 @@ function messageAddresses({
 
 async function openBilling(
   { config, log }: JobSurroundings,
-  tenants: BillingServices['tenants'],
-  purges: BillingServices['purges'],
+  tenants: Pool,
+  purges: Pool,
   removeFile: BillingServices['removeFile'],
 ): Promise<BillingServices> {
   const { provider, followParts } = await openPayments(config, tenants, () => config.baseUrl, log);
   return {
-    ...{ tenants, purges, provider, removeFile },
+    ...{ purges, provider, removeFile },
     follow:
       followParts &&
       (async (companyId, now) => (await follow(followParts, companyId, { ifDue: true }, now)) !== undefined),

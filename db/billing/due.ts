@@ -25,18 +25,18 @@ export async function findDueSubscriptions(
     limit ${limit}`;
 }
 
-export interface LeftOrder extends TenantScope {
+export interface LeftOperation extends TenantScope {
   id: string;
 }
 
 /** Orders that somebody left in the middle, the oldest first. @param besides companies that are left out */
-export async function findLeftOrders(
+export async function findLeftOperations(
   sql: Sql,
   besides: readonly string[],
   limit: number,
   now: Date,
-): Promise<LeftOrder[]> {
-  return await sql<LeftOrder[]>`
+): Promise<LeftOperation[]> {
+  return await sql<LeftOperation[]>`
     select company_id as "companyId", test_mode as "testMode", id from billing_orders
     where status = 'pending' and leased_until <= ${now} and company_id <> all(${[...besides]}::uuid[])
     order by leased_until

@@ -4,7 +4,7 @@ import type { Outcome } from './changes.ts';
 import type { Change, Subscription } from './subscription.ts';
 
 /** Something that a provider is to carry out, committed before it is asked. */
-export interface Order {
+export interface BillingOperation {
   companyId: string;
   testMode: boolean;
   /** What the provider's own idempotency keys are made of. */
@@ -32,7 +32,7 @@ interface Declined {
   actionUrl: string | null;
 }
 
-export type Settled =
+export type OperationResult =
   | { settlement: Settlement; declined?: undefined; isOutdated?: undefined }
   | { settlement?: undefined; declined: Declined; isOutdated?: undefined }
   /** The provider's subscription has changed since the order was made. Nothing was done: compute the change again. */
@@ -87,5 +87,5 @@ export interface PaymentProvider {
    * Carries an order out. What was carried out before is looked up, and not done again: asked twice, it tells the same.
    * @throws Error when it is not known what became of it; it is then asked again later
    */
-  settle(order: Order): Promise<Settled>;
+  settle(order: BillingOperation): Promise<OperationResult>;
 }

@@ -17,7 +17,7 @@ import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
-import { errorOf } from '../../services/billing/subscription-orders.ts';
+import { rejectionError } from '../../services/billing/subscription-change.ts';
 
 type Shown = components['schemas']['CheckoutSession'];
 
@@ -50,7 +50,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
       ...{ seats, card: cardToCome, checkout_session: '' },
     };
     const refusal = refusalOf(wanted, subscription, used, now);
-    if (refusal) throw errorOf(refusal);
+    if (refusal) throw rejectionError(refusal);
   }
   const id = newSessionId('cs');
   const session = {

@@ -11,7 +11,7 @@ import { findWarnings } from '../../domain/billing/warnings.ts';
 import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
-import { changeSubscription, type Told } from '../../services/billing/subscription-orders.ts';
+import { type ChangeResponse, changeSubscription } from '../../services/billing/subscription-change.ts';
 
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const { caller, now } = call;
@@ -66,7 +66,7 @@ export const cancelSubscription: Handler<'cancelSubscription'> = async (call) =>
 export const reactivateSubscription: Handler<'reactivateSubscription'> = async (call) =>
   answered(call, await changeSubscription(call, { action: 'reactivate' }));
 
-async function answered(call: Pick<Call, 'db' | 'caller' | 'now'>, change: Told) {
+async function answered(call: Pick<Call, 'db' | 'caller' | 'now'>, change: ChangeResponse) {
   const [subscription, bill] = await Promise.all([readSubscription(call), readBill(call)]);
   return { status: 200 as const, data: { ...change, warnings: findWarnings(subscription, bill) } };
 }

@@ -1,6 +1,6 @@
 // Changes of what is paid for, at once: charged by Stripe, or not made at all.
 import type Stripe from 'stripe';
-import type { Order } from '../../domain/billing/provider.ts';
+import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { consistsOf, itemChanges, type PricedItem, pricedItems } from './items.ts';
 import { release } from './schedules.ts';
@@ -23,7 +23,7 @@ export type Changed =
 export async function change(
   stripe: Stripe,
   live: Stripe.Subscription,
-  order: Order,
+  order: BillingOperation,
   target: Subscription,
   idempotencyKey: string,
 ): Promise<Changed> {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { completeCheckout, findNewestOpenCheckout } from '../../db/billing/checkout-sessions.ts';
 import { mirrorInvoice } from '../../db/billing/invoices.ts';
-import { findPendingOrder } from '../../db/billing/orders.ts';
+import { findPendingOperation } from '../../db/billing/operations.ts';
 import { saveProviderBill } from '../../db/billing/provider-bills.ts';
 import { askForLook, beginLook, endLook, type Look, saveDuplicates } from '../../db/billing/provider-customers.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
@@ -13,7 +13,7 @@ import { inTransaction } from '../../db/client/job-transactions.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
-import { tellAdmins } from '../../services/billing/subscription-mails.ts';
+import { mailAdmins } from '../../services/billing/subscription-mails.ts';
 import { type Projection, projectionOf, type WalletPayment } from './projection.ts';
 import { type CustomerState, fetchState } from './state.ts';
 import { takeBackCredit } from './wallet.ts';
@@ -61,7 +61,7 @@ export async function follow(
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
     // Whoever carries an order out relies on what there was when it was made, and looks by itself.
-    const pending = await findPendingOrder(sql, scope);
+    const pending = await findPendingOperation(sql, scope);
     if (pending && pending.id !== orderId) return undefined;
     const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);
     await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
@@ -98,7 +98,7 @@ async function writeLook(
     );
   const { after, payments } = projection;
   const mail = mailOfTurn(before.status, after.status);
-  if (mail) await tellAdmins(sql, { companyId, testMode: false }, mail, after, now);
+  if (mail) await mailAdmins(sql, { companyId, testMode: false }, mail, after, now);
   return { after, isTurned: before.status !== after.status, payments };
 }
 

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
-import type { Order } from '../../domain/billing/provider.ts';
+import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { readTerms } from './projection.ts';
 import { scheduleOf } from './state.ts';
@@ -20,7 +20,7 @@ export type Progress =
  * @param live fetched for this try
  * @param target what the order makes of the subscription
  */
-export function findProgress(order: Order, live: Stripe.Subscription, target: Subscription): Progress {
+export function findProgress(order: BillingOperation, live: Stripe.Subscription, target: Subscription): Progress {
   const { subscription: base, attempt } = order;
   const present: Subscription = { ...base, ...readTerms(live) };
   if (attempt === 1) return hasSameTerms(present, base) ? { kind: 'not_started' } : { kind: 'moved_on', restore: null };

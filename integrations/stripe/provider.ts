@@ -5,12 +5,12 @@ import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type {
+  BillingOperation,
   NewCheckout,
   NewPage,
   NewPortal,
-  Order,
+  OperationResult,
   PaymentProvider,
-  Settled,
 } from '../../domain/billing/provider.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
@@ -210,7 +210,7 @@ async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string
   return session.url;
 }
 
-async function settle(parts: StripeParts, order: Order): Promise<Settled> {
+async function settle(parts: StripeParts, order: BillingOperation): Promise<OperationResult> {
   const { stripe, tenants } = parts;
   const { companyId, subscription, attempt, change: asked } = order;
   const scope = { companyId, testMode: false };
@@ -225,7 +225,7 @@ async function settle(parts: StripeParts, order: Order): Promise<Settled> {
 }
 
 /** Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for. */
-function settleWithout({ change: asked, subscription, openMinor, askedAt }: Order): Settled {
+function settleWithout({ change: asked, subscription, openMinor, askedAt }: BillingOperation): OperationResult {
   const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
   if (charge === 0) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
@@ -234,10 +234,10 @@ function settleWithout({ change: asked, subscription, openMinor, askedAt }: Orde
 /** Changes the subscription at Stripe as far as an earlier try has not, and writes what there is then. */
 async function settleAt(
   parts: StripeParts,
-  order: Order,
+  order: BillingOperation,
   customer: string,
   live: Stripe.Subscription,
-): Promise<Settled> {
+): Promise<OperationResult> {
   const { stripe } = parts;
   const { id, subscription, openMinor, askedAt, attempt } = order;
   const target = consequenceOf(order.change, subscription, openMinor, askedAt).paid.after;
@@ -266,7 +266,10 @@ async function settleAt(
 }
 
 /** Writes what Stripe has now. */
-async function settledAs(parts: StripeParts, { companyId, id, subscription }: Order): Promise<Settled> {
+async function settledAs(
+  parts: StripeParts,
+  { companyId, id, subscription }: BillingOperation,
+): Promise<OperationResult> {
   const after = await follow(parts, companyId, { orderId: id }, new Date());
   return { settlement: { after: after ?? subscription, invoice: null, isPaid: true, isWritten: true } };
 }

@@ -3,7 +3,7 @@ import { chargeOnce } from '../../db/billing/test-charges.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
-import type { NewPage, Order, PaymentProvider, Settled } from '../../domain/billing/provider.ts';
+import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from '../../domain/billing/provider.ts';
 
 /** The card that this ends in is declined. */
 const declinedCard = '0002';
@@ -27,14 +27,14 @@ export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider
   };
 }
 
-async function settle(pool: Pool, order: Order): Promise<Settled> {
+async function settle(pool: Pool, order: BillingOperation): Promise<OperationResult> {
   const { change, subscription, openMinor, askedAt } = order;
   const { charge, paid, refused } = consequenceOf(change, subscription, openMinor, askedAt);
   if (charge === 0 || (await isCharged(pool, order, charge))) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
 
-function isCharged(pool: Pool, order: Order, amountMinor: number): Promise<boolean> {
+function isCharged(pool: Pool, order: BillingOperation, amountMinor: number): Promise<boolean> {
   const { companyId, testMode, id: orderId, change, subscription, askedAt } = order;
   const card = 'card' in change ? change.card : subscription.paymentMethod;
   const charge = {

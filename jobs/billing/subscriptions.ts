@@ -1,6 +1,6 @@
-// What becomes of subscriptions as time passes, and orders to payment providers that were left.
+// Steps of subscriptions that time brings, and billing operations that were left in the middle.
 import { v7 as uuidv7 } from 'uuid';
-import { findDueSubscriptions, findLeftOrders } from '../../db/billing/due.ts';
+import { findDueSubscriptions, findLeftOperations } from '../../db/billing/due.ts';
 import { findDueCustomers } from '../../db/billing/provider-customers.ts';
 import * as purge from '../../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
@@ -12,13 +12,15 @@ import { type BillingMail, nextStep } from '../../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
 import { storageKey } from '../../domain/records/file-names.ts';
-import { type OrderParts, placeOrder, resumeOrder } from '../../services/billing/orders.ts';
-import { tellAdmins } from '../../services/billing/subscription-mails.ts';
+import {
+  type OperationServices,
+  resumeOperation,
+  submitOperation,
+} from '../../services/billing/subscription-change.ts';
+import { mailAdmins } from '../../services/billing/subscription-mails.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 export interface BillingServices {
-  /** For everything that takes payments. */
-  tenants: Pool;
   /** Removes what is a company's. */
   purges: Pool;
   provider: PaymentProvider;
@@ -36,9 +38,9 @@ const purgeSteps = { rows: 500, steps: 200, files: 100 };
 /** Does all that is due. Servers may do so at the same time. @returns how many steps that were */
 export async function runBilling(jobContext: TenantJobContext, services: BillingServices): Promise<number> {
   const context: BillingContext = { ...jobContext, ...services };
-  const { platform, tenants, provider, follow, batchSize, log, signal } = context;
+  const { platform, transaction, provider, follow, batchSize, log, signal } = context;
   const now = context.now();
-  const orders: OrderParts = { tenants, provider, finished: tellOfOrder };
+  const operationServices: OperationServices = { transaction, provider, onFinished: mailOutcome };
   const failed = new Set<string>();
   let steps = 0;
   const each = async <Due extends TenantScope>(
@@ -66,15 +68,20 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
       if (steps === before && found.length < batchSize) return;
     }
   };
-  await each(findLeftOrders, (order) => resumeOrder(orders, order, order.id, now));
+  await each(findLeftOperations, (left) => resumeOperation(operationServices, left, left.id, now));
   if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
-  await each(findDueSubscriptions, (scope) => takeStep(context, orders, scope, now));
+  await each(findDueSubscriptions, (scope) => takeStep(context, operationServices, scope, now));
   await each(purge.findUnswept, (scope) => sweepCompany(context, scope, now));
   return steps;
 }
 
 /** @returns false if there is nothing to do for now */
-async function takeStep(context: BillingContext, orders: OrderParts, due: TenantScope, now: Date): Promise<boolean> {
+async function takeStep(
+  context: BillingContext,
+  operationServices: OperationServices,
+  due: TenantScope,
+  now: Date,
+): Promise<boolean> {
   const scope = { companyId: due.companyId, testMode: due.testMode };
   // A trial that was paid for, or a workspace that came back, may not have been heard of yet.
   if (context.provider.keepsBooks(scope)) await context.provider.refresh(scope);
@@ -84,7 +91,7 @@ async function takeStep(context: BillingContext, orders: OrderParts, due: Tenant
     if (!before || !next) return undefined;
     if (next.kind === 'turn') {
       await saveSubscription(sql, scope, next.after, now);
-      if (next.mail) await tellAdmins(sql, scope, next.mail, next.after, now);
+      if (next.mail) await mailAdmins(sql, scope, next.mail, next.after, now);
       if (before.status !== next.after.status) {
         const changes = { status: { from: before.status, to: next.after.status } };
         audit(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
@@ -97,12 +104,12 @@ async function takeStep(context: BillingContext, orders: OrderParts, due: Tenant
   if (!step) return false;
   if (step.kind === 'purge' && !scope.testMode) return purgeCompany(context, scope, now);
   if (step.kind !== 'order') return true;
-  const placed = await placeOrder(orders, scope, uuidv7(), { action: step.action }, now);
-  return placed.kind === 'done';
+  const submitted = await submitOperation(operationServices, scope, uuidv7(), { action: step.action }, now);
+  return submitted.kind === 'done';
 }
 
-/** Tells the administrators what became of a payment; with it, and so once. */
-async function tellOfOrder(
+/** Mails the outcome of a payment to the administrators; in its transaction, and so once. */
+async function mailOutcome(
   sql: Sql,
   scope: TenantScope,
   change: Change,
@@ -111,7 +118,7 @@ async function tellOfOrder(
   now: Date,
 ): Promise<void> {
   const mail = mailOf(change, before, after, isPaid);
-  if (mail) await tellAdmins(sql, scope, mail, after, now);
+  if (mail) await mailAdmins(sql, scope, mail, after, now);
 }
 
 function mailOf(change: Change, before: Subscription, after: Subscription, isPaid: boolean): BillingMail | null {

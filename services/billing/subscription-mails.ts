@@ -1,4 +1,4 @@
-// Mails to the administrators about payments, written with what they tell of.
+// Mails to the administrators about payments, in the transaction of the payment.
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
@@ -6,14 +6,14 @@ import { findAdmins } from '../../db/people/users.ts';
 import type { BillingMail } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 
-export async function tellAdmins(
+export async function mailAdmins(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   template: BillingMail,
   { endedAt, dueAt }: Subscription,
   now: Date,
 ): Promise<void> {
-  // People are not told of test data.
+  // People get no mails about test data.
   if (testMode) return;
   const dates = { ended_on: dayOf(endedAt ?? now), next_on: dayOf(dueAt ?? now) };
   for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {

@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inTransaction } from '../../db/client/job-transactions.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
-import type { Settled } from '../../domain/billing/provider.ts';
+import type { OperationResult } from '../../domain/billing/provider.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing/subscriptions.ts';
-import { placeOrder } from '../../services/billing/orders.ts';
+import { type OperationServices, submitOperation } from '../../services/billing/subscription-change.ts';
 import { charged, declinedCard, goodCard, storedSubscription, subscribed } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { contextOf } from '../support/job-runs.ts';
@@ -44,6 +45,12 @@ const services = () => ({
   ...pools,
   provider: testProvider(pools.tenants, () => 'http://127.0.0.1'),
   removeFile: async (key: string) => void removed.push(key),
+});
+
+/** What an operation of a page needs. */
+const operationServices = (): OperationServices => ({
+  transaction: (scope, work) => inTransaction(pools.tenants, scope, 5000, work),
+  provider: services().provider,
 });
 
 /** Does what is due by then, as one server does. */
@@ -198,7 +205,7 @@ describe('after the end', () => {
         ...{ card: goodCard, checkout_session: id },
       };
       const scope = { companyId: tenant.companyId, testMode: false };
-      expect((await placeOrder(services(), scope, uuidv7(), change, now)).kind).toBe('done');
+      expect((await submitOperation(operationServices(), scope, uuidv7(), change, now)).kind).toBe('done');
       await runBillingAt(new Date(now.getTime() + 20 * day));
       expect((await storedSubscription(tenant)).status).toBe('active');
       expect(await mails(tenant)).toEqual(told);
@@ -275,16 +282,16 @@ describe('an order that was left in the middle', () => {
     const scope = { companyId, testMode: false };
     const id = uuidv7();
     const real = testProvider(pools.tenants, () => '');
-    const crash = async (order: Parameters<typeof real.settle>[0]): Promise<Settled> => {
+    const crash = async (order: Parameters<typeof real.settle>[0]): Promise<OperationResult> => {
       if (isCharged) await real.settle(order);
       throw new Error('the server was killed');
     };
     const change = { action: 'upgrade' as const, package_code: 'growth', billing_cycle: null };
     const now = new Date();
     await expect(
-      placeOrder({ ...services(), provider: { ...real, settle: crash } }, scope, id, change, now),
+      submitOperation({ ...operationServices(), provider: { ...real, settle: crash } }, scope, id, change, now),
     ).rejects.toThrow();
-    expect((await placeOrder(services(), scope, uuidv7(), change, now)).kind).toBe('busy');
+    expect((await submitOperation(operationServices(), scope, uuidv7(), change, now)).kind).toBe('busy');
     await runBillingAt(now);
     expect((await storedSubscription(tenant)).package_code).toBe('starter');
     const later = new Date(now.getTime() + 61_000);

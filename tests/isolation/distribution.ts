@@ -133,7 +133,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/automation/webhook-sending.ts findDueWebhooks': 'finds whose deliveries are due, by an index',
   'db/automation/webhook-sending.ts countPending': 'counts for the operator how many deliveries wait',
   'db/automation/webhook-sending.ts sweepDeliveries': 'finds whose deliveries are past their time, by an index',
-  'db/billing/due.ts findLeftOrders': 'finds whose orders were left in the middle, by an index',
+  'db/billing/due.ts findLeftOperations': 'finds whose orders were left in the middle, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds whose subscriptions are due, by an index',
   'db/billing/provider-customers.ts findCompanyOfCustomer': 'finds the company',
   'db/billing/purge.ts findUnswept': 'finds which companies were removed and not looked at since, by an index',

@@ -5,27 +5,40 @@ import { listInvoices } from '../../db/billing/invoices.ts';
 import { findPortalSession } from '../../db/billing/portal-sessions.ts';
 import { openSubscription, savePaymentMethod } from '../../db/billing/subscriptions.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
+import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { type CardForm, readCard } from '../../domain/billing/cards.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { money } from '../../domain/billing/money.ts';
 import { extraSeats } from '../../domain/billing/proration.ts';
+import type { PaymentProvider } from '../../domain/billing/provider.ts';
 import { type Change, shadowSubscription } from '../../domain/billing/subscription.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { type Html, html, page } from '../../runtime/pages/html.ts';
-import { type OrderParts, type Placed, placeOrder } from '../../services/billing/orders.ts';
+import {
+  type OperationServices,
+  type SubmittedOperation,
+  submitOperation,
+} from '../../services/billing/subscription-change.ts';
 
 /** Milliseconds after which a transaction is given up. */
-const patience = 5000;
+const timeoutMs = 5000;
+
+export interface TestPageServices {
+  /** Apart from those that requests wait on. */
+  tenants: Pool;
+  provider: PaymentProvider;
+}
+
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
 const place = (name: string, modes: string, prefix: string): RegExp =>
   new RegExp(`^/${name}/(?<mode>${modes})/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
 
 /** @param modes of whom the test provider takes payments: nobody else may pay with a card that is none */
-export function testPages(parts: OrderParts, modes: 'live|test' | 'test'): Screen[] {
+export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): Screen[] {
   return [
-    { name: 'checkout', path: place('checkout', modes, 'cs'), show: (request) => showCheckout(parts, request) },
-    { name: 'portal', path: place('portal', modes, 'ps'), show: (request) => showPortal(parts, request) },
+    { name: 'checkout', path: place('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },
+    { name: 'portal', path: place('portal', modes, 'ps'), show: (request) => showPortal(services, request) },
   ];
 }
 
@@ -42,10 +55,12 @@ const notFound: ScreenAnswer = {
   ),
 };
 
-async function showCheckout(parts: OrderParts, request: ScreenRequest): Promise<ScreenAnswer> {
+async function showCheckout(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
   const { path, form, now } = request;
   const scope = scopeOf(request);
-  const session = await inTransaction(parts.tenants, scope, patience, (sql) => findCheckout(sql, scope, path.id ?? ''));
+  const session = await inTransaction(services.tenants, scope, timeoutMs, (sql) =>
+    findCheckout(sql, scope, path.id ?? ''),
+  );
   if (!session) return notFound;
   if (session.completedAt) return completed(session);
   if (session.expiresAt <= now)
@@ -60,10 +75,12 @@ async function showCheckout(parts: OrderParts, request: ScreenRequest): Promise<
         };
   const { card, problems } = readCard(fieldsOf(form), now);
   if (!card) return checkoutForm(session, 400, problems);
-  const placed = await placeOrder(parts, scope, uuidv7(), changeOf(session, card), now);
-  if (placed.kind === 'done' || placed.kind === 'closed')
+  const { tenants, provider } = services;
+  const transaction: OperationServices['transaction'] = (of, work) => inTransaction(tenants, of, timeoutMs, work);
+  const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), changeOf(session, card), now);
+  if (submitted.kind === 'done' || submitted.kind === 'closed')
     return session.successUrl ? { redirect: session.successUrl } : completed(session);
-  return checkoutForm(session, placed.kind === 'declined' ? 402 : 409, [whyNot(placed)]);
+  return checkoutForm(session, submitted.kind === 'declined' ? 402 : 409, [whyNot(submitted)]);
 }
 
 const fieldsOf = (form: URLSearchParams): CardForm => ({
@@ -85,9 +102,9 @@ function changeOf(session: CheckoutSession, card: Extract<Change, { action: 'top
   };
 }
 
-function whyNot(placed: Placed): string {
-  if (placed.kind === 'declined') return 'The card was declined. Nothing was charged; use another card.';
-  if (placed.kind === 'refused') return placed.refusal.message;
+function whyNot(submitted: SubmittedOperation): string {
+  if (submitted.kind === 'declined') return 'The card was declined. Nothing was charged; use another card.';
+  if (submitted.kind === 'refused') return submitted.refusal.message;
   return 'Another payment is being carried out. Wait a moment, then load this page again.';
 }
 
@@ -136,11 +153,11 @@ ${cardFields}
   return { status, html: page('Checkout', body), leadsTo: originsOf(session.successUrl, session.cancelUrl) };
 }
 
-async function showPortal(parts: OrderParts, request: ScreenRequest): Promise<ScreenAnswer> {
+async function showPortal(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
   const { path, form, now } = request;
   const scope = scopeOf(request);
   const { card, problems } = form ? readCard(fieldsOf(form), now) : { card: undefined, problems: [] };
-  const found = await inTransaction(parts.tenants, scope, patience, async (sql) => {
+  const found = await inTransaction(services.tenants, scope, timeoutMs, async (sql) => {
     const session = await findPortalSession(sql, scope, path.id ?? '');
     if (!session || session.expiresAt <= now) return undefined;
     const subscription = await openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);

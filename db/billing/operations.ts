@@ -21,7 +21,7 @@ export interface ChangeResult<Action = Change['action']> {
   seats: number | null;
 }
 
-export interface OrderRow {
+export interface OperationRow {
   id: string;
   change: Change;
   askedBy: AskedBy;
@@ -36,7 +36,7 @@ export interface OrderRow {
 }
 
 /** Of an order that no caller waits for. */
-export const untold = (action: Change['action']): ChangeResult => ({
+export const pendingResult = (action: Change['action']): ChangeResult => ({
   action,
   applies: null,
   effective: null,
@@ -52,21 +52,24 @@ const columns = (sql: Sql) => sql`
   id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt", base`;
 
 /** The order that is not finished, of which there is one at most. */
-export async function findPendingOrder(sql: Sql, { companyId, testMode }: TenantScope): Promise<OrderRow | undefined> {
-  const [row] = await sql<OrderRow[]>`
+export async function findPendingOperation(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+): Promise<OperationRow | undefined> {
+  const [row] = await sql<OperationRow[]>`
     select ${columns(sql)} from billing_orders
     where company_id = ${companyId} and test_mode = ${testMode} and status = 'pending'`;
   return row && withDates(row);
 }
 
 /** The last order of a call that is tried again, unless it was declined: then it is tried anew. */
-export async function findOrderOfKey(
+export async function findOperationOfKey(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   retryKey: string,
   since: Date,
-): Promise<OrderRow | undefined> {
-  const [row] = await sql<OrderRow[]>`
+): Promise<OperationRow | undefined> {
+  const [row] = await sql<OperationRow[]>`
     select ${columns(sql)} from billing_orders
     where company_id = ${companyId} and test_mode = ${testMode} and retry_key = ${retryKey} and created_at >= ${since}
       and status <> 'declined'
@@ -76,7 +79,7 @@ export async function findOrderOfKey(
 }
 
 /** JSON has no dates. */
-function withDates(row: OrderRow): OrderRow {
+function withDates(row: OperationRow): OperationRow {
   const { base } = row;
   if (!base) return row;
   const read = (time: Date): Date => new Date(time);
@@ -97,7 +100,7 @@ function withDates(row: OrderRow): OrderRow {
   };
 }
 
-export interface NewOrder {
+export interface NewOperation {
   id: string;
   change: Change;
   retryKey: string | null;
@@ -107,10 +110,10 @@ export interface NewOrder {
   base: Subscription | null;
 }
 
-export async function insertOrder(
+export async function insertOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { id, change, retryKey, askedBy, result, base }: NewOrder,
+  { id, change, retryKey, askedBy, result, base }: NewOperation,
   now: Date,
 ): Promise<void> {
   await sql`
@@ -120,7 +123,7 @@ export async function insertOrder(
 }
 
 /** Takes up an order that was left. @returns the number of the try; undefined where somebody else has it, or it is finished */
-export async function takeOrder(
+export async function takeOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
@@ -134,7 +137,12 @@ export async function takeOrder(
 }
 
 /** Leaves an order to whoever takes it up next. */
-export async function leaveOrder(sql: Sql, { companyId, testMode }: TenantScope, id: string, now: Date): Promise<void> {
+export async function releaseOperation(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  now: Date,
+): Promise<void> {
   await sql`
     update billing_orders set leased_until = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
@@ -148,7 +156,7 @@ export interface Finished {
 }
 
 /** Writes what became of an order, once. @param settlement undefined: it was declined, and nothing changes */
-export async function finishOrder(
+export async function finishOperation(
   sql: Sql,
   scope: TenantScope,
   id: string,

@@ -1,0 +1,397 @@
+// Changes subscriptions through the payment provider, each change once: for calls, pages and jobs.
+//
+// A change is a billing operation with three phases:
+// 1. Record it, in a transaction under the lock of the subscription, or find that of an earlier try.
+// 2. Ask the provider, while no transaction is open. The provider's idempotency keys derive from the operation's id, and it looks the outcome
+//    up before it sends anything again.
+// 3. Finish it: one transaction writes the outcome, unless somebody else has done so.
+// An operation whose server died stays pending until its lease ends. Then a retry of the call or the job of billing goes on from phase 2.
+import { v7 as uuidv7 } from 'uuid';
+import { findCheckout } from '../../db/billing/checkout-sessions.ts';
+import { openAmount } from '../../db/billing/invoices.ts';
+import * as operations from '../../db/billing/operations.ts';
+import { isCompanyOpen } from '../../db/billing/purge.ts';
+import { openSubscription } from '../../db/billing/subscriptions.ts';
+import { type AuditRow, ownAuditRow } from '../../db/client/change-log.ts';
+import type { TransactionWork } from '../../db/client/job-transactions.ts';
+import type { Sql } from '../../db/client/pool.ts';
+import type { TenantScope } from '../../db/client/tenant.ts';
+import { findSeats } from '../../db/people/users.ts';
+import { consequenceOf, type Refusal, refusalOf } from '../../domain/billing/changes.ts';
+import { nextStep } from '../../domain/billing/life-cycle.ts';
+import type { BillingOperation, OperationResult, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
+import {
+  type AskedChange,
+  type Change,
+  type Subscription,
+  shadowSubscription,
+} from '../../domain/billing/subscription.ts';
+import { ApiError, conflict, found, stillRunning } from '../../runtime/errors.ts';
+import type { Call } from '../../runtime/handler.ts';
+
+// The phases, which all entry points share.
+
+/** An operation that is recorded, and its entry point's hold of it. */
+interface Started {
+  operation: BillingOperation;
+  requestedBy: operations.AskedBy;
+}
+
+/** How an entry point reaches the database and the provider. */
+interface Phases {
+  /** Runs work in a transaction. `record` leaves the trace of an operation that was finished first by it. */
+  transaction<Result>(
+    work: (
+      sql: Sql,
+      record: (started: Started, before: Subscription, settlement: Settlement) => Promise<void> | void,
+    ) => Promise<Result>,
+  ): Promise<Result>;
+  /** Asks the provider while no transaction is open. */
+  settle(operation: BillingOperation): Promise<OperationResult>;
+}
+
+/** Locks the subscription. @returns undefined if the workspace has none */
+const lock = (sql: Sql, scope: TenantScope, now: Date): Promise<Subscription | undefined> =>
+  openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
+
+/** Why the subscription does not allow a change; undefined if it does. */
+async function rejectionOf(
+  sql: Sql,
+  { companyId }: TenantScope,
+  change: Change,
+  subscription: Subscription,
+  now: Date,
+): Promise<Refusal | undefined> {
+  const { used } = await findSeats(sql, companyId);
+  return refusalOf(change, subscription, used, now);
+}
+
+/** Phase 1: records a new operation, under the lock of its subscription. */
+async function recordOperation(
+  sql: Sql,
+  scope: TenantScope,
+  subscription: Subscription,
+  openMinor: number,
+  row: operations.NewOperation,
+  now: Date,
+): Promise<Started> {
+  await operations.insertOperation(sql, scope, row, now);
+  const { id, change, askedBy: requestedBy } = row;
+  return { operation: { ...scope, id, change, subscription, openMinor, askedAt: now, attempt: 1 }, requestedBy };
+}
+
+/** Phase 1: takes up an operation of an earlier try, under the lock of its subscription. @returns undefined if somebody else carries it out */
+async function takeUp(
+  sql: Sql,
+  scope: TenantScope,
+  { id, change, base, askedBy: requestedBy, createdAt: askedAt }: operations.OperationRow,
+  stored: Subscription,
+  now: Date,
+): Promise<Started | undefined> {
+  const attempt = await operations.takeOperation(sql, scope, id, now);
+  if (!attempt) return undefined;
+  const openMinor = await openAmount(sql, scope);
+  return {
+    operation: { ...scope, id, change, subscription: base ?? stored, openMinor, askedAt, attempt },
+    requestedBy,
+  };
+}
+
+/** Phases 2 and 3. @throws Error if the outcome is not known: it is then found out later */
+async function carryOut(phases: Phases, started: Started, now: Date): Promise<OperationResult> {
+  const { operation } = started;
+  const result = await phases.settle(operation);
+  const { settlement } = result;
+  await phases.transaction(async (sql, record) => {
+    const { isFirst, before } = await operations.finishOperation(sql, operation, operation.id, settlement, now);
+    if (isFirst && before && settlement) await record(started, before, settlement);
+  });
+  return result;
+}
+
+// Calls: the caller waits for the outcome.
+
+type BillingCall = Pick<Call, 'db' | 'caller' | 'now' | 'request' | 'services'>;
+
+/** What the caller gets. */
+export type ChangeResponse = operations.ChangeResult<AskedChange['action']>;
+
+/** Milliseconds for which a retry with the same Idempotency-Key is one. */
+const retryWindowMs = 24 * 3_600_000;
+
+/** How often a change is computed anew because the subscription changed at the provider meanwhile. */
+const mostAttempts = 3;
+
+/**
+ * Changes the subscription of the caller's mode. The change is computed from what the provider has now, not from what is stored. A retry with
+ * the same Idempotency-Key continues the first try.
+ * @returns the answer to the caller
+ * @throws ApiError 409 if the subscription does not allow the change, 402 if the card is declined
+ */
+export async function changeSubscription(call: BillingCall, change: AskedChange): Promise<ChangeResponse> {
+  const phases = phasesOf(call);
+  for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
+    const { started, response } = await begin(call, change);
+    if (!started) return response;
+    const { declined, isOutdated } = await carryOut(phases, started, call.now);
+    if (declined) throw cardDeclined(declined.actionUrl);
+    if (!isOutdated) return response;
+  }
+  // The operation of the last attempt is closed with the answer.
+  throw changeInProgress({ keepsWork: true });
+}
+
+/** The transactions are the call's own. If the outcome is not known, the operation is released for whoever asks next. */
+function phasesOf(call: BillingCall): Phases {
+  const { payments } = call.services;
+  return {
+    transaction: (work) =>
+      work(call.db.sql, ({ operation }, _before, { after }) => recordChange(call, operation, after)),
+    async settle(operation) {
+      try {
+        return await call.db.commitThenRun(() => payments.settle(operation));
+      } catch (error) {
+        await operations.releaseOperation(call.db.sql, operation, operation.id, call.now);
+        throw error;
+      }
+    },
+  };
+}
+
+/** Takes up the operation of an earlier try, or records one. Without an operation, the response of the first try is all there is to give. */
+async function begin(
+  call: BillingCall,
+  change: AskedChange,
+): Promise<{ started: Started | undefined; response: ChangeResponse }> {
+  const scope = scopeOf(call);
+  const { subscription, known } = await lockWithOperation(call);
+  if (known) {
+    // The key belongs to the API operation: the stored response is of the same kind.
+    const response = known.result as ChangeResponse;
+    if (known.status === 'done') return { started: undefined, response };
+    const started = await takeUp(call.db.sql, scope, known, subscription, call.now);
+    // The job may be carrying it out.
+    if (!started) throw stillRunning();
+    return { started, response };
+  }
+  if (await operations.findPendingOperation(call.db.sql, scope)) throw changeInProgress();
+  const { payments } = call.services;
+  if (!payments.keepsBooks(scope)) return create(call, change, subscription, null);
+  await call.db.commitThenRun(() => payments.refresh(scope));
+  const refreshed = await lockWithOperation(call);
+  // The key was lost to another call while the provider was asked.
+  if (refreshed.known) throw stillRunning();
+  if (await operations.findPendingOperation(call.db.sql, scope)) throw changeInProgress();
+  return create(call, change, refreshed.subscription, refreshed.subscription);
+}
+
+/** Locks the subscription, and finds the operation of an earlier try with the same Idempotency-Key. */
+async function lockWithOperation(
+  call: BillingCall,
+): Promise<{ subscription: Subscription; known: operations.OperationRow | undefined }> {
+  const { now } = call;
+  const { sql } = call.db;
+  const { retryKey } = call.request;
+  const subscription = found(await lock(sql, scopeOf(call), now));
+  if (retryKey === null) return { subscription, known: undefined };
+  const since = new Date(now.getTime() - retryWindowMs);
+  return { subscription, known: await operations.findOperationOfKey(sql, scopeOf(call), retryKey, since) };
+}
+
+/** @param base what the change is computed from, stored if a retry is to compare it with what the provider has then */
+async function create(
+  call: BillingCall,
+  change: AskedChange,
+  subscription: Subscription,
+  base: Subscription | null,
+): Promise<{ started: Started; response: ChangeResponse }> {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const scope = scopeOf(call);
+  const rejection = await rejectionOf(sql, scope, change, subscription, now);
+  if (rejection) throw rejectionError(rejection);
+  const openMinor = await openAmount(sql, scope);
+  const { applies, effective } = consequenceOf(change, subscription, openMinor, now);
+  const response = toResponse(change, applies, effective);
+  const { retryKey } = call.request;
+  const row = { id: uuidv7(), change, retryKey, askedBy: caller.actor, result: response, base };
+  return { started: await recordOperation(sql, scope, subscription, openMinor, row, now), response };
+}
+
+const scopeOf = ({ caller: { companyId, testMode } }: BillingCall): TenantScope => ({ companyId, testMode });
+
+function toResponse(change: AskedChange, applies: 'immediately' | 'period_end', effective: Date): ChangeResponse {
+  return {
+    action: change.action,
+    applies,
+    effective: effective.toISOString(),
+    status: change.action === 'add_module' ? 'pending_webhook' : null,
+    module_key: 'module_key' in change ? change.module_key : null,
+    seats: change.action === 'set_seats' ? change.seats : null,
+  };
+}
+
+/** Records in the audit log what of a subscription changed. */
+function recordChange(
+  call: BillingCall,
+  { change, subscription: before }: BillingOperation,
+  after: Subscription,
+): void {
+  const names = ['packageCode', 'billingCycle', 'seats', 'addOns', 'cancelAtPeriodEnd', 'scheduled'] as const;
+  const changes = Object.fromEntries(
+    names
+      .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      .map((name) => [
+        name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+        { from: before[name], to: after[name] },
+      ]),
+  );
+  call.db.record({ action: `subscription.${change.action}`, object: 'subscription', changes });
+}
+
+const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
+  new ApiError(
+    'CONFLICT',
+    'Another change of this subscription is being carried out. Try again shortly.',
+    { reason: 'change_in_progress' },
+    options,
+  );
+
+/** The answer to a change that the subscription does not allow. */
+export function rejectionError({ code, message, reason, more }: Refusal): ApiError {
+  return code === 'CONFLICT' ? conflict(reason ?? '', message, more) : new ApiError(code, message);
+}
+
+const cardDeclined = (actionUrl: string | null): ApiError =>
+  new ApiError(
+    'CARD_CHARGE_FAILED',
+    'The card was declined; nothing was changed. Put another payment method on file.',
+    actionUrl === null ? undefined : { action_url: actionUrl },
+    { keepsWork: true },
+  );
+
+// Pages and jobs: no call waits for the outcome.
+
+/** What an operation without a call needs. */
+export interface OperationServices {
+  /** Runs work in a transaction of the scope, apart from those that requests wait on. */
+  transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
+  provider: PaymentProvider;
+  /** Runs with the outcome of an operation, in its transaction and once. */
+  onFinished?: (
+    sql: Sql,
+    scope: TenantScope,
+    change: Change,
+    before: Subscription,
+    settlement: Settlement,
+    now: Date,
+  ) => Promise<void>;
+}
+
+export type SubmittedOperation =
+  | { kind: 'done'; settlement: Settlement }
+  | { kind: 'declined' }
+  /** Another operation is not finished. */
+  | { kind: 'busy' }
+  /** Its checkout was paid already, it is no longer due, its subscription has changed, or the company is being removed. */
+  | { kind: 'closed' }
+  | { kind: 'refused'; refusal: Refusal };
+
+/**
+ * Records an operation and carries it out.
+ * @param id of the operation
+ * @throws Error if the outcome is not known: it is then found out later
+ */
+export async function submitOperation(
+  services: OperationServices,
+  scope: TenantScope,
+  id: string,
+  change: Change,
+  now: Date,
+): Promise<SubmittedOperation> {
+  const begun = await services.transaction<Started | SubmittedOperation>(scope, async (sql) => {
+    const subscription = await lock(sql, scope, now);
+    if (!subscription || !(await isCompanyOpen(sql, scope.companyId))) return { kind: 'closed' };
+    if (await operations.findPendingOperation(sql, scope)) return { kind: 'busy' };
+    if (isScheduled(change)) {
+      if (!isDue(change, subscription, now)) return { kind: 'closed' };
+    } else {
+      if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session, now)))
+        return { kind: 'closed' };
+      const refusal = await rejectionOf(sql, scope, change, subscription, now);
+      if (refusal) return { kind: 'refused', refusal };
+    }
+    const openMinor = await openAmount(sql, scope);
+    const result = operations.pendingResult(change.action);
+    const row = { id, change, retryKey: null, askedBy: null, result, base: null };
+    return recordOperation(sql, scope, subscription, openMinor, row, now);
+  });
+  if ('kind' in begun) return begun;
+  const { settlement, isOutdated } = await carryOut(backgroundPhases(services, scope, now), begun, now);
+  if (isOutdated) return { kind: 'closed' };
+  return settlement ? { kind: 'done', settlement } : { kind: 'declined' };
+}
+
+/** Goes on with an operation that was left. @returns false if somebody else carries it out, or it is finished */
+export async function resumeOperation(
+  services: OperationServices,
+  scope: TenantScope,
+  id: string,
+  now: Date,
+): Promise<boolean> {
+  const started = await services.transaction(scope, async (sql) => {
+    const subscription = await lock(sql, scope, now);
+    if (!subscription) return undefined;
+    const row = await operations.findPendingOperation(sql, scope);
+    return row?.id === id ? takeUp(sql, scope, row, subscription, now) : undefined;
+  });
+  if (!started) return false;
+  await carryOut(backgroundPhases(services, scope, now), started, now);
+  return true;
+}
+
+function backgroundPhases(
+  { transaction, provider, onFinished }: OperationServices,
+  scope: TenantScope,
+  now: Date,
+): Phases {
+  return {
+    transaction: (work) =>
+      transaction(scope, (sql, _emit, audit) =>
+        work(sql, async (started, before, settlement) => {
+          audit(auditRow(scope, started, settlement, now));
+          await onFinished?.(sql, scope, started.operation.change, before, settlement, now);
+        }),
+      ),
+    settle: (operation) => provider.settle(operation),
+  };
+}
+
+/** True for changes that time brings. */
+const isScheduled = ({ action }: Change): boolean => action === 'renew' || action === 'charge_again';
+
+/** Asked under the lock of the subscription: another server may have been quicker. */
+function isDue({ action }: Change, subscription: Subscription, now: Date): boolean {
+  const next = nextStep(subscription, now);
+  return next?.kind === 'order' && next.action === action;
+}
+
+/** Asked under the lock, too: a page that is sent twice pays once. */
+async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string, now: Date): Promise<boolean> {
+  const session = await findCheckout(sql, scope, id);
+  return session !== undefined && session.completedAt === null && session.expiresAt > now;
+}
+
+function auditRow(
+  scope: TenantScope,
+  { operation, requestedBy }: Started,
+  { after, isPaid }: Settlement,
+  now: Date,
+): AuditRow {
+  const metadata = { status: after.status, package_code: after.packageCode, paid: isPaid };
+  const action = `subscription.${operation.change.action}`;
+  const row = ownAuditRow(scope, 'billing', action, { object: 'subscription', metadata }, now);
+  if (!requestedBy) return row;
+  const { kind, id, name } = requestedBy;
+  return { ...row, actorKind: kind, actorId: id, apiKeyId: kind === 'api_key' ? id : null, keyName: name };
+}
