@@ -1,13 +1,13 @@
 // The months of companies in the database, for what a process charges ahead.
 import { randomUUID } from 'node:crypto';
-import { chargeCalls, renewBlock, returnBlock, saveBlock, sweepBlocksOf } from '../db/access/quota.ts';
+import { chargeCalls, renewLease, returnLease, saveLease, sweepLeasesOf } from '../db/billing/quota.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
 import type { Pool } from '../db/client/pool.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
 import type { CallLedger } from '../runtime/limits/quota-leases.ts';
 
 /**
- * Of one process, which is the holder of its blocks.
+ * Of one process, which is the holder of its leases.
  * @param patience milliseconds after which a charge is given up
  */
 export function ledgerOf(pool: Pool, patience: number): CallLedger {
@@ -18,11 +18,11 @@ export function ledgerOf(pool: Pool, patience: number): CallLedger {
         const now = new Date();
         const found = await chargeCalls(sql, companyId, holder, calls, ahead, { callsPerMonth, extraCalls }, now);
         if (!found?.ahead) return found;
-        const block = { companyId, holder, monthStart: found.monthStart, calls: found.ahead };
-        return { ...found, ahead: await saveBlock(sql, block, now) };
+        const lease = { companyId, holder, monthStart: found.monthStart, calls: found.ahead };
+        return { ...found, ahead: await saveLease(sql, lease, now) };
       }),
-    renew: (companyId, left) => pool.use((sql) => renewBlock(sql, companyId, holder, left, new Date())),
-    giveBack: (companyId, left) => pool.use((sql) => returnBlock(sql, companyId, holder, left)),
-    collect: (companyId) => pool.use((sql) => sweepBlocksOf(sql, companyId, new Date())),
+    renew: (companyId, left) => pool.use((sql) => renewLease(sql, companyId, holder, left, new Date())),
+    giveBack: (companyId, left) => pool.use((sql) => returnLease(sql, companyId, holder, left)),
+    collect: (companyId) => pool.use((sql) => sweepLeasesOf(sql, companyId, new Date())),
   };
 }

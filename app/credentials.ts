@@ -1,6 +1,6 @@
 // What the rows of a credential's look-up stand for, in the words of the runtime.
 import type { GrantRow, UserRow } from '../db/access/credentials.ts';
-import type { SubscriptionRow } from '../db/access/quota.ts';
+import type { SubscriptionRow } from '../db/access/paying-subscription.ts';
 import { scopesOfToken } from '../domain/access/oauth-groups.ts';
 import { permissionsOf, type RoleReach } from '../domain/access/role-permissions.ts';
 import { accessOf, callsPerDay, callsPerMinute, modulesOfWorkspace } from '../domain/billing/plans.ts';

@@ -9,7 +9,7 @@ import {
   findSessions,
 } from '../db/access/credentials.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
-import { findQuota, refundCalls } from '../db/access/quota.ts';
+import { findQuota, refundCalls } from '../db/billing/quota.ts';
 import type { AuditRow, EventRow } from '../db/client/change-log.ts';
 import { inTransaction } from '../db/client/job-transactions.ts';
 import { grace, isOutage, isOverdue, isRace, Pool, type Sql } from '../db/client/pool.ts';
@@ -37,7 +37,7 @@ import type {
   Transaction,
 } from '../runtime/database.ts';
 import type { Change } from '../runtime/handler.ts';
-import { CallBlocks } from '../runtime/limits/quota-leases.ts';
+import { QuotaLeases } from '../runtime/limits/quota-leases.ts';
 import { Refunds } from '../runtime/limits/refunds.ts';
 import { coalesce } from '../runtime/limits/single-flight.ts';
 import { UseCounts } from '../runtime/limits/use-counts.ts';
@@ -173,7 +173,7 @@ export function buildDatabase(
   lastPositions(companyIds: readonly string[]): Promise<FeedPosition[]>;
 } {
   const { credentials } = pools;
-  const blocks = new CallBlocks(ledgerOf(credentials, statementTimeout + grace));
+  const blocks = new QuotaLeases(ledgerOf(credentials, statementTimeout + grace));
   // A block that could not be given back is swept as that of a process that died.
   const lookUps = lookUpsOf(credentials, (companyId) => void blocks.end(companyId).catch(() => undefined));
   const uses = new UseCounts((companyId, own) => credentials.use((sql) => countUse(sql, companyId, own, new Date())));

@@ -5,7 +5,7 @@ import type { Fragment } from 'postgres';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { keyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
-import { type SubscriptionRow, subscriptionColumns } from './quota.ts';
+import { type SubscriptionRow, subscriptionColumns } from './paying-subscription.ts';
 
 export interface KeyRow extends SubscriptionRow {
   companyId: string;

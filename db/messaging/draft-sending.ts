@@ -1,7 +1,7 @@
 // Approved drafts on their way: taken up by one server at a time, and what became of them.
 import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { SendingOutcome } from '../../domain/messaging/senders.ts';
-import { type SubscriptionRow, subscriptionColumns } from '../access/quota.ts';
+import { type SubscriptionRow, subscriptionColumns } from '../access/paying-subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 

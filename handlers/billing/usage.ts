@@ -1,5 +1,5 @@
 // What the workspace uses of what it pays for.
-import { findQuota } from '../../db/access/quota.ts';
+import { findQuota } from '../../db/billing/quota.ts';
 import { callsByDay, callsByKey, storedBytes } from '../../db/billing/usage.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';

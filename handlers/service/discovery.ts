@@ -1,6 +1,6 @@
 // What a program can ask instead of reading: changes of the API, error codes, scopes and limits.
 
-import { findQuota } from '../../db/access/quota.ts';
+import { findQuota } from '../../db/billing/quota.ts';
 import { keptHours } from '../../db/client/idempotency.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../../domain/access/scopes.ts';

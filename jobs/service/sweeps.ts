@@ -1,12 +1,12 @@
 // Regular cleaning that no request waits for, and the next month's partition of the audit log.
 import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
 import { sweepArtifacts } from '../../db/access/oauth-artifacts.ts';
-import { sweepBlocks } from '../../db/access/quota.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepDeliveries } from '../../db/automation/webhook-sending.ts';
 import { sweepRuns } from '../../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
+import { sweepLeases } from '../../db/billing/quota.ts';
 import { sweepKeyDays } from '../../db/billing/usage.ts';
 import { sweep } from '../../db/client/idempotency.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -25,7 +25,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
   const months = await platform.use((sql) => dropAuditMonths(sql, now()));
   const removed = {
     answers: await removeAll(context, sweep),
-    blocks: await removeAll(context, sweepBlocks),
+    blocks: await removeAll(context, sweepLeases),
     sessions: await removeAll(context, sweepSessions),
     forms: await removeAll(context, sweepForms),
     oauth_artifacts: await removeAll(context, sweepArtifacts),

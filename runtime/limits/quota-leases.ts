@@ -1,8 +1,8 @@
-// Blocks of calls that were charged ahead: what this process may let pass without asking.
+// Leases of the monthly quota: calls charged ahead, which this process may let pass without asking.
 import type { Charge, Quota } from '../database.ts';
 import { Turns } from './semaphore.ts';
 
-/** What became of charging calls. */
+/** The outcome of charging calls. */
 interface Charged {
   /** How many of the calls that wait were charged. */
   charged: number;
@@ -12,23 +12,23 @@ interface Charged {
   limit: number | null;
   monthStart: Date;
   monthEnd: Date;
-  /** True while other processes have calls of this month that they have not used. */
-  elsewhere: boolean;
+  /** True while other processes hold leases of this month that are not used up. */
+  heldByOthers: boolean;
 }
 
-/** Where the months are counted. Of each company, one question at a time is asked of it. */
+/** Counts the calls of each month. For each company, it is asked one question at a time. */
 export interface CallLedger {
-  /** The process has no block then. @returns undefined where nothing is subscribed to */
+  /** The process holds no lease then. @returns undefined if nothing is subscribed to */
   charge(companyId: string, calls: number, ahead: number): Promise<Charged | undefined>;
-  /** Tells what is left of the block. @returns the calls charged to the month, by all; undefined when the block is not there any more */
+  /** Reports what is left of the lease. @returns the calls charged to the month, by all; undefined if the lease no longer exists */
   renew(companyId: string, left: number): Promise<number | undefined>;
-  /** Ends the block and gives back what is left. @param left null: as much as was last told */
+  /** Ends the lease and gives back what is left. @param left null: as much as was last reported */
   giveBack(companyId: string, left: number | null): Promise<void>;
-  /** Ends the blocks of processes that died. */
+  /** Ends the leases of processes that died. */
   collect(companyId: string): Promise<unknown>;
 }
 
-interface Block {
+interface Lease {
   monthStart: Date;
   monthEnd: Date;
   limit: number | null;
@@ -51,11 +51,11 @@ interface Waiting {
 /** What this process knows of one company. */
 class Account {
   readonly companyId: string;
-  block: Block | undefined;
-  /** True when a charge failed: the ledger may have a block of it that nobody uses. */
+  lease: Lease | undefined;
+  /** True after a charge failed: the ledger may have a lease of it that nobody uses. */
   isUnsure = false;
   readonly waiting: Waiting[] = [];
-  /** True while somebody asks for those who wait. */
+  /** True while the calls that wait are being charged. */
   isServed = false;
   /** The ledger is asked one question after the other: two at once would undo each other. */
   readonly ledger = new Turns(1);
@@ -65,23 +65,23 @@ class Account {
   }
 
   get isIdle(): boolean {
-    return !this.block && !this.isUnsure && !this.isServed;
+    return !this.lease && !this.isUnsure && !this.isServed;
   }
 }
 
-/** Milliseconds between renewals: for so long at most a process that died may have let calls pass that nobody knows of. */
-const renewedEvery = 500;
-/** Milliseconds without a renewal after which a block is not used: the months cannot be counted then. Others take its process for dead after 30 s. */
-const usableFor = 2500;
-/** Calls of a block at most: for each there is a write. The ledger gives fewer where few are left of the month. */
-const largest = 4000;
-/** Calls left of a month below which blocks go back, so that none is kept from those who ask. */
-const scarce = 2000;
+/** Milliseconds between renewals: the calls of the last ones are lost with a process that dies. */
+const renewIntervalMs = 500;
+/** Milliseconds without a renewal after which a lease is not used: the months cannot be counted then. Others take its process for dead after 30 s. */
+const usableForMs = 2500;
+/** Calls of a lease at most: for each lease there is a write. The ledger gives fewer if few are left of the month. */
+const largestLease = 4000;
+/** Calls left of a month below which leases are given back, so that none is kept from other processes. */
+const lowWatermark = 2000;
 /** Milliseconds for which a call waits for others to give back what they have not used, and between its questions. */
-const patience = 1200;
-const pause = 200;
+const waitForOthersMs = 1200;
+const collectIntervalMs = 200;
 
-export class CallBlocks {
+export class QuotaLeases {
   readonly #ledger: CallLedger;
   readonly #accounts = new Map<string, Account>();
   #timer: NodeJS.Timeout | undefined;
@@ -91,26 +91,26 @@ export class CallBlocks {
     this.#ledger = ledger;
   }
 
-  /** Charges one call: at once where a block has calls left. @returns undefined where nothing is subscribed to */
+  /** Charges one call: at once if a lease has calls left. @returns undefined if nothing is subscribed to */
   take(companyId: string, now: Date): Quota | Promise<Quota | undefined> {
     return this.#use(this.#accounts.get(companyId), now) ?? this.#wait(companyId, now);
   }
 
-  /** Takes a call from a block. @returns undefined where there is none to be taken */
+  /** Takes a call from a lease. @returns undefined if there is none to be taken */
   #use(account: Account | undefined, now: Date): Quota | undefined {
-    const block = account?.block;
-    if (!block || block.left === 0 || now >= block.monthEnd) return undefined;
-    if (performance.now() - block.renewedAt >= usableFor) return undefined;
-    block.left -= 1;
-    block.used = true;
-    return quotaOf(account.companyId, block, true);
+    const lease = account?.lease;
+    if (!lease || lease.left === 0 || now >= lease.monthEnd) return undefined;
+    if (performance.now() - lease.renewedAt >= usableForMs) return undefined;
+    lease.left -= 1;
+    lease.used = true;
+    return quotaOf(account.companyId, lease, true);
   }
 
-  /** Takes a call back that costs nothing after all. @returns false when there is no block of its month */
+  /** Takes a call back that costs nothing after all. @returns false if there is no lease of its month */
   takeBack({ companyId, monthStart }: Charge): boolean {
-    const block = this.#accounts.get(companyId)?.block;
-    if (block?.monthStart.getTime() !== monthStart.getTime()) return false;
-    block.left += 1;
+    const lease = this.#accounts.get(companyId)?.lease;
+    if (lease?.monthStart.getTime() !== monthStart.getTime()) return false;
+    lease.left += 1;
     return true;
   }
 
@@ -153,20 +153,20 @@ export class CallBlocks {
     while (account.waiting.length > 0) {
       let late: Waiting[] = [];
       await account.ledger.take(async () => {
-        late = await this.#charge(account, this.#letPass(account, account.waiting.splice(0)));
+        late = await this.#acquire(account, this.#letPass(account, account.waiting.splice(0)));
       });
       if (late.length === 0) continue;
       account.waiting.push(...late);
       const collected = this.#ledger.collect(account.companyId).catch(() => undefined);
-      await Promise.all([collected, new Promise((resolve) => setTimeout(resolve, pause))]);
+      await Promise.all([collected, new Promise((resolve) => setTimeout(resolve, collectIntervalMs))]);
     }
     account.isServed = false;
     this.#forget(account);
   }
 
   /**
-   * Lets those pass who came while the block was charged that is there now: to charge them by another would have the next ones wait for that,
-   * and so on. @returns those for whom it has no calls
+   * Lets calls pass that came while the present lease was acquired: to acquire another for them would have the next ones wait for that, and so
+   * on. @returns those for which it has no calls
    */
   #letPass(account: Account, waiting: readonly Waiting[]): Waiting[] {
     return waiting.filter(({ resolve, now }) => {
@@ -177,7 +177,7 @@ export class CallBlocks {
   }
 
   /** Charges calls that wait. @returns those who may yet be charged from what others give back */
-  async #charge(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
+  async #acquire(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
     if (waiting.length === 0) return [];
     const { companyId } = account;
     let found: Charged | undefined;
@@ -185,7 +185,7 @@ export class CallBlocks {
       // Used up; or not renewed in time, or of a month that is over.
       await this.#giveBack(account);
       account.isUnsure = true;
-      found = await this.#ledger.charge(companyId, waiting.length, largest);
+      found = await this.#ledger.charge(companyId, waiting.length, largestLease);
       account.isUnsure = false;
     } catch (error) {
       for (const { reject } of waiting) reject(error);
@@ -196,29 +196,29 @@ export class CallBlocks {
       for (const { resolve } of waiting) resolve(undefined);
       return [];
     }
-    const { charged, ahead, elsewhere, ...month } = found;
+    const { charged, ahead, heldByOthers, ...month } = found;
     for (const { resolve } of waiting.slice(0, charged)) resolve(quotaOf(companyId, month, true));
     if (ahead > 0) {
-      account.block = { ...month, left: ahead, used: true, renewedAt: performance.now() };
+      account.lease = { ...month, left: ahead, used: true, renewedAt: performance.now() };
       this.#renewSoon();
     }
     const uncharged = waiting.slice(charged);
-    const late = elsewhere ? uncharged.filter(({ since }) => performance.now() - since < patience) : [];
+    const late = heldByOthers ? uncharged.filter(({ since }) => performance.now() - since < waitForOthersMs) : [];
     for (const each of uncharged) if (!late.includes(each)) each.resolve(quotaOf(companyId, month, false));
     return late;
   }
 
-  /** Ends the block of a company, if it has one; in its turn. */
+  /** Ends the lease of a company, if there is one; in its turn. */
   async #giveBack(account: Account): Promise<void> {
-    const { block, isUnsure, companyId } = account;
-    if (!block && !isUnsure) return;
-    account.block = undefined;
+    const { lease, isUnsure, companyId } = account;
+    if (!lease && !isUnsure) return;
+    account.lease = undefined;
     try {
-      await this.#ledger.giveBack(companyId, block ? block.left : null);
+      await this.#ledger.giveBack(companyId, lease ? lease.left : null);
       account.isUnsure = false;
     } catch (error) {
       // It may be there still, and is ended before there is another.
-      if (block) account.block = { ...block, renewedAt: Number.NEGATIVE_INFINITY };
+      if (lease) account.lease = { ...lease, renewedAt: Number.NEGATIVE_INFINITY };
       throw error;
     }
   }
@@ -231,24 +231,24 @@ export class CallBlocks {
           if (this.#accounts.size > 0) this.#renewSoon();
         },
       );
-    }, renewedEvery).unref();
+    }, renewIntervalMs).unref();
   }
 
   async #renew(account: Account): Promise<void> {
     await account.ledger.take(async () => {
-      const { block, companyId } = account;
-      const isGood = block?.used && block.left > 0 && block.renewedAt > 0;
+      const { lease, companyId } = account;
+      const isGood = lease?.used && lease.left > 0 && lease.renewedAt > 0;
       if (!isGood) {
         await this.#giveBack(account);
         return;
       }
       const at = performance.now();
-      block.used = false;
-      const charged = await this.#ledger.renew(companyId, block.left);
+      lease.used = false;
+      const charged = await this.#ledger.renew(companyId, lease.left);
       // Taken for dead, and given back by others.
-      if (charged === undefined) account.block = undefined;
-      else if (block.limit !== null && block.limit - charged < scarce) await this.#giveBack(account);
-      else block.renewedAt = at;
+      if (charged === undefined) account.lease = undefined;
+      else if (lease.limit !== null && lease.limit - charged < lowWatermark) await this.#giveBack(account);
+      else lease.renewedAt = at;
     });
     this.#forget(account);
   }

@@ -4,11 +4,11 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { ledgerOf } from '../../app/call-ledger.ts';
-import { chargeCalls, returnBlock, saveBlock, sweepBlocksOf } from '../../db/access/quota.ts';
+import { chargeCalls, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
-import { CallBlocks, type CallLedger } from '../../runtime/limits/quota-leases.ts';
+import { type CallLedger, QuotaLeases } from '../../runtime/limits/quota-leases.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
@@ -133,24 +133,24 @@ describe('a cap of N calls a month', () => {
       inTransaction(pool, 'platform', 10_000, async (sql) => {
         const found = await chargeCalls(sql, companyId, holder, 1, 16, { callsPerMonth, extraCalls }, new Date());
         if (!found) throw new Error('nothing is subscribed to');
-        return saveBlock(sql, { companyId, holder, monthStart: found.monthStart, calls: found.ahead }, new Date());
+        return saveLease(sql, { companyId, holder, monthStart: found.monthStart, calls: found.ahead }, new Date());
       });
     const process = async (): Promise<void> => {
       const holder = randomUUID();
       for (let turn = 0; turn < 40; turn += 1) {
         const steps = [
           () => charge(holder),
-          () => pool.use((sql) => returnBlock(sql, companyId, holder, null)),
-          () => pool.use((sql) => sweepBlocksOf(sql, companyId, new Date(Date.now() + (turn % 4 === 0 ? 60_000 : 0)))),
+          () => pool.use((sql) => returnLease(sql, companyId, holder, null)),
+          () => pool.use((sql) => sweepLeasesOf(sql, companyId, new Date(Date.now() + (turn % 4 === 0 ? 60_000 : 0)))),
         ];
         await Promise.all(steps.map((step) => step().catch((error: unknown) => failures.push(error))));
       }
-      await pool.use((sql) => returnBlock(sql, companyId, holder, null));
+      await pool.use((sql) => returnLease(sql, companyId, holder, null));
     };
     try {
       await charge(dead);
       await Promise.all(Array.from({ length: 4 }, process));
-      await pool.use((sql) => returnBlock(sql, companyId, dead, null));
+      await pool.use((sql) => returnLease(sql, companyId, dead, null));
     } finally {
       await pool.close(1);
     }
@@ -169,7 +169,7 @@ describe('a cap of N calls a month', () => {
       charges += 1;
       return ledger.charge(...asked);
     };
-    const blocks = new CallBlocks({ ...ledger, charge });
+    const blocks = new QuotaLeases({ ...ledger, charge });
     const nextTurn = () => new Promise(setImmediate);
     const client = async (_: unknown, turn: number): Promise<void> => {
       // Not all of them at once, so that some come while others are being charged.

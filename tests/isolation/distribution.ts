@@ -114,7 +114,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/sessions.ts sweepSessions': 'finds whose sessions are past their time, by an index',
   'db/access/shown-secrets.ts sweepForms': 'finds whose forms were sent long ago, by an index',
   'db/client/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
-  'db/access/quota.ts sweepBlocks': 'finds whose blocks of calls nobody renews, by an index',
+  'db/billing/quota.ts sweepLeases': 'finds whose blocks of calls nobody renews, by an index',
   'db/messaging/mails.ts takeMails': 'finds whose mails are due, by an index',
   'db/messaging/mails.ts sweepMails': 'finds whose mails are past their time, by an index',
   'db/settings/sla-due.ts findDueScopes': 'finds whose clocks are due, by an index',

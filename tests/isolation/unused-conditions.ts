@@ -75,7 +75,7 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/oauth-grants.ts endFamily: company_id = ${companyId}': 'not sent',
   'db/access/oauth-grants.ts listAdminNames: ur.company_id = ${companyId}': 'not caught',
   'db/access/oauth-grants.ts listAdminNames: u.company_id = ${companyId}': 'not caught',
-  'db/access/quota.ts': 'not run',
+  'db/billing/quota.ts': 'not run',
   // Whoever finds something kept asks for it anew, with conditions that are caught; of two there would be an error.
   'db/client/idempotency.ts noneKept: company_id = ${companyId}': 'not caught',
   'db/client/idempotency.ts noneKept: test_mode = ${testMode}': 'not caught',

@@ -1,11 +1,11 @@
 // What the server removes by itself: all that is past its time, and nothing else.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { sweepBlocks } from '../../db/access/quota.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepRuns } from '../../db/automation/workforce-runs.ts';
 import { sweepProviderEvents } from '../../db/billing/provider-customers.ts';
+import { sweepLeases } from '../../db/billing/quota.ts';
 import { sweep } from '../../db/client/idempotency.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
@@ -201,7 +201,7 @@ test('what a process that died had left of a month goes back to it, once', async
   await addBlock(first, 500, 31, 40);
   await addBlock(second, 7, 31);
   for (let turn = 0; turn < 2; turn += 1) {
-    await pool.use((sql) => sweepBlocks(sql, 1000, new Date()));
+    await pool.use((sql) => sweepLeases(sql, 1000, new Date()));
     expect(await quotaOf(first)).toEqual({ calls: 880, blocks: 1 });
     expect(await quotaOf(second)).toEqual({ calls: 993, blocks: 0 });
   }

@@ -1,24 +1,6 @@
-// The monthly quota of each company: calls charged one by one or in blocks, and given back.
+// The monthly quota of each company: calls are charged one by one, or leased to a process.
 import type { Sql } from '../client/pool.ts';
 import { removeByCompany } from '../client/sweeping.ts';
-
-/** What the look-up of a credential tells about the subscription that pays for its calls; all null without one. */
-export interface SubscriptionRow {
-  packageCode: string | null;
-  subscriptionStatus: string | null;
-  trialEndsAt: Date | null;
-  /** Where an agreement says something other than the package. */
-  agreedPerMinute: number | null;
-  agreedPerDay: number | null;
-  agreedPerMonth: number | null;
-  /** Modules bought beside the package. */
-  addOns: string[];
-}
-
-/** Columns of SubscriptionRow, from a subscription called s. */
-export const subscriptionColumns = (sql: Sql) => sql`
-  s.package_code as "packageCode", s.status as "subscriptionStatus", s.trial_ends_at as "trialEndsAt",
-  s.api_rate_limit_per_minute as "agreedPerMinute", s.api_daily_cap as "agreedPerDay", s.api_call_cap as "agreedPerMonth", coalesce(s.add_ons, '{}') as "addOns"`;
 
 /** Unlimited, for arithmetic. */
 const plenty = Number.MAX_SAFE_INTEGER;
@@ -60,31 +42,31 @@ function counters(sql: Sql, companyId: string, { callsPerMonth, extraCalls }: Ca
     cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as calls) as u`;
 }
 
-/** What became of charging calls. */
+/** The outcome of charging calls. */
 export interface ChargedRow {
   /** How many of the calls that wait were charged; the others are beyond the limit. */
   charged: number;
-  /** How many more were charged for a block of calls to come. */
+  /** How many more were charged for a lease of calls to come. */
   ahead: number;
   /** null: unlimited. */
   limit: number | null;
   monthStart: Date;
   monthEnd: Date;
-  /** True while other processes have blocks of this month that are not used up. */
-  elsewhere: boolean;
+  /** True while other processes hold leases of this month that are not used up. */
+  heldByOthers: boolean;
 }
 
 /** So near to its end a month is charged call by call, so that exactly as many pass as it has. */
 const reserve = 2000;
-/** A block is at most such a part of what is left of the month. */
+/** A lease is at most such a part of what is left of the month. */
 const partOfRest = 16;
 
 /**
- * Charges calls to the month of a company, and where there is plenty a block of calls to come; in a transaction with saveBlock then.
+ * Charges calls to the month of a company and, if plenty are left, a lease of calls to come; in a transaction with saveLease then.
  * @param holder the process that asks
  * @param calls that wait
- * @param ahead how large a block may be at most
- * @returns undefined where nothing is subscribed to
+ * @param ahead how large a lease may be at most
+ * @returns undefined if nothing is subscribed to
  */
 export async function chargeCalls(
   sql: Sql,
@@ -114,13 +96,13 @@ export async function chargeCalls(
       exists (
         select from api_quota_blocks b
         where b.company_id = ${companyId} and b.holder <> ${holder} and b.month_start = s.month_start and b.calls > 0
-      ) as elsewhere
+      ) as "heldByOthers"
     from share s`;
   return row;
 }
 
-/** A block of calls that a process has charged ahead. */
-export interface CallBlock {
+/** Calls that a process has charged ahead. */
+export interface QuotaLease {
   companyId: string;
   holder: string;
   monthStart: Date;
@@ -129,12 +111,12 @@ export interface CallBlock {
 }
 
 /**
- * Notes what a process has charged ahead. Where it has a block already, that is of a charge of whose end it never learnt: unused, and added.
- * @returns the calls of the block
+ * Saves what a process has charged ahead. If it has a lease already, that is of a charge whose outcome it never learned: unused, and added.
+ * @returns the calls of the lease
  */
-export async function saveBlock(
+export async function saveLease(
   sql: Sql,
-  { companyId, holder, monthStart, calls }: CallBlock,
+  { companyId, holder, monthStart, calls }: QuotaLease,
   now: Date,
 ): Promise<number> {
   const [row] = await sql<{ calls: number }[]>`
@@ -148,10 +130,10 @@ export async function saveBlock(
 }
 
 /**
- * Notes what is left of a block, so that it is not taken for one whose process died.
- * @returns the calls charged to the month by now, blocks included; undefined when the block is not there any more
+ * Saves what is left of a lease, so that it is not taken for one whose process died.
+ * @returns the calls charged to the month by now, leases included; undefined if the lease no longer exists
  */
-export async function renewBlock(
+export async function renewLease(
   sql: Sql,
   companyId: string,
   holder: string,
@@ -165,15 +147,15 @@ export async function renewBlock(
   return row?.charged;
 }
 
-/** The counter of a company, locked before any of its blocks as charging does: whoever locks both waits for nobody who waits for them. */
+/** The counter of a company. Charging locks it before any lease, too, so that transactions that lock both cannot deadlock. */
 const lockedCounter = (sql: Sql, companyId: string) =>
   sql`select q.company_id from api_quota q where q.company_id = ${companyId} for no key update`;
 
 /**
- * Ends a block and gives back what is left of it, unless the sweep has done so.
- * @param left null: what was last noted
+ * Ends a lease and gives back what is left of it, unless the sweep has done so.
+ * @param left null: what was last saved
  */
-export async function returnBlock(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void> {
+export async function returnLease(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void> {
   await sql`
     with counter as (${lockedCounter(sql, companyId)}),
     ended as (
@@ -186,24 +168,24 @@ export async function returnBlock(sql: Sql, companyId: string, holder: string, l
     where q.company_id = ${companyId} and q.month_start = ended.month_start`;
 }
 
-/** Milliseconds after which a block that nobody renews belonged to a process that died; none is used for so long without being renewed. */
-const blockKept = 30_000;
+/** Milliseconds after which a lease that nobody renews belonged to a process that died; none is used for so long without being renewed. */
+const leaseKeptMs = 30_000;
 
-/** Gives back the blocks of processes that died, of all companies. @returns how many there were, at most the limit */
-export async function sweepBlocks(sql: Sql, limit: number, now: Date): Promise<number> {
-  const before = new Date(now.getTime() - blockKept);
+/** Gives back the leases of processes that died, of all companies. @returns how many there were, at most the limit */
+export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<number> {
+  const before = new Date(now.getTime() - leaseKeptMs);
   const due = await sql<{ companyId: string; holder: string }[]>`
     select company_id as "companyId", holder from api_quota_blocks where renewed_at < ${before} order by renewed_at limit ${limit}`;
-  return removeByCompany(due, (companyId) => sweepBlocksOf(sql, companyId, now));
+  return removeByCompany(due, (companyId) => sweepLeasesOf(sql, companyId, now));
 }
 
 /** The same for those of one company. */
-export async function sweepBlocksOf(sql: Sql, companyId: string, now: Date): Promise<number> {
+export async function sweepLeasesOf(sql: Sql, companyId: string, now: Date): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with counter as (${lockedCounter(sql, companyId)}),
     ended as (
       delete from api_quota_blocks b using counter
-      where b.company_id = ${companyId} and b.renewed_at < ${new Date(now.getTime() - blockKept)}
+      where b.company_id = ${companyId} and b.renewed_at < ${new Date(now.getTime() - leaseKeptMs)}
       returning b.month_start, b.calls
     ),
     rest as (
@@ -241,7 +223,7 @@ export interface QuotaFigures {
 }
 
 /**
- * The calls of a company in its current month, or in the last one of a subscription that ended; undefined where nothing was ever
+ * The calls of a company in its current month, or in the last one of a subscription that ended; undefined if nothing was ever
  * subscribed to.
  */
 export async function findQuota(

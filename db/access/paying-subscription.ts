@@ -1,0 +1,20 @@
+// What the look-up of a credential reads of the subscription that pays for its calls.
+import type { Sql } from '../client/pool.ts';
+
+/** All null without a subscription. */
+export interface SubscriptionRow {
+  packageCode: string | null;
+  subscriptionStatus: string | null;
+  trialEndsAt: Date | null;
+  /** If an agreement says something other than the package. */
+  agreedPerMinute: number | null;
+  agreedPerDay: number | null;
+  agreedPerMonth: number | null;
+  /** Modules bought beside the package. */
+  addOns: string[];
+}
+
+/** Columns of SubscriptionRow, from a subscription called s. */
+export const subscriptionColumns = (sql: Sql) => sql`
+  s.package_code as "packageCode", s.status as "subscriptionStatus", s.trial_ends_at as "trialEndsAt",
+  s.api_rate_limit_per_minute as "agreedPerMinute", s.api_daily_cap as "agreedPerDay", s.api_call_cap as "agreedPerMonth", coalesce(s.add_ons, '{}') as "addOns"`;
