@@ -1,5 +1,6 @@
-// What an app may say of itself, and what is made of it.
+// What an app says of itself: what it may say, and its document at the address that is its id.
 import { isHostName } from '../domain/service/host-names.ts';
+import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { withoutBidiControls } from '../runtime/pages/html.ts';
 
 /** Where an app lets itself be called back, and how it is called. */
@@ -78,3 +79,28 @@ const unstorable = 'must not contain the NUL character or half of a surrogate pa
 
 const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
 const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });
+
+/** Bytes of a description, at most. */
+const mostBytes = 10_240;
+/** Milliseconds: an answer waits for it. */
+const within = 2500;
+
+/** Fetches as the library asks for it; nothing but such a description is ever fetched by it. */
+export function documentFetcher(outgoing: OutgoingClient): typeof fetch {
+  return async (input) => {
+    const url = String(input);
+    const headers = { accept: 'application/json' };
+    // Never in test mode, which may be allowed to reach private addresses.
+    const request = { method: 'GET' as const, url, headers, testMode: false, mostBytes, within };
+    const { status, body, isWhole, headers: answered } = await outgoing.send(request);
+    if (status !== 200 || !isWhole) return new Response(null, { status: 502 });
+    const given = JSON.parse(body.toString()) as Record<string, unknown>;
+    const metadata = readMetadata(given);
+    if ('error' in metadata) throw new Error(metadata.error_description);
+    const age = answered['cache-control'];
+    return Response.json(
+      { ...metadata, client_id: given.client_id },
+      { headers: age === undefined ? {} : { 'cache-control': age } },
+    );
+  };
+}

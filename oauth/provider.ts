@@ -8,7 +8,7 @@ import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { html, page } from '../runtime/pages/html.ts';
 import type { AskedConsent } from '../web/pages/requests.ts';
 import { artifactsOf, type Consent } from './artifacts.ts';
-import { documentFetcher } from './client-documents.ts';
+import { documentFetcher } from './client-metadata.ts';
 import { noteFault } from './requests.ts';
 
 type Audience = AskedConsent['audience'];

@@ -1,6 +1,7 @@
-// Which stored records a new one would duplicate, as sets of fields to compare.
+// Which stored records a new one would duplicate, as sets of fields to compare; and repeats within a batch.
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import type { CheckedRecord } from './draft.ts';
 
 /** A field and the value that a duplicate has in it. */
 export interface DuplicateField {
@@ -61,4 +62,30 @@ export function checkedFieldProblems(name: string, workspace: Workspace, given: 
       ? [fieldProblem(path, 'INVALID_OPTION', 'names a read-only field, which new records do not have', { allowed })]
       : [fieldProblem(path, 'UNKNOWN_FIELD', `names no field of ${name}`, { allowed })];
   });
+}
+
+/**
+ * Finds the items of one batch that have the same values as an earlier one in every selected field that they have a value in.
+ * @returns the earlier item's index by the later one's; items with problems neither repeat nor are repeated, since they are not stored
+ */
+export function repeatsOf(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  items: readonly CheckedRecord[],
+): ReadonlyMap<number, number> {
+  const repeats = new Map<number, number>();
+  const kept: number[] = [];
+  for (const [index, item] of items.entries()) {
+    if (item.problems.length > 0) continue;
+    const [selected] = duplicateSets(object, workspace, item.values, item.custom);
+    const earlier =
+      selected &&
+      kept.find((other) => {
+        const { values = {}, custom = {} } = items[other] ?? {};
+        return selected.every(({ field, custom: isCustom, value }) => (isCustom ? custom : values)[field] === value);
+      });
+    if (earlier === undefined) kept.push(index);
+    else repeats.set(index, earlier);
+  }
+  return repeats;
 }

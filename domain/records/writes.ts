@@ -1,5 +1,6 @@
 // From a checked body to what is written: references, statuses, and what activities change.
-import type { StoredValue } from '../objects/field-values.ts';
+
+import { type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
 import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
@@ -110,3 +111,24 @@ export function changedContact(before: Values, after: Values): ChangedContact {
 }
 
 const textOf = (value: StoredValue | undefined): string | null => (typeof value === 'string' ? value : null);
+
+/**
+ * Returns the references to records that a body names in a readable form, for locks that come before the body is checked.
+ * The check reports what is wrong with the body.
+ */
+export function namedReferences(object: WorkspaceObject, body: unknown): NeededReference[] {
+  if (typeof body !== 'object' || body === null) return [];
+  const fields = body as Readonly<Record<string, unknown>>;
+  const references: NeededReference[] = [];
+  for (const [name, given] of Object.entries(fields)) {
+    const field = object.fields.get(name);
+    const id = field?.reference && typeof given === 'string' ? toUuid(given) : undefined;
+    if (field?.reference && field.reference !== 'user' && id !== undefined && !field.readOnly)
+      references.push({ field: name, kind: field.reference, value: id });
+  }
+  if (object.object !== 'tasks') return references;
+  const id = typeof fields.record_id === 'string' ? toUuid(fields.record_id) : undefined;
+  if (id !== undefined && typeof fields.object === 'string')
+    references.push({ field: 'record_id', kind: 'record', value: id, object: fields.object });
+  return references;
+}

@@ -2,16 +2,16 @@
 import { v7 as uuidv7 } from 'uuid';
 import { type Duplicate, findDuplicate } from '../../db/records/duplicates.ts';
 import { findReferences } from '../../db/records/references.ts';
+import { countFacts } from '../../db/settings/pre-condition-facts.ts';
+import type { Status } from '../../domain/objects/configuration.ts';
 import { invalid, repeated, unfulfilled } from '../../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { type DuplicateField, duplicateSets } from '../../domain/records/duplicates.ts';
-import { repeatsOf } from '../../domain/records/duplicates-in-batch.ts';
-import { namedReferences } from '../../domain/records/named-references.ts';
-import { mergedRecord, newRecord, resolveReferences } from '../../domain/records/writes.ts';
-import { unmetByNew } from '../../domain/settings/pre-conditions.ts';
+import { type DuplicateField, duplicateSets, repeatsOf } from '../../domain/records/duplicates.ts';
+import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
+import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
+import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
 import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
-import { type ChangedRecord, unmetByChanges } from './pre-conditions.ts';
 import type { Place, Writing } from './record-target.ts';
 
 // The steps are classes with a protected member, and leave this file as types alone: nothing else can make one.
@@ -212,4 +212,36 @@ export async function prepareEachChange(
     failed.push(unfulfilled(index, problems));
     return [];
   });
+}
+
+/** A locked record as it is, and as it is to be. */
+interface ChangedRecord {
+  before: StoredRecord;
+  merged: StoredRecord;
+}
+
+/** What changes do not fulfil of the statuses that they enter, by the ids of the records; facts are counted once for each status. */
+async function unmetByChanges(
+  { caller, now, db: { sql } }: Pick<Writing, 'db' | 'caller' | 'now'>,
+  { workspace, object }: Place,
+  changes: readonly ChangedRecord[],
+): Promise<Map<string, FieldProblem[]>> {
+  const entering = new Map<Status, ChangedRecord[]>();
+  for (const change of changes) {
+    const entered = enteredStatus(object.object, change.before.values, change.merged.values);
+    const status = statusItem(object.object, entered, workspace);
+    if (status) entering.set(status, [...(entering.get(status) ?? []), change]);
+  }
+  const unmet = new Map<string, FieldProblem[]>();
+  for (const [status, entrants] of entering) {
+    const ids = entrants.map(({ merged }) => merged.id);
+    const needed = neededFacts(status, workspace, now);
+    const counted = needed && (await countFacts(sql, caller, object.object, ids, needed));
+    for (const { merged } of entrants) {
+      const facts = counted?.get(merged.id) ?? noFacts;
+      const problems = unmetPreConditions(object, status, merged, facts, workspace, now);
+      if (problems.length > 0) unmet.set(merged.id, problems);
+    }
+  }
+  return unmet;
 }

@@ -1,8 +1,12 @@
 // What every change of settings does: waits its turn, refuses twins and full lists, leaves a trace.
 import { lockWorkspaceRows } from '../../db/objects/workspace.ts';
 import { buildWorkspace, findByName, type Workspace } from '../../domain/objects/workspace.ts';
-import { type ListItem, objectsWithOtherOptions } from '../../domain/settings/option-lists.ts';
-import { type SettingChanges, settingChanges } from '../../domain/settings/setting-changes.ts';
+import {
+  type ListItem,
+  objectsWithOtherOptions,
+  type SettingChanges,
+  settingChanges,
+} from '../../domain/settings/setting-changes.ts';
 import { alreadyExists, conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
