@@ -1,4 +1,4 @@
-// Which stored records a new one would duplicate, as sets of fields to compare; and repeats within a batch.
+// Which stored records a new one would duplicate, and repeats within a batch.
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord } from './draft.ts';
