@@ -1,14 +1,53 @@
-// What the rows of a credential's look-up stand for, in the words of the runtime.
-import type { GrantRow, UserRow } from '../db/access/credentials.ts';
+// The look-ups of credentials: statements of db/, and what plans and roles make of their rows.
+import {
+  countUse,
+  findCompany,
+  findGrants,
+  findKeys,
+  findSessions,
+  type GrantRow,
+  type UserRow,
+} from '../db/access/credentials.ts';
 import type { SubscriptionRow } from '../db/access/paying-subscription.ts';
+import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
+import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
 import { scopesOfToken } from '../domain/access/oauth-groups.ts';
 import { permissionsOf, type RoleReach } from '../domain/access/role-permissions.ts';
 import { accessOf, callsPerDay, callsPerMinute, modulesOfWorkspace } from '../domain/billing/plans.ts';
 import type { Reach } from '../runtime/caller.ts';
-import type { Grant, SessionRecord, Subscription } from '../runtime/database.ts';
+import type { CredentialQueries, Grant, SessionRecord, Subscription } from '../runtime/credentials/credential-store.ts';
+
+type PayingRow = SubscriptionRow & { disabledModules: readonly string[] };
+
+const withSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
+  ...row,
+  subscription: toSubscription(row, now),
+});
+
+export const credentialQueries: CredentialQueries = {
+  ...{ findKeyPlaces, findUserPlaces, countUse },
+  async findKeys(sql, companyId, hashes, now) {
+    const rows = await findKeys(sql, companyId, hashes);
+    return new Map([...rows].map(([hash, row]) => [hash, withSubscription(row, now)]));
+  },
+  async findSessions(sql, companyId, ids, now) {
+    const rows = await findSessions(sql, companyId, ids);
+    return new Map([...rows].map(([id, row]) => [id, { ...withSubscription(row, now), permits: toPermits(row) }]));
+  },
+  async findGrants(sql, companyId, asked, now) {
+    const rows = await findGrants(sql, companyId, asked);
+    return rows.map((row) => row && { ...withSubscription(row, now), grant: toGrant(row) });
+  },
+  async findCompany(sql, companyId, now) {
+    const row = await findCompany(sql, companyId);
+    return row && withSubscription(row, now);
+  },
+  findInboundEndpoint: (sql, companyId, testMode, now) =>
+    findInboundDoor(sql, companyId, testMode ? 'test' : 'live', now),
+};
 
 /** What a company's subscription opens. */
-export function subscriptionOf(row: SubscriptionRow & { disabledModules: readonly string[] }, now: Date): Subscription {
+function toSubscription(row: PayingRow, now: Date): Subscription {
   return {
     access: accessOf(row.subscriptionStatus, row.trialEndsAt, now),
     modules: modulesOfWorkspace(row.packageCode, row.addOns, row.disabledModules),
@@ -18,7 +57,7 @@ export function subscriptionOf(row: SubscriptionRow & { disabledModules: readonl
 }
 
 /** What a user allowed an app to do; null when the user never allowed it anything. */
-export function grantOf(row: GrantRow): Grant | null {
+function toGrant(row: GrantRow): Grant | null {
   const { grant } = row;
   if (!grant) return null;
   return {
@@ -36,13 +75,13 @@ export function grantOf(row: GrantRow): Grant | null {
   };
 }
 
-/** What a user may do at screens. */
-export function permitsOf(row: UserRow): SessionRecord['permits'] {
+/** What a user may do in the console. */
+function toPermits(row: UserRow): SessionRecord['permits'] {
   const permissions = permissionsOf(row.roles, row.profile);
   return { allows: permissions.allows, reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row) };
 }
 
-/** Who belongs to no team or branch sees what is their own. */
+/** A user without the team or branch of their role sees their own records. */
 function reachOf(kind: RoleReach, { branchId, teamId, userId }: UserRow): Reach {
   if (kind === 'company') return { kind };
   const id = { branch: branchId, team: teamId, own: userId }[kind];

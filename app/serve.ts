@@ -3,8 +3,13 @@ import type { Server } from 'node:http';
 import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWK } from 'jose';
-import { moduleState } from '../domain/billing/plans.ts';
+import { quotaStatements } from '../db/billing/quota.ts';
+import { loadWorkspaceRows } from '../db/objects/workspace.ts';
+import { findLastPositions } from '../db/records/feed.ts';
+import { announceFile } from '../db/records/stored-files.ts';
+import { callsPerMonth, extraCalls, moduleState } from '../domain/billing/plans.ts';
 import { builtinObjects } from '../domain/objects/builtin.ts';
+import { buildWorkspace } from '../domain/objects/workspace.ts';
 import { handlers } from '../handlers/index.ts';
 import { eventDoorbell, eventPolicy } from '../integrations/stripe/events.ts';
 import { twilioDoor, twilioPolicy } from '../integrations/twilio/inbound.ts';
@@ -14,6 +19,7 @@ import { offerOperations } from '../mcp/server.ts';
 import { oauthPolicies, oauthServer } from '../oauth/server.ts';
 import type { Config } from '../runtime/config.ts';
 import { BearerTokens } from '../runtime/credentials/bearer-tokens.ts';
+import { CredentialStore } from '../runtime/credentials/credential-store.ts';
 import { IssuerKeys, ownKeys } from '../runtime/credentials/issuer-keys.ts';
 import { People } from '../runtime/credentials/people.ts';
 import { readSecretKey } from '../runtime/credentials/secret-key.ts';
@@ -22,7 +28,8 @@ import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { Files } from '../runtime/files/files.ts';
 import { noLoad } from '../runtime/http/connections.ts';
-import { buildServer } from '../runtime/http/server.ts';
+import { buildServer, type ServerParts } from '../runtime/http/server.ts';
+import { QuotaLedger } from '../runtime/limits/quota-ledger.ts';
 import { MemoryCounters } from '../runtime/limits/rate-limit-memory.ts';
 import type { RedisCounters } from '../runtime/limits/rate-limit-redis.ts';
 import { publicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
@@ -31,6 +38,9 @@ import { loadDocument } from '../runtime/openapi/document.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { type FeedPosition, News } from '../runtime/pipeline/feed-notifier.ts';
+import type { Perform } from '../runtime/pipeline/in-process.ts';
+import { RequestDatabase } from '../runtime/pipeline/request-database.ts';
+import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
 import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/telemetry/metrics.ts';
 import { testPages } from '../web/checkout/test-pages.ts';
@@ -39,13 +49,21 @@ import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { engagementPolicy, engagementScreens } from '../web/recipients/engagement.ts';
 import { unsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
-import { buildDatabase, closePools, databaseSettings, openOAuthPool, openPaymentsPool, openPools } from './database.ts';
+import { credentialQueries } from './credentials.ts';
+import {
+  closePools,
+  databaseSettings,
+  openOAuthPool,
+  openPaymentsPool,
+  openPools,
+  transactionTimeout,
+} from './database.ts';
 import { openPayments } from './payments.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 import { endTokenFamily } from './token-families.ts';
 import { startServingJobs } from './workforces.ts';
 
-/** Milliseconds for which connections without a request stay open when the server stops: who sends on one is still answered, and asked to leave. */
+/** Milliseconds for which idle connections stay open when the server stops: a request on one is still answered, and the client asked to leave. */
 const leaveTime = 500;
 /** Milliseconds that requests in flight get to finish when the server is told to stop. */
 export const drainTime = 8000;
@@ -68,135 +86,173 @@ export interface Serving {
   stop(): Promise<void>;
 }
 
-/** What apps ask for first, by the metadata and by the refusal of a call without a token; people choose the rest. */
+/** The scopes that apps request first, in the metadata and in the response to a call without a token; people choose the rest. */
 const firstScopes = 'openid profile email';
 
 /**
  * Builds the server and listens.
- * @param told runs when events were committed
+ * @param onEvents called when events were committed
  * @param worker the number of this worker; undefined for the only process
- * @param offer what assistants are offered, where it is not the operations of the document
+ * @param offer the tools for models, if they are not the operations of the OpenAPI document
  */
 export async function serve(
   config: Config,
-  { databaseUrl, signingKeys }: Prepared,
-  { log, noteRequest }: OpenLog,
-  told: () => void,
+  prepared: Prepared,
+  openedLog: OpenLog,
+  onEvents: () => void,
   worker?: string,
   offer?: Offer,
 ): Promise<Serving> {
+  const services = await createServices(config, prepared, openedLog, onEvents, worker);
+  // Pages perform operations, and the server that performs them serves the pages.
+  const routes = createRoutes(config, prepared, services, (call) => perform(call), onEvents, offer);
+  const { server, perform } = buildServer({ ...services.parts, handlers, ...routes });
+  await services.opened;
+  const port = await listen(server, config, worker);
+  services.address.port = port;
+  const { parts, pools } = services;
+  const settings = databaseSettings(prepared.databaseUrl, config);
+  // Each step of a workforce is an operation, so they run in the processes that serve.
+  const stopJobs = startServingJobs(settings, pools.platform, parts.credentials, perform, parts.log);
+  return {
+    port,
+    readMetrics: async () => (await services.registry?.getMetricsAsJSON()) ?? [],
+    announce: (position) => parts.news.announce(position),
+    waitedMilliseconds: () => pools.tenants.usage.waitedMilliseconds,
+    async stop() {
+      parts.news.stop();
+      await Promise.all([drain(server), stopJobs()]);
+      await services.close();
+    },
+  };
+}
+
+type Services = Awaited<ReturnType<typeof createServices>>;
+
+/** Opens pools, storage and providers, and creates what requests are served with. */
+async function createServices(
+  config: Config,
+  { databaseUrl, signingKeys }: Prepared,
+  { log, noteRequest }: OpenLog,
+  onEvents: () => void,
+  worker: string | undefined,
+) {
   const policies = publicPolicies(config.onboardingPerHour);
   const described = new URL('../generated/openapi.json', import.meta.url);
   const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
   const settings = databaseSettings(databaseUrl, config);
   const pools = openPools(settings, config.databasePool);
-  // Beside what else is made ready.
+  // While the rest is created. A server receives all requests of one that stops at once.
   const opened = Promise.all([pools.tenants, pools.credentials, pools.configuration].map((pool) => pool.open()));
   const paymentsPool = openPaymentsPool(settings);
   const oauthPool = openOAuthPool(settings);
-  const database = buildDatabase(pools, told);
-  const news = new News((companyIds) => database.lastPositions(companyIds), log);
+
+  const database = new RequestDatabase(pools, transactionTimeout, onEvents);
+  const catalogue = { callsPerMonth, extraCalls };
+  const quota = new QuotaLedger(pools.credentials, transactionTimeout, quotaStatements, catalogue);
+  const credentials = new CredentialStore(pools.credentials, credentialQueries, (companyId) =>
+    quota.releaseLease(companyId),
+  );
+  const workspaces = new WorkspaceCache(pools.configuration, transactionTimeout, async (sql, companyId) =>
+    buildWorkspace(await loadWorkspaceRows(sql, companyId)),
+  );
+  const news = new News((companyIds) => pools.platform.use((sql) => findLastPositions(sql, companyIds)), log);
   const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log);
+  const limits = new RateLimits(redis ?? new MemoryCounters(), {
+    ...policies,
+    ...eventPolicy,
+    ...unsubscribePolicy,
+    ...engagementPolicy,
+    ...twilioPolicy,
+    ...consolePolicy,
+    ...newPasswordPolicy,
+    ...oauthPolicies,
+  });
+
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
   const signedTokens = new SignedTokens(secrets);
   const sessionTokens = await SessionTokens.fromKeys(config.authUrl, signingKeys);
   const { issuer, jwksUri, audience } = config.oauth;
-  const agentAudience = config.baseUrl + mcpPath;
-  const builtinNames = builtinObjects.map(({ object }) => object);
   const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
+  const agentAudience = config.baseUrl + mcpPath;
   const bearerTokens = new BearerTokens({ issuer, audience, agentAudience, keys, isOwn: jwksUri === undefined });
+  const people = new People({ database, credentials, sessionTokens, secrets, moduleState });
+
+  /** The port is known once the server listens, if the settings leave it open. */
+  const address: { port?: number } = {};
+  const baseUrl = (): string =>
+    config.baseUrl.endsWith(':0') ? config.baseUrl.replace(/0$/, String(address.port)) : config.baseUrl;
+  const inboundUrl = (provider: string, companyId: string, environment: string): string =>
+    `${baseUrl()}/v1/inbound/${provider}?company_id=${companyId}&environment=${environment}`;
+  const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
+  const files = new Files({
+    storage: openStorage(config),
+    folder: uploadFolder(config),
+    announce: (place) => database.inTenant(place, (sql) => announceFile(sql, place, new Date())),
+    ...{ secrets, baseUrl, log },
+  });
 
   const load = noLoad();
   const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
   const measure = registry && watchRequests(registry);
-  if (registry) watchParts(registry, { load, ping: database.ping, pools: { ...pools }, news, redis });
-  const baseUrl = (): string =>
-    config.baseUrl.endsWith(':0')
-      ? config.baseUrl.replace(/0$/, String((server.address() as AddressInfo).port))
-      : config.baseUrl;
-  const { provider: payments, stripe } = await openPayments(config, paymentsPool, baseUrl, log);
-  // Another issuer, where one is trusted, has its own.
-  const oauth =
-    jwksUri === undefined
-      ? oauthServer({
-          ...{ issuer, pool: oauthPool, signingKeys, anonKey: config.anonKey },
-          cookieKey: secrets.derive('cookies of the OAuth server').toString('hex'),
-          resources: [
-            { identifier: config.baseUrl, audience: audience ?? config.baseUrl, kind: 'api' },
-            { identifier: agentAudience, audience: agentAudience, kind: 'mcp' },
-          ],
-          outgoing: new OutgoingClient({ privateAddresses: config.oauthAllowPrivate ? 'allowed' : 'refused' }),
-          consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
-          firstScopes,
-          async verify(token, now) {
-            const forApi = await bearerTokens.verify(token, now);
-            return forApi.kind === 'invalid' ? bearerTokens.verify(token, now, agentAudience) : forApi;
-          },
-          async findAllowed(userId, clientId, kind) {
-            const grant = (await database.findGrant(userId, clientId, kind))?.grant;
-            return grant && !grant.revoked ? { grantId: grant.id, scopes: grant.permits([]).scopes } : undefined;
-          },
-          endFamily: (userId, clientId, kind, family) =>
-            endTokenFamily({ database, people }, { userId, clientId, audience: kind, ...family }, new Date()),
-        })
-      : undefined;
-  const people = new People({ database, sessionTokens, secrets, moduleState });
-  const limits = new RateLimits(redis ?? new MemoryCounters(), {
-    ...{
-      ...policies,
-      ...eventPolicy,
-      ...unsubscribePolicy,
-      ...engagementPolicy,
-      ...twilioPolicy,
-      ...consolePolicy,
-      ...newPasswordPolicy,
-    },
-    ...oauthPolicies,
-  });
-  const signInOperation = { id: 'createSession', publicLimit: 'sign-in' };
-  const twilio = config.messagingProvider;
-  const inboundUrl = (provider: string, companyId: string, environment: string): string =>
-    `${baseUrl()}/v1/inbound/${provider}?company_id=${companyId}&environment=${environment}`;
-  const { server, perform } = buildServer({
-    document,
-    handlers,
-    database,
-    log,
+  if (registry) watchParts(registry, { load, ping: () => database.ping(), pools: { ...pools }, news, redis });
+
+  const parts: Omit<ServerParts, 'handlers' | 'screens' | 'entrances' | 'pages'> = {
+    ...{ document, log, load, database, credentials, quota, workspaces, news, limits, moduleState },
     noteRequest: measure
       ? (line) => {
           measure(line);
           noteRequest(line);
         }
       : noteRequest,
-    load,
-    files: new Files({
-      storage: openStorage(config),
-      folder: uploadFolder(config),
-      announce: database.announceFile,
-      secrets,
-      baseUrl,
-      log,
-    }),
+    ...{ files, secrets, signedTokens, sessionTokens, bearerTokens, payments },
     cursors: new Cursors(signedTokens),
-    signedTokens,
-    secrets,
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
-    payments,
     calendars: openCalendars(calendarClient(config)),
     inboundUrls: (companyId, environment) => ({
       generic: inboundUrl('generic', companyId, environment),
-      twilio: twilio ? inboundUrl('twilio', companyId, environment) : null,
+      twilio: config.messagingProvider ? inboundUrl('twilio', companyId, environment) : null,
     }),
+    mailIsSent: config.mailServer !== undefined,
+    trustedProxies: config.trustedProxies,
+    anonKey: config.anonKey,
+  };
+  return {
+    ...{ parts, pools, opened, paymentsPool, oauthPool, people, stripe, agentAudience, address, baseUrl, registry },
+    async close(): Promise<void> {
+      redis?.close();
+      await Promise.all([quota.close(), credentials.flushUses()]);
+      await Promise.all([closePools(pools, 1), paymentsPool.close(1), oauthPool.close(1)]);
+    },
+  };
+}
+
+/** Creates the routes beside the OpenAPI document: pages for people, inbound webhooks, the OAuth server and MCP. */
+function createRoutes(
+  config: Config,
+  prepared: Prepared,
+  services: Services,
+  perform: Perform,
+  onEvents: () => void,
+  offer: Offer | undefined,
+): Pick<ServerParts, 'screens' | 'entrances' | 'pages'> {
+  const { pools, paymentsPool, people, stripe, baseUrl } = services;
+  const { document, limits, secrets, signedTokens, payments } = services.parts;
+  const twilio = config.messagingProvider;
+  const oauth = createOAuth(config, prepared, services);
+  const signInOperation = { id: 'createSession', publicLimit: 'sign-in' };
+  const builtinNames = builtinObjects.map(({ object }) => object);
+  return {
     screens: [
-      ...(twilio ? [twilioDoor({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told })] : []),
+      ...(twilio ? [twilioDoor({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told: onEvents })] : []),
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
         ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
-      ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told }),
+      ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told: onEvents }),
       ...consoleScreens({
-        ...{ people, perform: (order) => perform(order), baseUrl, secrets, tokens: signedTokens },
+        ...{ people, perform, baseUrl, secrets, tokens: signedTokens },
         consents: oauth?.consents,
         mailIsSent: config.mailServer !== undefined,
         takeSignIn: async (ip, now) => (await limits.takePublic(signInOperation, ip, now.getTime())).allowed,
@@ -207,42 +263,49 @@ export async function serve(
     entrances: {
       [mcpPath]: mcpEntrance({
         offer: offer ?? offerOperations(document.json, builtinNames),
-        baseUrl,
-        firstScopes,
+        ...{ baseUrl, firstScopes },
       }),
     },
-    mailIsSent: config.mailServer !== undefined,
-    sessionTokens,
-    moduleState,
-    news,
-    bearerTokens,
-    limits,
-    trustedProxies: config.trustedProxies,
-    anonKey: config.anonKey,
     pages: docsPages(document),
+  };
+}
+
+/** Creates the OAuth server. undefined if another issuer is trusted, which has its own. */
+function createOAuth(config: Config, { signingKeys }: Prepared, services: Services) {
+  const { issuer, jwksUri, audience } = config.oauth;
+  if (jwksUri !== undefined) return undefined;
+  const { oauthPool, people, agentAudience } = services;
+  const { bearerTokens, credentials, secrets } = services.parts;
+  return oauthServer({
+    ...{ issuer, pool: oauthPool, signingKeys, anonKey: config.anonKey, firstScopes },
+    cookieKey: secrets.derive('cookies of the OAuth server').toString('hex'),
+    resources: [
+      { identifier: config.baseUrl, audience: audience ?? config.baseUrl, kind: 'api' },
+      { identifier: agentAudience, audience: agentAudience, kind: 'mcp' },
+    ],
+    outgoing: new OutgoingClient({ privateAddresses: config.oauthAllowPrivate ? 'allowed' : 'refused' }),
+    consentUrl: (uid) => `${config.baseUrl}/console/consent/${uid}`,
+    async verify(token, now) {
+      const forApi = await bearerTokens.verify(token, now);
+      return forApi.kind === 'invalid' ? bearerTokens.verify(token, now, agentAudience) : forApi;
+    },
+    async findAllowed(userId, clientId, kind) {
+      const grant = (await credentials.findGrant(userId, clientId, kind))?.grant;
+      return grant && !grant.revoked ? { grantId: grant.id, scopes: grant.permits([]).scopes } : undefined;
+    },
+    endFamily: (userId, clientId, kind, family) =>
+      endTokenFamily({ credentials, people }, { userId, clientId, audience: kind, ...family }, new Date()),
   });
-  // Who is sent here from a server that stops comes with all its requests at once.
-  await opened;
+}
+
+/** @returns the port; @throws Error if it cannot be bound */
+async function listen(server: Server, { port, host }: Config, worker: string | undefined): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject);
-    // Each worker has a socket of its own on the port: what waits there goes with it when it dies, and is told so at once.
-    const shared = worker !== undefined;
-    server.listen({ port: config.port, host: config.host, backlog: 1024, reusePort: shared }, resolve);
+    // Each worker has its own socket on the port: connections that wait there are reset if it dies, and the client knows at once.
+    server.listen({ port, host, backlog: 1024, reusePort: worker !== undefined }, resolve);
   });
-  const stopJobs = startServingJobs(settings, pools.platform, database, perform, log);
-  return {
-    port: (server.address() as AddressInfo).port,
-    readMetrics: async () => (await registry?.getMetricsAsJSON()) ?? [],
-    announce: (position) => news.announce(position),
-    waitedMilliseconds: () => pools.tenants.usage.waitedMilliseconds,
-    async stop() {
-      news.stop();
-      await Promise.all([drain(server), stopJobs()]);
-      redis?.close();
-      await database.settled();
-      await Promise.all([closePools(pools, 1), paymentsPool.close(1), oauthPool.close(1)]);
-    },
-  };
+  return (server.address() as AddressInfo).port;
 }
 
 /** Its library is loaded where there is one: a server without starts sooner, and is smaller. */

@@ -1,8 +1,8 @@
 // The end of the tokens that came of one consent, by the grant that it was given to.
 import { endFamily } from '../db/access/oauth-grants.ts';
 import type { Audience } from '../domain/access/oauth-groups.ts';
+import type { CredentialStore } from '../runtime/credentials/credential-store.ts';
 import type { People } from '../runtime/credentials/people.ts';
-import type { Database } from '../runtime/database.ts';
 import { newRequestId } from '../runtime/http/request-ids.ts';
 
 /** Milliseconds for which a family is remembered: longer than an access token of it can be good, clocks included. */
@@ -19,11 +19,11 @@ interface EndedFamily {
 
 /** Ends a family of tokens from the next call on. Of a grant that is revoked, or of a user who is not active, nothing is good anyhow. */
 export async function endTokenFamily(
-  { database, people }: { database: Database; people: People },
+  { credentials, people }: { credentials: CredentialStore; people: People },
   { userId, clientId, audience, grantId, id: family }: EndedFamily,
   now: Date,
 ): Promise<void> {
-  const found = await database.findGrant(userId, clientId, audience);
+  const found = await credentials.findGrant(userId, clientId, audience);
   if (found?.grant?.id !== grantId || found.grant.revoked) return;
   const facts = { requestId: newRequestId(), ip: '', userAgent: null };
   await people.actForNobody(facts, found.companyId, now, async ({ db: { sql, record } }) => {

@@ -3,7 +3,7 @@ import type { Pool } from '../db/client/pool.ts';
 import type { Deed } from '../jobs/automation/workforces.ts';
 import { servingJobs } from '../jobs/index.ts';
 import { startJobs } from '../jobs/runner.ts';
-import type { Database } from '../runtime/database.ts';
+import type { CredentialStore } from '../runtime/credentials/credential-store.ts';
 import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
@@ -15,7 +15,7 @@ import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
 export function startServingJobs(
   settings: DatabaseSettings,
   platform: Pool,
-  database: Pick<Database, 'findCompany'>,
+  credentials: Pick<CredentialStore, 'findCompany'>,
   perform: Perform,
   log: Log,
 ): () => Promise<void> {
@@ -24,12 +24,12 @@ export function startServingJobs(
   const services = {
     workforces: {
       async act({ companyId, actor, scopes, ...call }: Deed) {
-        const company = await database.findCompany(companyId);
+        const company = await credentials.findCompany(companyId);
         if (!company) throw new Error('the company has ended');
         return perform({ ...call, by: systemCaller(company, actor, scopes) });
       },
       async isOpen(companyId: string) {
-        const subscription = (await database.findCompany(companyId))?.subscription;
+        const subscription = (await credentials.findCompany(companyId))?.subscription;
         return subscription?.access === 'open' && subscription.modules.get('workforces') === 'on';
       },
     },

@@ -1,6 +1,6 @@
 // What a handler is: the types of its input and its result, derived from the document.
 // A handler that does not fit does not compile.
-import type { ISql } from 'postgres';
+import type { Sql } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
 import type { Possession } from '../domain/possession.ts';
@@ -16,8 +16,7 @@ import type { PreparedBody } from './openapi/prepared-body.ts';
 import type { OutgoingClient } from './outbound/client.ts';
 import type { Cursors } from './paging.ts';
 
-// biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
-export type Sql = ISql<{}>;
+export type { Sql };
 
 export type OperationId = keyof operations;
 

@@ -5,7 +5,6 @@ import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import type { Database, Transaction } from '../../runtime/database.ts';
 import { Files } from '../../runtime/files/files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
 import { noLoad } from '../../runtime/http/connections.ts';
@@ -15,53 +14,30 @@ import { loadDocument } from '../../runtime/openapi/document.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Cursors } from '../../runtime/paging.ts';
 import { News } from '../../runtime/pipeline/feed-notifier.ts';
+import type { RequestDatabase } from '../../runtime/pipeline/request-database.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { listen } from '../announce.ts';
 import { type LeadBody, leadOf } from './lead.ts';
 
-const nothing: Transaction = {
+const nothing = {
   get sql(): never {
     throw new Error('there is no database here');
   },
-  opened: async () => 'ok',
-  claim: async () => ({ kind: 'ours' }),
-  expect: () => undefined,
-  firstFailure: async () => undefined,
-  planOnce: () => undefined,
-  aside: (work) => work,
-  suspend: async () => undefined,
-  resume: async () => undefined,
+  verifyPreconditions: async () => 'ok',
   commit: async () => undefined,
-  keepFailure: async () => true,
+  firstFailure: async () => undefined,
   endRead: () => undefined,
-  undo: async () => undefined,
   abandon: () => undefined,
   destroy: () => undefined,
   broken: false,
 };
 
-const database: Database = {
+/** A public operation opens a transaction and commits it; it asks for nothing else. */
+const database = {
   open: () => Promise.resolve(nothing),
-  findKey: async () => undefined,
-  rememberedKey: () => undefined,
-  countUse: () => undefined,
-  charge: async () => undefined,
-  findQuota: async () => undefined,
-  findCompany: async () => undefined,
-  settleUsage: async () => undefined,
-  refund: () => undefined,
-  findSession: async () => undefined,
-  findGrant: async () => undefined,
-  findInboundDoor: async () => undefined,
-  workspace: () => Promise.reject(new Error('there is no workspace here')),
-  apart: async () => {
-    throw new Error('nothing is done apart here');
-  },
-  ping: async () => undefined,
-  isOutage: () => false,
-  isOverdue: () => false,
-  isRace: () => false,
-};
+  commit: () => Promise.resolve(),
+} as unknown as RequestDatabase;
+const unused = {} as never;
 
 /** The other sides count nothing either. */
 const uncounted: Counters = {
@@ -87,6 +63,7 @@ listen(
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
     database,
+    ...{ credentials: unused, quota: unused, workspaces: unused },
     log,
     ...opened,
     news: new News(async () => [], log),

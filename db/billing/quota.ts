@@ -133,7 +133,7 @@ export async function saveLease(
  * Saves what is left of a lease, so that it is not taken for one whose process died.
  * @returns the calls charged to the month by now, leases included; undefined if the lease no longer exists
  */
-export async function renewLease(
+async function renewLease(
   sql: Sql,
   companyId: string,
   holder: string,
@@ -201,14 +201,14 @@ export async function sweepLeasesOf(sql: Sql, companyId: string, now: Date): Pro
 }
 
 /** Calls to give back. */
-export interface Refund {
+interface Refund {
   companyId: string;
   monthStart: Date;
   calls: number;
 }
 
 /** Gives calls back to the month that they were charged to; a month that is over needs none. */
-export async function refundCalls(sql: Sql, { companyId, monthStart, calls }: Refund): Promise<void> {
+async function refundCalls(sql: Sql, { companyId, monthStart, calls }: Refund): Promise<void> {
   await sql`
     update api_quota set calls = greatest(calls - ${calls}::bigint, 0)
     where company_id = ${companyId} and month_start = ${monthStart}`;
@@ -239,3 +239,14 @@ export async function findQuota(
     from ${counters(sql, companyId, catalogue, now)}`;
   return row;
 }
+
+/** What the ledger of a process works with. */
+export const quotaStatements = {
+  chargeCalls,
+  saveLease,
+  renewLease,
+  returnLease,
+  sweepLeasesOf,
+  refundCalls,
+  findQuota,
+};

@@ -1,20 +1,21 @@
 // From the request's headers to the caller: who it is, for which tenant, with which scopes.
 
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Preconditions } from '../../db/client/preconditions.ts';
 import { grantsOf, noGrants } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Caller } from '../caller.ts';
-import type { Database, GrantRecord, KeyRecord, Opening, SessionRecord, Subscription } from '../database.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
 import { addressSet } from '../http/client-address.ts';
 import type { SentCredential } from '../limits/rate-limits.ts';
 import { type BearerTokens, type BearerVerdict, claimsSession } from './bearer-tokens.ts';
+import type { CredentialStore, GrantRecord, KeyRecord, SessionRecord, Subscription } from './credential-store.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
 /** What credentials are checked with. */
 export interface CredentialParts {
-  database: Database;
+  credentials: CredentialStore;
   sessionTokens: SessionTokens;
   bearerTokens: BearerTokens;
   /** What access tokens must be meant for, where a route has an audience of its own. */
@@ -27,7 +28,7 @@ export interface Authenticated {
   /** Who pays for the call; undefined for people at the screen, whose calls are not counted. */
   subscription: Subscription | undefined;
   /** What the caller was told by, when that was not asked for this request: its transaction must ask whether it still holds. */
-  credential: Opening['credential'];
+  credential: Preconditions['credential'];
 }
 
 /** What is known of a request before anybody is authenticated. */
@@ -124,7 +125,7 @@ export function authenticate(
   parts: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
-  if (kind === 'api_key') return byKey(text, facts, parts.database, now);
+  if (kind === 'api_key') return byKey(text, facts, parts.credentials, now);
   return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now);
 }
 
@@ -135,18 +136,23 @@ export function authenticate(
 export function recall(
   { kind, text }: Credential,
   facts: RequestFacts,
-  { database }: CredentialParts,
+  { credentials }: CredentialParts,
   now: Date,
 ): Authenticated | undefined {
   if (kind !== 'api_key' || !isKeyShaped(text)) return undefined;
-  const record = database.rememberedKey(sha256(text), now);
+  const record = credentials.rememberedKey(sha256(text), now);
   if (record?.subscription.access !== 'open' || flawOf(record, facts, now)) return undefined;
   const { companyId, stamp } = record;
   return { ...keyAuthenticated(record, facts), credential: { companyId, stamp } };
 }
 
-async function byKey(key: string, facts: RequestFacts, database: Database, now: Date): Promise<Authenticated> {
-  const record = isKeyShaped(key) ? await database.findKey(sha256(key)) : undefined;
+async function byKey(
+  key: string,
+  facts: RequestFacts,
+  credentials: CredentialStore,
+  now: Date,
+): Promise<Authenticated> {
+  const record = isKeyShaped(key) ? await credentials.findKey(sha256(key)) : undefined;
   if (!record) throw new ApiError('AUTH_INVALID_KEY', 'This API key is not known.', undefined, { headers: challenge });
   const flaw = flawOf(record, facts, now);
   if (flaw) throw flaw;
@@ -227,13 +233,13 @@ async function bySession(
 /** @throws ApiError 401 for a token that is not good, and for a session that has ended */
 async function findSession(
   token: string,
-  { database, sessionTokens }: Pick<CredentialParts, 'database' | 'sessionTokens'>,
+  { credentials, sessionTokens }: Pick<CredentialParts, 'credentials' | 'sessionTokens'>,
   now: Date,
 ): Promise<{ record: SessionRecord; expiresAt: Date }> {
   const verdict = await sessionTokens.verify(token, now);
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
-  const record = await database.findSession(verdict.companyId, verdict.sessionId);
+  const record = await credentials.findSession(verdict.companyId, verdict.sessionId);
   if (!record || record.userId !== verdict.userId)
     throw badToken('AUTH_INVALID_KEY', 'This session has ended. Sign in again.');
   return { record, expiresAt: verdict.expiresAt };
@@ -249,7 +255,7 @@ export type PersonAtScreen = Pick<Authenticated, 'caller' | 'configVersion'>;
 export async function authenticatePerson(
   token: string,
   facts: RequestFacts,
-  parts: Pick<CredentialParts, 'database' | 'sessionTokens'>,
+  parts: Pick<CredentialParts, 'credentials' | 'sessionTokens'>,
   now: Date,
 ): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
@@ -287,14 +293,14 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
 async function byAccessToken(
   token: string,
   facts: RequestFacts,
-  { database, bearerTokens, audience }: CredentialParts,
+  { credentials, bearerTokens, audience }: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
   const verdict = await bearerTokens.verify(token, now, audience);
   if (verdict.kind === 'unavailable') throw serviceUnavailable();
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
-  const record = await database.findGrant(verdict.userId, verdict.clientId, audience === undefined ? 'api' : 'mcp');
+  const record = await credentials.findGrant(verdict.userId, verdict.clientId, audience === undefined ? 'api' : 'mcp');
   if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is not active.');
   const { configVersion, subscription } = record;
   return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };

@@ -1,9 +1,10 @@
 // People at screens of this server: who they are by their cookie, and what they do at once.
 import type { KeyObject } from 'node:crypto';
+import type { Scope } from '../../db/client/preconditions.ts';
 import type { Caller } from '../caller.ts';
-import type { Scope } from '../database.ts';
 import { ApiError } from '../errors.ts';
 import type { Call, CallDatabase, Change } from '../handler.ts';
+import type { RequestDatabase } from '../pipeline/request-database.ts';
 import {
   anonymous,
   authenticatePerson,
@@ -32,7 +33,8 @@ export interface Person extends PersonAtScreen {
   formToken: string;
 }
 
-export interface PeopleParts extends Pick<CredentialParts, 'database' | 'sessionTokens'> {
+export interface PeopleParts extends Pick<CredentialParts, 'credentials' | 'sessionTokens'> {
+  database: RequestDatabase;
   secrets: Secrets;
   moduleState: ModuleState;
 }
@@ -134,7 +136,7 @@ export class People {
         },
       });
       const left = patience - (performance.now() - began);
-      await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, left);
+      await database.commit(transaction, changes, { caller, now, idempotencyKeyHash: null }, left);
       return result;
     } catch (error) {
       transaction.abandon();

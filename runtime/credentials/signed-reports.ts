@@ -1,8 +1,8 @@
 // Gateways, which sign what they report under the secret that a workspace gave them.
-import type { Database } from '../database.ts';
 import { ApiError } from '../errors.ts';
 import { networkOf, type SentCredential } from '../limits/rate-limits.ts';
 import { type Authenticated, anonymous, type RequestFacts } from './authentication.ts';
+import type { CredentialStore } from './credential-store.ts';
 import type { Secrets } from './secrets.ts';
 import { judgeSignature } from './service-signature.ts';
 
@@ -48,25 +48,25 @@ export function describeReporter({ query }: Pick<SignedReport, 'query'>, ip: str
 export async function authenticateReport(
   { signature, body, query }: SignedReport,
   facts: RequestFacts,
-  { database, secrets }: { database: Database; secrets: Secrets },
+  { credentials, secrets }: { credentials: CredentialStore; secrets: Secrets },
   now: Date,
 ): Promise<Authenticated> {
   const companyId = query.get('company_id')?.toLowerCase() ?? '';
   const testMode = query.get('environment') === 'test';
-  const door = uuid.test(companyId) ? await database.findInboundDoor(companyId, testMode, now) : undefined;
-  const good = (door?.sealedSecrets ?? []).map((sealed) => secrets.decrypt(sealed));
+  const endpoint = uuid.test(companyId) ? await credentials.findInboundEndpoint(companyId, testMode, now) : undefined;
+  const good = (endpoint?.sealedSecrets ?? []).map((sealed) => secrets.decrypt(sealed));
   const verdict = judgeSignature(signature, body, good, now);
-  if (!door || verdict === 'wrong')
+  if (!endpoint || verdict === 'wrong')
     throw refusal('The header Service-Signature does not fit the body and the address.', 'invalid_signature');
   if (verdict === 'old')
     throw refusal('t of Service-Signature is more than five minutes from our clock.', 'signature_expired');
   return {
     caller: {
       ...anonymous(facts),
-      ...{ kind: 'gateway', companyId, companyName: door.companyName, testMode },
+      ...{ kind: 'gateway', companyId, companyName: endpoint.companyName, testMode },
       actor: { kind: 'system', id: 'inbound', name: null },
     },
-    configVersion: door.configVersion,
+    configVersion: endpoint.configVersion,
     subscription: undefined,
     credential: undefined,
   };

@@ -1,7 +1,7 @@
 // Pages for people, and what providers call in a form of their own; no part of the API.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { isOutage } from '../../db/client/pool.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import type { Database } from '../database.ts';
 import { type RateLimits, secondsUntil } from '../limits/rate-limits.ts';
 import type { Log } from '../telemetry/log.ts';
 import { readBytes } from './body.ts';
@@ -68,7 +68,6 @@ export interface Screen {
 export interface ScreenParts {
   screens: readonly Screen[];
   limits: RateLimits;
-  database: Database;
   trustedProxies: readonly string[];
   log: Log;
 }
@@ -132,7 +131,7 @@ function hasNul(fields: URLSearchParams): boolean {
 }
 
 /** Makes a function that answers for a screen; undefined where a path is none. */
-export function answerScreens({ screens, limits, database, trustedProxies, log }: ScreenParts) {
+export function answerScreens({ screens, limits, trustedProxies, log }: ScreenParts) {
   const addressOf = clientAddressReader(trustedProxies);
   return (
     method: string,
@@ -180,7 +179,7 @@ export function answerScreens({ screens, limits, database, trustedProxies, log }
       const asked = { method, path, form, body, address, query, headers: request.headers, ip };
       return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
-      if (!database.isOutage(error)) throw error;
+      if (!isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
       return refused(503, 1);
     }

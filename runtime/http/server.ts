@@ -52,7 +52,7 @@ const settings = {
 /** Builds the HTTP server, which the caller listens with and closes, and what performs the same operations without it. */
 export function buildServer(parts: ServerParts): { server: Server; perform: Perform } {
   const { log, limits } = parts;
-  const failures = new Failures(parts.database, log);
+  const failures = new Failures(log);
   const admission = new Admission(parts);
   const runner = new OperationRunner(parts, admission, failures);
   const answerTo = buildAnswering(parts, admission, runner, failures);
@@ -95,7 +95,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     } finally {
       parts.load.requests -= 1;
     }
-    if (trace.charge && isFree(answer)) parts.database.refund(trace.charge);
+    if (trace.charge && isFree(answer)) parts.quota.refund(trace.charge);
     const about = {
       requestId: trace.requestId,
       figures: runner.figuresOf(trace),

@@ -1,9 +1,23 @@
 // Leases of the monthly quota: calls charged ahead, which this process may let pass without asking.
-import type { Charge, Quota } from '../database.ts';
 import { Turns } from './semaphore.ts';
 
+/** The month of a company that a call was charged to. */
+export interface Charge {
+  companyId: string;
+  monthStart: Date;
+}
+
+/** The result of charging one call. */
+export interface Quota extends Charge {
+  /** False if the calls of the month are used up. */
+  charged: boolean;
+  /** null: unlimited. */
+  limit: number | null;
+  monthEnd: Date;
+}
+
 /** The outcome of charging calls. */
-interface Charged {
+export interface Charged {
   /** How many of the calls that wait were charged. */
   charged: number;
   /** Calls to come that were charged with them. */
@@ -17,7 +31,7 @@ interface Charged {
 }
 
 /** Counts the calls of each month. For each company, it is asked one question at a time. */
-export interface CallLedger {
+interface LeaseStore {
   /** The process holds no lease then. @returns undefined if nothing is subscribed to */
   charge(companyId: string, calls: number, ahead: number): Promise<Charged | undefined>;
   /** Reports what is left of the lease. @returns the calls charged to the month, by all; undefined if the lease no longer exists */
@@ -82,12 +96,12 @@ const waitForOthersMs = 1200;
 const collectIntervalMs = 200;
 
 export class QuotaLeases {
-  readonly #ledger: CallLedger;
+  readonly #ledger: LeaseStore;
   readonly #accounts = new Map<string, Account>();
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<unknown> = Promise.resolve();
 
-  constructor(ledger: CallLedger) {
+  constructor(ledger: LeaseStore) {
     this.#ledger = ledger;
   }
 

@@ -1,7 +1,9 @@
 // The monthly quota's verdict over a call, and the alarm when the quota cannot be asked.
-import type { Quota, QuotaFigures, Subscription } from '../database.ts';
+import type { Subscription } from '../credentials/credential-store.ts';
 import { ApiError } from '../errors.ts';
 import { type Log, raiseAlert } from '../telemetry/log.ts';
+import type { Quota } from './quota-leases.ts';
+import type { QuotaFigures } from './quota-ledger.ts';
 
 /**
  * Lets a call pass that its company's subscription pays for.

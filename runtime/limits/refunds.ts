@@ -1,5 +1,5 @@
 // Calls that turned out to cost nothing, given back to the quota in the background.
-import type { Charge } from '../database.ts';
+import type { Charge } from './quota-leases.ts';
 
 /** Milliseconds until refunds that failed are tried again. */
 const pause = 1000;

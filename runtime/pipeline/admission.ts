@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
+import { isOutage } from '../../db/client/pool.ts';
 import {
   type Authenticated,
   anonymous,
@@ -119,7 +120,7 @@ export class Admission {
 
   /** Lets a request in. @throws ApiError for one that is refused */
   async letIn(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
-    const { limits, anonKey, database } = this.#parts;
+    const { limits, anonKey, credentials } = this.#parts;
     const { operation, request } = routed;
     const facts = this.#factsOf(request, trace);
     const isPublic = isForAnybody(routed);
@@ -140,7 +141,7 @@ export class Admission {
       throw error;
     });
     const { kind, companyId, actor, ip } = authenticated.caller;
-    if (kind === 'api_key') database.countUse(companyId, actor.id, ip);
+    if (kind === 'api_key') credentials.countUse(companyId, actor.id, ip);
     await this.#admit(routed, authenticated, now, deadline, trace);
     return authenticated;
   }
@@ -154,7 +155,7 @@ export class Admission {
     const facts = this.#factsOf(request, trace);
     const found = await this.#identify({ request, audience }, facts, now, deadline, trace);
     const { kind, companyId, actor, ip } = found.caller;
-    if (kind === 'api_key') this.#parts.database.countUse(companyId, actor.id, ip);
+    if (kind === 'api_key') this.#parts.credentials.countUse(companyId, actor.id, ip);
     trace.caller = found.caller;
     trace.testMode = found.caller.testMode;
     return found;
@@ -192,11 +193,11 @@ export class Admission {
   /** Notes that what was known of a key held. */
   confirm({ companyId, actor, ip }: Authenticated['caller']): void {
     if (!this.#isQuotaDown) this.#alarm.clear();
-    this.#parts.database.countUse(companyId, actor.id, ip);
+    this.#parts.credentials.countUse(companyId, actor.id, ip);
   }
 
   #isUnavailable(error: unknown): boolean {
-    return error instanceof DeadlinePassed || this.#parts.database.isOutage(error);
+    return error instanceof DeadlinePassed || isOutage(error);
   }
 
   /** Counts, charges and authorizes a call of somebody who is known; once, should it be asked again. */
@@ -207,7 +208,7 @@ export class Admission {
     deadline: Deadline,
     trace: Trace,
   ): Promise<void> {
-    const { database, moduleState } = this.#parts;
+    const { quota: ledger, moduleState } = this.#parts;
     trace.caller = caller;
     trace.testMode = caller.testMode;
     const counted = this.#countOnce(operation, caller, trace);
@@ -219,7 +220,7 @@ export class Admission {
     if (isCharged && trace.quota?.charged) trace.charge = trace.quota;
     authorize(operation, caller, path, moduleState);
     if (subscription && !(operation.unpaid && subscription.access !== 'open')) {
-      const lastPeriod = () => deadline.race(() => database.findQuota(caller.companyId));
+      const lastPeriod = () => deadline.race(() => ledger.findFigures(caller.companyId));
       await admitToQuota(subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
     }
   }
@@ -242,7 +243,7 @@ export class Admission {
   }
 
   async #charge(companyId: string, now: Date, deadline: Deadline): Promise<Trace['quota']> {
-    const charged = this.#parts.database.charge(companyId, now);
+    const charged = this.#parts.quota.charge(companyId, now);
     if (!(charged instanceof Promise)) return charged;
     try {
       // It may be charged again only after those who asked were told that it could not be.
@@ -261,7 +262,7 @@ export class Admission {
 
   /** Gives back what a call was charged that was let in by what no longer held. */
   #takeBack(trace: Trace): void {
-    if (trace.charge) this.#parts.database.refund(trace.charge);
+    if (trace.charge) this.#parts.quota.refund(trace.charge);
     trace.charge = undefined;
   }
 

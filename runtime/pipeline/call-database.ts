@@ -1,9 +1,11 @@
 // The transaction of a call as its handler sees it, and the changes that are committed with it.
+
+import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
-import type { Database, Transaction } from '../database.ts';
 import type { AuditedChange, CallDatabase, Change, Sql } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
 import { Deadline } from './deadline.ts';
+import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
 
 /** What the parts of one call share. */
@@ -31,11 +33,11 @@ export class BoundDatabase implements CallDatabase {
   readonly callbacks: (() => void)[] = [];
   /** undefined for public reads. */
   readonly transaction: Transaction | undefined;
-  readonly #database: Database;
+  readonly #database: RequestDatabase;
   readonly #context: CallContext;
   #sql: Sql | undefined;
 
-  constructor(database: Database, transaction: Transaction | undefined, context: CallContext) {
+  constructor(database: RequestDatabase, transaction: Transaction | undefined, context: CallContext) {
     this.#database = database;
     this.transaction = transaction;
     this.#context = context;
@@ -62,12 +64,12 @@ export class BoundDatabase implements CallDatabase {
   }
 
   awaitAtCommit(result: Promise<unknown>): void {
-    this.transaction?.expect(result);
+    this.transaction?.awaitAtCommit(result);
   }
 
   withoutConnection<T>(work: Promise<T>): Promise<T> {
     const paused = this.#context.deadline.pause(work);
-    return this.transaction ? this.transaction.aside(paused) : paused;
+    return this.transaction ? this.transaction.withoutConnection(paused) : paused;
   }
 
   async commitThenRun<T>(work: () => Promise<T>): Promise<T> {
@@ -86,7 +88,7 @@ export class BoundDatabase implements CallDatabase {
   inSeparateTransaction<T>(work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>): Promise<T> {
     requireVerified(this.#context);
     const { caller, now } = this.#context;
-    return this.withoutConnection(this.#database.apart({ caller, now, idempotencyKeyHash: null }, work));
+    return this.withoutConnection(this.#database.inTenantOf({ caller, now, idempotencyKeyHash: null }, work));
   }
 
   afterCommit(work: () => void): void {

@@ -3,12 +3,13 @@ import type { PaymentProvider } from '../../domain/billing/provider.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Calendars } from '../../domain/scheduling/calendars.ts';
 import type { ModuleState } from '../credentials/authorization.ts';
+import type { CredentialStore } from '../credentials/credential-store.ts';
 import type { Secrets } from '../credentials/secrets.ts';
 import type { SessionTokens } from '../credentials/session-tokens.ts';
 import type { SignedTokens } from '../credentials/signed-tokens.ts';
-import type { Database } from '../database.ts';
 import type { Files } from '../files/files.ts';
 import type { CallServices, InboundUrls } from '../handler.ts';
+import type { QuotaLedger } from '../limits/quota-ledger.ts';
 import type { RateLimits } from '../limits/rate-limits.ts';
 import type { Document } from '../openapi/document.ts';
 import type { PreparedBody } from '../openapi/prepared-body.ts';
@@ -16,12 +17,17 @@ import type { OutgoingClient } from '../outbound/client.ts';
 import type { Cursors } from '../paging.ts';
 import { type CallContext, requireVerified } from './call-database.ts';
 import type { News } from './feed-notifier.ts';
+import type { RequestDatabase } from './request-database.ts';
 import { admit } from './trace.ts';
+import type { WorkspaceCache } from './workspace-cache.ts';
 
 /** Parts of the server that calls reach. */
 export interface CallParts {
   document: Document;
-  database: Database;
+  database: RequestDatabase;
+  credentials: CredentialStore;
+  quota: QuotaLedger;
+  workspaces: WorkspaceCache;
   cursors: Cursors;
   signedTokens: SignedTokens;
   sessionTokens: SessionTokens;
@@ -51,7 +57,7 @@ export class BoundServices implements CallServices {
 
   loadWorkspace(): Promise<Workspace> {
     const { caller, configVersion } = this.#context;
-    return this.#parts.database.workspace(caller.companyId, configVersion);
+    return this.#parts.workspaces.get(caller.companyId, configVersion);
   }
 
   get files(): Files {
@@ -89,8 +95,8 @@ export class BoundServices implements CallServices {
     return this.#parts.calendars;
   }
 
-  inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls {
-    return this.#parts.inboundUrls(companyId, environment);
+  get inboundUrls(): CallParts['inboundUrls'] {
+    return this.#parts.inboundUrls;
   }
 
   get openApiDocument(): PreparedBody {
@@ -107,7 +113,11 @@ export class BoundServices implements CallServices {
   }
 
   flushUsage(): Promise<void> {
-    return this.#withoutConnection(this.#parts.database.settleUsage(this.#context.caller.companyId));
+    const { quota, credentials } = this.#parts;
+    const { companyId } = this.#context.caller;
+    return this.#withoutConnection(
+      Promise.all([quota.flush(companyId), credentials.flushUses()]).then(() => undefined),
+    );
   }
 
   get limitsAreLocal(): boolean {

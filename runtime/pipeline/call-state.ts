@@ -1,8 +1,10 @@
 // The state of one call, which handlers see as Call.
+
+import type { Claim } from '../../db/client/idempotency.ts';
+import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import { type ModuleState, requireScope } from '../credentials/authorization.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import type { Database, IdempotencyClaim, Transaction } from '../database.ts';
 import type { ApiError, FieldProblem } from '../errors.ts';
 import type { UploadedFile } from '../files/files.ts';
 import type { Call, CallRequest } from '../handler.ts';
@@ -10,6 +12,7 @@ import type { Operation } from '../openapi/document.ts';
 import { BoundDatabase, type CallContext } from './call-database.ts';
 import { BoundServices, type CallParts } from './call-services.ts';
 import type { Deadline } from './deadline.ts';
+import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
 import { joinedRefusal } from './validation.ts';
 
@@ -19,7 +22,7 @@ export interface CheckedRequest {
   body: unknown;
   problems: readonly FieldProblem[];
   file: UploadedFile | undefined;
-  claim: IdempotencyClaim | undefined;
+  claim: Claim | undefined;
 }
 
 class BoundRequest implements Omit<CallRequest, 'path' | 'query' | 'headers' | 'body' | 'file'> {
@@ -30,7 +33,7 @@ class BoundRequest implements Omit<CallRequest, 'path' | 'query' | 'headers' | '
   readonly file: UploadedFile | undefined;
   readonly problems: readonly FieldProblem[];
   readonly #operation: Operation;
-  readonly #claim: IdempotencyClaim | undefined;
+  readonly #claim: Claim | undefined;
 
   constructor(operation: Operation, { parameters, body, problems, file, claim }: CheckedRequest) {
     this.path = parameters.path;
@@ -96,7 +99,7 @@ export class CallState implements Omit<Call, 'request'> {
    * Begins an attempt: forgets the changes of one before, and what holds its database reaches
    * nothing any more.
    */
-  begin(database: Database, transaction: Transaction): void {
+  begin(database: RequestDatabase, transaction: Transaction): void {
     this.db = new BoundDatabase(database, transaction, this.#boundTo);
   }
 

@@ -1,6 +1,6 @@
 // What becomes of anything that is thrown: an answer of the catalogue, and a line in the log.
 
-import type { Database } from '../database.ts';
+import { isOutage, isOverdue, isRace } from '../../db/client/pool.ts';
 import { ApiError, conflict, queryTimeout, serviceUnavailable } from '../errors.ts';
 import { failureBody, oauthFailureBody } from '../http/envelope.ts';
 import type { Answer } from '../http/responses.ts';
@@ -8,11 +8,9 @@ import type { Log } from '../telemetry/log.ts';
 import type { Trace } from './trace.ts';
 
 export class Failures {
-  readonly #database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>;
   readonly #log: Log;
 
-  constructor(database: Pick<Database, 'isOutage' | 'isOverdue' | 'isRace'>, log: Log) {
-    this.#database = database;
+  constructor(log: Log) {
     this.#log = log;
   }
 
@@ -37,12 +35,12 @@ export class Failures {
 
   #toShow(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
     const noted = { request_id: requestId, operation };
-    if (broken || this.#database.isOutage(thrown)) {
+    if (broken || isOutage(thrown)) {
       this.#log.warn({ ...noted, err: describe(thrown) }, 'the database could not serve a request');
-      return this.#database.isOverdue(thrown) ? queryTimeout() : serviceUnavailable();
+      return isOverdue(thrown) ? queryTimeout() : serviceUnavailable();
     }
     if (thrown instanceof ApiError) return thrown;
-    if (this.#database.isRace(thrown)) {
+    if (isRace(thrown)) {
       return conflict(
         'changed_meanwhile',
         'Something that this call refers to changed while it ran. Read it again and retry.',

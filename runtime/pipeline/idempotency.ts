@@ -1,8 +1,8 @@
 // Idempotency keys: which call a key belongs to, what is kept, and what the verdicts answer.
 
+import type { Claim, Verdict } from '../../db/client/idempotency.ts';
 import type { Caller } from '../caller.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import type { ClaimVerdict, IdempotencyClaim } from '../database.ts';
 import { ApiError, stillRunning } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
 
@@ -48,7 +48,7 @@ export function claimOf(
   path: Record<string, string>,
   key: string,
   requestHash: Buffer,
-): IdempotencyClaim {
+): Claim {
   return {
     companyId: caller.companyId,
     testMode: caller.testMode,
@@ -59,7 +59,7 @@ export function claimOf(
 }
 
 /** @throws ApiError for a key that runs now (409) or that was used with another body (422) */
-export function refuseOthers(verdict: ClaimVerdict): void {
+export function refuseOthers(verdict: Verdict): void {
   if (verdict.kind === 'in_progress') throw stillRunning();
   if (verdict.kind === 'conflict') {
     throw new ApiError(

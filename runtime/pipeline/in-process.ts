@@ -2,7 +2,7 @@
 
 import { grantsOf } from '../../domain/access/scopes.ts';
 import type { Actor } from '../caller.ts';
-import type { CompanyRecord } from '../database.ts';
+import type { CompanyRecord } from '../credentials/credential-store.ts';
 import { newRequestId } from '../http/request-ids.ts';
 import { isFree } from '../http/responses.ts';
 import type { Document } from '../openapi/document.ts';

@@ -1,11 +1,12 @@
 // The way of a request once its operation is known, from authentication to the commit.
 import type { IncomingMessage } from 'node:http';
+import type { PreconditionResult, Preconditions, Scope } from '../../db/client/preconditions.ts';
+import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import type { Authenticated } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
 import { hashesAtOnce } from '../credentials/passwords.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import type { Opening, Scope, Transaction } from '../database.ts';
 import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
@@ -52,16 +53,15 @@ interface Read {
 }
 
 /** One request on its way through its transaction. */
-interface Attempt extends Opening {
+interface Attempt extends Preconditions {
   operation: Operation;
   call: CallState;
   deadline: Deadline;
   trace: Trace;
 }
 
-type Opened = Awaited<ReturnType<Transaction['opened']>>;
-/** What must hold does not. */
-type Unsettled = Exclude<Opened, 'ok'>;
+/** A precondition does not hold. */
+type PreconditionFailure = Exclude<PreconditionResult, 'ok'>;
 
 const noBody: Pick<Read, 'body' | 'problems'> = { body: undefined, problems: [] };
 
@@ -241,7 +241,7 @@ export class OperationRunner {
     operation: Operation,
     call: CallState,
     deadline: Deadline,
-    { credential, claim }: Opening,
+    { credential, claim }: Preconditions,
     trace: Trace,
   ): Promise<Answer | undefined> {
     const attempt: Attempt = { operation, call, deadline, credential, claim, trace };
@@ -259,7 +259,7 @@ export class OperationRunner {
     return typeof second === 'string' ? undefined : second;
   }
 
-  async #begin({ operation, call, deadline }: Attempt, opening: Opening): Promise<Transaction> {
+  async #begin({ operation, call, deadline }: Attempt, opening: Preconditions): Promise<Transaction> {
     const transaction = await this.#parts.database.open(scopeOf(operation, call.caller), opening);
     if (deadline.passed) {
       // A connection that comes too late goes straight back.
@@ -271,8 +271,8 @@ export class OperationRunner {
   }
 
   /** Waits until it is known whether what must hold of a transaction does; it is undone where it does not. */
-  async #settle({ call, credential, trace }: Attempt, transaction: Transaction): Promise<Opened> {
-    const opened = await transaction.opened();
+  async #settle({ call, credential, trace }: Attempt, transaction: Transaction): Promise<PreconditionResult> {
+    const opened = await transaction.verifyPreconditions();
     if (opened === 'credential_changed') await transaction.undo();
     else if (opened === 'key_taken') transaction.abandon();
     else if (!call.isVerified) {
@@ -287,7 +287,7 @@ export class OperationRunner {
    * The slower way: asks first what must hold, and lets the handler work only then. Answers as the call was answered that has the key.
    * @throws ApiError when that call is still running, or was another
    */
-  async #ask(attempt: Attempt): Promise<Answer | Unsettled> {
+  async #ask(attempt: Attempt): Promise<Answer | PreconditionFailure> {
     const { operation, credential, claim } = attempt;
     const transaction = await this.#begin(attempt, { credential });
     const claiming = claim && transaction.claim(claim);
@@ -306,7 +306,7 @@ export class OperationRunner {
   }
 
   /** Lets the handler work, and commits or undoes it. */
-  async #work(attempt: Attempt, transaction: Transaction): Promise<Answer | Unsettled> {
+  async #work(attempt: Attempt, transaction: Transaction): Promise<Answer | PreconditionFailure> {
     const { operation, call, deadline, trace } = attempt;
     const { caller, now } = call;
     let answer: Answer | undefined;
@@ -342,7 +342,7 @@ export class OperationRunner {
     const { changes } = call.db;
     const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
     const kept = claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) };
-    return transaction.commit(changes, context, deadline.left, kept);
+    return this.#parts.database.commit(transaction, changes, context, deadline.left, kept);
   }
 
   /** Undoes what the handler did before it failed, and keeps the failure where it is kept. */
@@ -355,10 +355,11 @@ export class OperationRunner {
     const { changes } = call.db;
     const failed = this.#failures.answer(failure, trace, transaction.broken);
     if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
-      await transaction.commit(changes, { caller, now, idempotencyKeyHash: null }, deadline.left);
+      const context = { caller, now, idempotencyKeyHash: null };
+      await this.#parts.database.commit(transaction, changes, context, deadline.left);
     } else if (claim && isKept(failed.status) && !transaction.broken) {
       const kept = { claim, status: failed.status, body: this.#keptBody(operation, failed) };
-      if (!(await transaction.keepFailure(kept, deadline.left))) return 'key_taken';
+      if (!(await transaction.storeFailure(kept, new Date(), deadline.left))) return 'key_taken';
     } else transaction.abandon();
     return failed;
   }

@@ -1,6 +1,6 @@
 // What is noted of a request on its way, for its answer's headers and its log line.
 import type { Caller } from '../caller.ts';
-import type { Charge, Quota } from '../database.ts';
+import type { Charge, Quota } from '../limits/quota-leases.ts';
 import { type RateFigures, refuse, type Verdict } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
 import type { Connection } from './feed-notifier.ts';

@@ -3,12 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { ledgerOf } from '../../app/call-ledger.ts';
-import { chargeCalls, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
+import { chargeCalls, quotaStatements, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
 import { inTransaction } from '../../db/client/job-transactions.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
-import { type CallLedger, QuotaLeases } from '../../runtime/limits/quota-leases.ts';
+import { QuotaLedger } from '../../runtime/limits/quota-ledger.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
@@ -163,25 +162,25 @@ describe('a cap of N calls a month', () => {
   test('is charged in blocks, however many calls come while one is charged', async () => {
     const { companyId } = await newCapped(1_000_000);
     const pool = openCredentialPool();
-    const ledger = ledgerOf(pool, 10_000);
     let charges = 0;
-    const charge: CallLedger['charge'] = (...asked) => {
+    const counting: typeof chargeCalls = (...asked) => {
       charges += 1;
-      return ledger.charge(...asked);
+      return chargeCalls(...asked);
     };
-    const blocks = new QuotaLeases({ ...ledger, charge });
+    const statements = { ...quotaStatements, chargeCalls: counting };
+    const ledger = new QuotaLedger(pool, 10_000, statements, { callsPerMonth, extraCalls });
     const nextTurn = () => new Promise(setImmediate);
     const client = async (_: unknown, turn: number): Promise<void> => {
       // Not all of them at once, so that some come while others are being charged.
       for (let turns = 0; turns < turn; turns += 1) await nextTurn();
       for (let calls = 0; calls < 50; calls += 1) {
-        expect(await blocks.take(companyId, new Date())).toMatchObject({ charged: true });
+        expect(await ledger.charge(companyId, new Date())).toMatchObject({ charged: true });
         await nextTurn();
       }
     };
     try {
       await Promise.all(Array.from({ length: 8 }, client));
-      await blocks.close();
+      await ledger.close();
     } finally {
       await pool.close(1);
     }

@@ -1,0 +1,305 @@
+// Looks up credentials, and remembers API keys as well as the companies of keys and users.
+import { LRUCache } from 'lru-cache';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { Audience } from '../../domain/access/oauth-groups.ts';
+import type { Modules } from '../../domain/billing/plans.ts';
+import type { Reach } from '../caller.ts';
+import { coalesce } from '../limits/single-flight.ts';
+import { type Use, UseCounts } from '../limits/use-counts.ts';
+
+/** What the subscription of a company opens. */
+export interface Subscription {
+  access: 'open' | 'no_subscription' | 'subscription_ended';
+  modules: Modules;
+  /** For all credentials of the workspace together. */
+  callsPerMinute: number;
+  /** null: no such limit. */
+  callsPerDay: number | null;
+}
+
+/** An active company, as it is known without any credential. */
+export interface CompanyRecord {
+  companyId: string;
+  companyName: string;
+  configVersion: number;
+  subscription: Subscription;
+}
+
+/** An API key, whether it is still valid or not. */
+export interface KeyRecord extends CompanyRecord {
+  keyId: string;
+  keyName: string;
+  testMode: boolean;
+  scopes: string[];
+  ipAllowlist: string[];
+  reachKind: 'company' | 'branch' | 'team';
+  reachId: string | null;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  perMinute: number;
+  perHour: number;
+  /** Changes with any row that the record was made from. */
+  stamp: string;
+  /** When the subscription changes without a change of any row; null: never. */
+  trialEndsAt: Date | null;
+}
+
+/** A session of a signed-in person. */
+export interface SessionRecord extends CompanyRecord {
+  sessionId: string;
+  userId: string;
+  fullName: string;
+  /** True while the user has a generated password. */
+  mustChangePassword: boolean;
+  roles: string[];
+  /** What the user may do in the console, and the visibility that the roles give for scopes. */
+  permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
+}
+
+/** What a user allowed an app to do. */
+export interface Grant {
+  id: string;
+  clientName: string;
+  revoked: boolean;
+  /** Token families that have ended, by their ids: access tokens of them are no longer valid. */
+  endedFamilies: ReadonlySet<string>;
+  /**
+   * Returns the effective scopes of a token, and the visibility that it has for the scopes of an
+   * operation.
+   * @param asked the scopes of the token
+   */
+  permits(asked: readonly string[]): { scopes: string[]; reachOf: (scopes: readonly string[]) => Reach };
+}
+
+/** An active user and what they allowed an app to do. */
+export interface GrantRecord extends CompanyRecord {
+  userId: string;
+  clientId: string;
+  /** null if the user never allowed the app anything. */
+  grant: Grant | null;
+}
+
+/** What the signature of an inbound report is verified with. */
+export interface InboundEndpoint {
+  companyName: string;
+  configVersion: number;
+  /** Encrypted; those that are valid now. */
+  sealedSecrets: string[];
+}
+
+export interface AskedGrant {
+  userId: string;
+  clientId: string;
+  audience: Audience;
+}
+
+/**
+ * The statements behind the look-ups, which app/ passes in: runtime/ knows neither the tables nor
+ * what plans and roles mean. Each sends its statement at once.
+ */
+export interface CredentialQueries {
+  /** The companies of keys, by the hashes of the keys in hexadecimal. */
+  findKeyPlaces(sql: Sql, hashes: readonly string[]): Promise<Map<string, string>>;
+  /** The companies of users, by the ids of the users. */
+  findUserPlaces(sql: Sql, userIds: readonly string[]): Promise<Map<string, string>>;
+  /** Keys by their hashes. */
+  findKeys(sql: Sql, companyId: string, hashes: readonly string[], now: Date): Promise<Map<string, KeyRecord>>;
+  /** Sessions that have not ended, by their ids. */
+  findSessions(sql: Sql, companyId: string, ids: readonly string[], now: Date): Promise<Map<string, SessionRecord>>;
+  /** In the order asked; undefined for a user who is not active. */
+  findGrants(
+    sql: Sql,
+    companyId: string,
+    asked: readonly AskedGrant[],
+    now: Date,
+  ): Promise<(GrantRecord | undefined)[]>;
+  findCompany(sql: Sql, companyId: string, now: Date): Promise<CompanyRecord | undefined>;
+  findInboundEndpoint(sql: Sql, companyId: string, testMode: boolean, now: Date): Promise<InboundEndpoint | undefined>;
+  /** Adds to the use of keys of a company. */
+  countUse(sql: Sql, companyId: string, uses: readonly Use[], now: Date): Promise<void>;
+}
+
+type InCompany<Question> = Question & { companyId: string };
+
+interface RememberedKey {
+  record: KeyRecord;
+  /** When the record changes by itself; null: never. */
+  changesAt: Date | null;
+}
+
+/** API keys that are remembered. */
+const rememberedKeys = 10_000;
+/** Keys and users whose company is remembered. */
+const rememberedCompanies = 50_000;
+
+/**
+ * Limits a cache to so many entries. With the option `max` the library would allocate room for all
+ * of them at once.
+ */
+const atMost = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 });
+
+/** Requests that wait at the same moment share one statement for each company. */
+export class CredentialStore {
+  readonly #pool: Pool;
+  readonly #queries: CredentialQueries;
+  readonly #onKeyChanged: (companyId: string) => void;
+  readonly #remembered = new LRUCache<string, RememberedKey>(atMost(rememberedKeys));
+  readonly #companyOfKey: (hash: string) => Promise<string | undefined>;
+  readonly #companyOfUser: (userId: string) => Promise<string | undefined>;
+  readonly #askKey: (question: InCompany<{ hash: string }>) => Promise<KeyRecord | undefined>;
+  readonly #askSession: (question: InCompany<{ sessionId: string }>) => Promise<SessionRecord | undefined>;
+  readonly #askGrant: (question: InCompany<AskedGrant>) => Promise<GrantRecord | undefined>;
+  readonly #uses: UseCounts;
+
+  /**
+   * @param onKeyChanged called with the company of a key that changed, or whose subscription did
+   */
+  constructor(pool: Pool, queries: CredentialQueries, onKeyChanged: (companyId: string) => void) {
+    this.#pool = pool;
+    this.#queries = queries;
+    this.#onKeyChanged = onKeyChanged;
+    this.#companyOfKey = rememberCompanies((hashes) => pool.use((sql) => queries.findKeyPlaces(sql, hashes)));
+    this.#companyOfUser = rememberCompanies((userIds) => pool.use((sql) => queries.findUserPlaces(sql, userIds)));
+    this.#askKey = coalesce(
+      byCompany(pool, (sql, companyId, questions) => this.#findKeys(sql, companyId, questions)),
+      2,
+    );
+    this.#askSession = coalesce(
+      byCompany(pool, (sql, companyId, questions) => this.#findSessions(sql, companyId, questions)),
+      1,
+    );
+    this.#askGrant = coalesce(
+      byCompany(pool, (sql, companyId, questions) => this.#findGrants(sql, companyId, questions)),
+      1,
+    );
+    this.#uses = new UseCounts((companyId, uses) =>
+      pool.use((sql) => queries.countUse(sql, companyId, uses, new Date())),
+    );
+  }
+
+  /** Finds a key by its hash, in a statement that starts after the question. */
+  async findKey(hash: Buffer): Promise<KeyRecord | undefined> {
+    const id = hash.toString('hex');
+    const companyId = await this.#companyOfKey(id);
+    return companyId === undefined ? undefined : this.#askKey({ companyId, hash: id });
+  }
+
+  /**
+   * Returns a key as it was found last, for a transaction that verifies it; undefined if that is
+   * not known.
+   */
+  rememberedKey(hash: Buffer, now: Date): KeyRecord | undefined {
+    const kept = this.#remembered.get(hash.toString('hex'));
+    return kept && (kept.changesAt === null || now < kept.changesAt) ? kept.record : undefined;
+  }
+
+  /** Finds a session that has not ended, of an active user. */
+  findSession(companyId: string, sessionId: string): Promise<SessionRecord | undefined> {
+    return this.#askSession({ companyId, sessionId });
+  }
+
+  /** Finds an active user, with what they allowed an app to do with tokens of an audience. */
+  async findGrant(userId: string, clientId: string, audience: Audience): Promise<GrantRecord | undefined> {
+    const companyId = await this.#companyOfUser(userId);
+    return companyId === undefined ? undefined : this.#askGrant({ companyId, userId, clientId, audience });
+  }
+
+  findCompany(companyId: string): Promise<CompanyRecord | undefined> {
+    return this.#pool.use((sql) => this.#queries.findCompany(sql, companyId, new Date()));
+  }
+
+  /**
+   * Returns what an active company signs its inbound reports with; undefined if there is no such
+   * company, or it has no secret.
+   */
+  findInboundEndpoint(companyId: string, testMode: boolean, now: Date): Promise<InboundEndpoint | undefined> {
+    return this.#pool.use((sql) => this.#queries.findInboundEndpoint(sql, companyId, testMode, now));
+  }
+
+  /** Counts a call with a valid key; nothing waits for it. */
+  countUse(companyId: string, keyId: string, ip: string): void {
+    this.#uses.add(companyId, keyId, ip);
+  }
+
+  /** Writes the counted uses now instead of within a second. */
+  flushUses(): Promise<void> {
+    return this.#uses.flush();
+  }
+
+  async #findKeys(sql: Sql, companyId: string, questions: readonly { hash: string }[]) {
+    const now = new Date();
+    const hashes = [...new Set(questions.map(({ hash }) => hash))];
+    const records = await this.#queries.findKeys(sql, companyId, hashes, now);
+    for (const hash of hashes) this.#remember(hash, records.get(hash), now);
+    return ({ hash }: { hash: string }) => records.get(hash);
+  }
+
+  #remember(hash: string, record: KeyRecord | undefined, now: Date): void {
+    if (!record) {
+      this.#remembered.delete(hash);
+      return;
+    }
+    const before = this.#remembered.get(hash);
+    if (before && before.record.stamp !== record.stamp) this.#onKeyChanged(record.companyId);
+    const changesAt = record.trialEndsAt && record.trialEndsAt > now ? record.trialEndsAt : null;
+    this.#remembered.set(hash, { record, changesAt });
+  }
+
+  async #findSessions(sql: Sql, companyId: string, questions: readonly { sessionId: string }[]) {
+    const ids = [...new Set(questions.map(({ sessionId }) => sessionId))];
+    const records = await this.#queries.findSessions(sql, companyId, ids, new Date());
+    return ({ sessionId }: { sessionId: string }) => records.get(sessionId);
+  }
+
+  async #findGrants(sql: Sql, companyId: string, questions: readonly AskedGrant[]) {
+    const rows = await this.#queries.findGrants(sql, companyId, questions, new Date());
+    const records = new Map(rows.map((row, index) => [questions[index], row]));
+    return (question: AskedGrant) => records.get(question);
+  }
+}
+
+/**
+ * Returns a function that finds the company of a key or a user. The result is remembered, since it
+ * never changes; the state of the key or the user is looked up each time. What was not found may be
+ * created later, and is not remembered.
+ */
+function rememberCompanies(
+  lookUp: (ids: readonly string[]) => Promise<Map<string, string>>,
+): (id: string) => Promise<string | undefined> {
+  const kept = new LRUCache<string, string>(atMost(rememberedCompanies));
+  const ask = coalesce<string, string>((ids) => {
+    const found = lookUp([...new Set(ids)]);
+    return ids.map(async (id) => (await found).get(id));
+  }, 1);
+  return async (id) => {
+    const known = kept.get(id);
+    if (known !== undefined) return known;
+    const found = await ask(id);
+    if (found !== undefined) kept.set(id, found);
+    return found;
+  };
+}
+
+/**
+ * Returns a look-up that runs one statement for each company, all of them in one round trip. If one
+ * fails, only the questions about its company fail.
+ * @param lookUp sends its statement at once, and returns a function that answers each question
+ */
+function byCompany<Question, Answer>(
+  pool: Pool,
+  lookUp: (
+    sql: Sql,
+    companyId: string,
+    questions: readonly InCompany<Question>[],
+  ) => Promise<(question: InCompany<Question>) => Answer | undefined>,
+): (questions: readonly InCompany<Question>[]) => readonly Promise<Answer | undefined>[] {
+  return (questions) => {
+    const asked = pool.use(async (sql) => {
+      const companies = [...Map.groupBy(questions, ({ companyId }) => companyId)];
+      const answers = new Map(companies.map(([companyId, own]) => [companyId, lookUp(sql, companyId, own)]));
+      await Promise.allSettled(answers.values());
+      return answers;
+    });
+    return questions.map(async (question) => (await (await asked).get(question.companyId))?.(question));
+  };
+}

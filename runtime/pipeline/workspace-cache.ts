@@ -1,0 +1,55 @@
+// The configuration of tenants, kept in memory by its version.
+import { LRUCache } from 'lru-cache';
+import type { Pool, Sql } from '../../db/client/pool.ts';
+import { Transaction } from '../../db/client/transaction.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import { startResponsiveTimeout } from '../responsive-timeout.ts';
+
+/** Tenants whose configuration is kept. */
+const keptWorkspaces = 1000;
+
+export class WorkspaceCache {
+  readonly #pool: Pool;
+  readonly #timeoutMs: number;
+  readonly #load: (sql: Sql, companyId: string) => Promise<Workspace>;
+  /** With the option `max` the library would allocate room for all of them at once. */
+  readonly #kept = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({
+    maxSize: keptWorkspaces,
+    sizeCalculation: () => 1,
+  });
+
+  /**
+   * @param timeoutMs milliseconds after which loading is given up
+   * @param load reads the configuration; app/ passes it in, since it reads tables of an area
+   */
+  constructor(pool: Pool, timeoutMs: number, load: (sql: Sql, companyId: string) => Promise<Workspace>) {
+    this.#pool = pool;
+    this.#timeoutMs = timeoutMs;
+    this.#load = load;
+  }
+
+  /** Returns the configuration of a tenant at that version, or a later one. */
+  get(companyId: string, version: number): Promise<Workspace> {
+    const kept = this.#kept.get(companyId);
+    // What was loaded for a version can only be newer than it, never older.
+    if (kept && kept.version >= version) return kept.workspace;
+    const workspace = this.#read(companyId);
+    const entry = { version, workspace };
+    this.#kept.set(companyId, entry);
+    workspace.catch(() => {
+      if (this.#kept.get(companyId) === entry) this.#kept.delete(companyId);
+    });
+    return workspace;
+  }
+
+  async #read(companyId: string): Promise<Workspace> {
+    const transaction = await Transaction.open(this.#pool, { companyId, testMode: false }, { reads: 'many' });
+    const cancel = startResponsiveTimeout(() => transaction.destroy(), this.#timeoutMs);
+    try {
+      return await this.#load(transaction.sql, companyId);
+    } finally {
+      cancel();
+      transaction.endRead();
+    }
+  }
+}
