@@ -1,4 +1,4 @@
-// Writes db/schema.sql from the migrations: each table with everything that belongs to it.
+// make schema: derives db/schema.sql, which shows the schema that the migrations make.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ const header = `-- The schema that db/migrations make, for reading. Derived by \
 /** Columns per line of SQL. */
 const lineWidth = 120;
 
-/** The parts of a catalogue definition outside quotes, changed. */
+/** Changes the parts of a text that are outside quotes. */
 function outsideQuotes(text: string, change: (part: string) => string): string {
   return text
     .split(/('(?:[^']|'')*'|"[^"]*")/)
@@ -26,7 +26,7 @@ function outsideQuotes(text: string, change: (part: string) => string): string {
     .join('');
 }
 
-/** A definition of PostgreSQL's catalogue as a person would write it: lower case, no casts of literals, few parentheses. */
+/** A definition of PostgreSQL's catalog as a person would write it: lower case, no casts of literals, few parentheses. */
 function tidy(definition: string): string {
   let text = definition.replace(
     /('(?:[^']|'')*')::(?:text|jsonb|json|boolean|timestamp with time zone)(?:\[\])?/g,
@@ -57,7 +57,7 @@ function isBalanced(text: string): boolean {
 }
 
 /** Breaks a statement into lines of at most `lineWidth`: before its clauses, then after commas and before `and` and `or`. */
-export function wrap(statement: string): string {
+function wrap(statement: string): string {
   if (statement.length <= lineWidth) return statement;
   const clauses = statement.split(/ (?=using \(|with check \(|where |when \(|execute )/);
   return clauses.flatMap((clause, place) => wrapClause(place === 0 ? clause : `  ${clause}`)).join('\n');
@@ -106,13 +106,13 @@ interface Part {
 }
 
 /** The schema by table; each value is a list of statements. */
-export interface Schema {
+interface Schema {
   extensions: string[];
   functions: string[];
   tables: Map<string, TableSchema>;
 }
 
-export interface TableSchema {
+interface TableSchema {
   columns: { name: string; text: string }[];
   /** Keys and checks of several columns. */
   constraints: string[];
@@ -131,7 +131,7 @@ export interface TableSchema {
 const isInPublic = `c.relnamespace = 'public'::regnamespace and c.relname <> 'migrations' and c.relname !~ '^audit_logs_\\d{4}_\\d{2}$'`;
 
 /** Reads the schema of a database that was migrated. */
-export async function readSchema(sql: Sql): Promise<Schema> {
+async function readSchema(sql: Sql): Promise<Schema> {
   const extensions = await sql<
     { name: string }[]
   >`select extname as name from pg_extension where extname <> 'plpgsql' order by 1`;

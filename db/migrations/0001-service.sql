@@ -67,7 +67,7 @@ create table server_secrets (
   created_at timestamptz(3) not null default now()
 );
 
--- Raises the version of a tenant's configuration, whoever changes it.
+-- Raises the version of a tenant's configuration with every change of it.
 create function raise_config_version() returns trigger language plpgsql as $$
 begin
   update companies set config_version = config_version + 1
@@ -234,7 +234,7 @@ begin
   end loop;
 end $$;
 
--- What remains of a tenant that was removed.
+-- The record of a tenant that was removed.
 create table purged_companies (
   company_id uuid primary key,
   ended_at timestamptz(3),

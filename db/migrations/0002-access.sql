@@ -39,7 +39,7 @@ create policy platform on profiles to crm_platform using (true) with check (true
 grant select, insert, update, delete on profiles to crm_app;
 grant select on profiles to crm_platform;
 
--- What a custom profile allows.
+-- Permissions of a custom profile.
 create table profile_permissions (
   company_id uuid not null,
   profile_id uuid not null,
@@ -58,8 +58,8 @@ grant select, insert, update, delete on profile_permissions to crm_app;
 grant select on profile_permissions to crm_platform;
 
 -- The tenant of a credential, for the lookup that does not know the tenant yet. Small, without foreign keys, and a
--- row never changes, so it can be copied to every node of a distributed database. Whoever removes a key, a user or a
--- tenant removes these rows too.
+-- row never changes, so it can be copied to every node of a distributed database. The removal of a key, a user
+-- or a tenant removes these rows too.
 create table api_key_places (
   key_hash bytea primary key,
   company_id uuid not null
@@ -245,7 +245,7 @@ end $$;
 revoke execute on function drop_audit_partitions(date) from public;
 grant execute on function drop_audit_partitions(date) to crm_platform;
 
--- What the OAuth server remembers: apps, codes, tokens and interactions in progress. Not bound to a tenant, because a
+-- State of the OAuth server: apps, codes, tokens and interactions in progress. Not bound to a tenant, because a
 -- code names none.
 create table oauth_artifacts (
   model text not null,

@@ -207,7 +207,7 @@ create policy tenant on refresh_tokens to crm_app
 create policy platform on refresh_tokens to crm_platform using (true) with check (true);
 grant select, insert, update, delete on refresh_tokens to crm_platform;
 
--- Secrets that a console form shows once: the idempotency key of the form, and the result until somebody has seen it.
+-- Secrets that a console form shows once: the idempotency key of the form, and the result until it was seen.
 create table shown_secrets (
   company_id uuid not null,
   -- The idempotency key of the form.
@@ -215,7 +215,7 @@ create table shown_secrets (
   session_id uuid not null,
   created_at timestamptz(3) not null,
   expires_at timestamptz(3) not null,
-  -- What the secret belongs to; null while it is being created.
+  -- The key or webhook that the secret belongs to; null while it is being created.
   made_id uuid,
   -- Encrypted with SECRET_KEY; null after it was shown.
   sealed_secret text,
@@ -233,7 +233,7 @@ create policy platform on shown_secrets to crm_platform using (true);
 grant select, insert, update (made_id, sealed_secret), delete on shown_secrets to crm_app;
 grant select (company_id, id, expires_at), delete on shown_secrets to crm_platform;
 
--- What people allowed an app to do in their name.
+-- Grants that people gave to apps.
 create table oauth_grants (
   company_id uuid not null,
   id uuid not null,

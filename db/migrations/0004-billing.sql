@@ -33,7 +33,7 @@ create table subscriptions (
   updated_at timestamptz(3) not null,
   -- Purchased. A tenant may have this many active users or as many as its package includes, whichever is more.
   seats int check (seats > 0),
-  -- If an agreement differs from the package. Without a package of the catalogue, null means unlimited.
+  -- If an agreement differs from the package. Without a package of the catalog, null means unlimited.
   api_call_cap bigint check (api_call_cap > 0),
   api_daily_cap int check (api_daily_cap > 0),
   currency text not null default 'USD',

@@ -48,7 +48,7 @@ grant select, insert, update, delete on custom_fields to crm_app;
 create trigger custom_fields_version after insert or delete or update on custom_fields for each row
   execute function raise_config_version();
 
--- What a tenant changed about a built-in field.
+-- Changes of a tenant to a built-in field.
 create table field_overrides (
   company_id uuid not null references companies (id) on delete cascade,
   object text not null,

@@ -215,7 +215,7 @@ create policy platform on sla_clocks to crm_platform using (true) with check (tr
 grant select, insert, update, delete on sla_clocks to crm_app;
 grant select (company_id, test_mode, id, next_at, ended_at), delete on sla_clocks to crm_platform;
 
--- What users read in the app. Never sent to a customer.
+-- In-app notifications of users. Never sent to a customer.
 create table notifications (
   company_id uuid not null,
   id uuid not null,

@@ -62,7 +62,7 @@ create policy tenant on messages to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update, delete on messages to crm_app;
 
--- Messages that wait for approval, and what became of them.
+-- Messages that wait for approval, and their outcome.
 create table message_drafts (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,

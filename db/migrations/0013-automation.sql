@@ -206,14 +206,14 @@ create policy platform on workforce_runs to crm_platform using (true);
 grant select, insert, update, delete on workforce_runs to crm_app;
 grant select (company_id, test_mode, id, due_at, ended_at), delete on workforce_runs to crm_platform;
 
--- What a run did in each step.
+-- The outcome of each step of a run.
 create table workforce_run_steps (
   company_id uuid not null,
   test_mode boolean not null,
   run_id uuid not null,
   position int not null,
   status text not null check (status in ('done', 'skipped', 'failed')),
-  -- What the step created; null: nothing.
+  -- The record that the step created; null: none.
   made_object text,
   made_id uuid,
   -- Why the step was skipped.
