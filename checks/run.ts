@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { areaProblems, circleProblems, untestedNouns } from './areas.ts';
 import { decisionProblems, namedFileProblems } from './decisions.ts';
+import { driverProblems } from './driver.ts';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from './files.ts';
 import { heldFunctionProblems } from './functions.ts';
 import { imageProblems } from './image.ts';
@@ -69,6 +70,7 @@ const checks: Record<string, Check> = {
   // sdk/ on its own as well, without the types of Node.
   'the types fit': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
   'imports keep to the rules of their folder': () => importProblems(sources),
+  'one file uses the patched parts of the driver': () => driverProblems(sources),
   'areas keep to their order, and a noun to its area and its tests': () => [
     ...areaProblems(sources),
     ...untestedNouns(sources),

@@ -6,6 +6,7 @@ import { join, relative, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { areaProblems, circleProblems, untestedNouns } from '../../checks/areas.ts';
 import { decisionProblems, namedFileProblems } from '../../checks/decisions.ts';
+import { driverProblems } from '../../checks/driver.ts';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from '../../checks/files.ts';
 import { heldFunctionProblems } from '../../checks/functions.ts';
 import { dependencyProblems, importProblems } from '../../checks/imports.ts';
@@ -133,6 +134,24 @@ describe('functions', () => {
 
   test('of tests may live as long as they like', () => {
     expect(problems('tests/a.test.ts', 'given.answer = () => 1;')).toEqual([]);
+  });
+});
+
+describe('the patched driver', () => {
+  const problems = (path: string, text: string) => driverProblems([{ path, text }]);
+
+  test.each([
+    'query.options.preamble = begin;',
+    'sql.unsafe(text, [], { prepare: true, preamble } as object);',
+    'Object.assign(query.options, { skipDescribe: true });',
+    "client.options['pipelined'] = true;",
+  ])('is not used outside of its file: %s', (text) => {
+    expect(problems('db/client/pool.ts', text)).toHaveLength(1);
+    expect(problems('db/client/pipeline.ts', text)).toEqual([]);
+  });
+
+  test('leaves variables and private fields to everybody', () => {
+    expect(problems('db/client/pool.ts', 'const preamble = this.#preamble ?? build(preamble);')).toEqual([]);
   });
 });
 
@@ -335,7 +354,7 @@ test('make check reports every kind of violation in a project that has one of ea
     writeFileSync(join(copy, 'domain/utils/again.ts'), "import './wrong.ts';\n");
     writeFileSync(
       join(copy, 'domain/utils/wrong.ts'),
-      `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'\nsql.next = () => 1`,
+      `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'\nsql.next = () => 1\nsql.options.preamble = 1`,
     );
     writeFileSync(join(copy, 'docs/decisions/again.md'), '# Decisions\n\n## As before\n');
     const ignored = join(copy, '.dockerignore');
@@ -347,6 +366,7 @@ test('make check reports every kind of violation in a project that has one of ea
     const run = spawnSync('nice', ['-n', '10', process.execPath, 'checks/run.ts'], { cwd: copy, encoding: 'utf8' });
     expect(run.stdout.match(/^pass .*$/gm)).toBeNull();
     expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(16);
+    expect(run.stdout).toContain('domain/utils/wrong.ts:6 must not use preamble of the patched driver');
     expect(run.stdout).toContain('generated/openapi.json is not what spec/ derives');
     expect(run.stdout).toMatch(/^ +Unused /m);
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');

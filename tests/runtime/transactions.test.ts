@@ -65,6 +65,39 @@ describe('a handle that was kept', () => {
   });
 });
 
+describe('a call that ran out of time', () => {
+  test('gives its connection back once, although its call waits without one afterwards', async () => {
+    const late = await begin(tenant);
+    late.destroy();
+    await late.withoutConnection(sleep(1));
+    expect(pool.usage).toMatchObject({ lanes: 1, free: 1 });
+    expect(() => late.sql).toThrow(TransactionEnded);
+  });
+
+  test('that is resumed after its time has ended gives its connection back', async () => {
+    const late = await begin(tenant);
+    await companies(late.sql);
+    await late.suspend(1000);
+    const holder = await begin(stranger);
+    const resuming = late.resume();
+    late.destroy();
+    holder.endRead();
+    await resuming;
+    expect(() => late.sql).toThrow(TransactionEnded);
+    expect(pool.usage).toMatchObject({ lanes: 1, free: 1 });
+  });
+
+  test('waits twice at once without a connection, and has one again afterwards', async () => {
+    const first = await begin(tenant);
+    await companies(first.sql);
+    await Promise.all([first.withoutConnection(sleep(1)), first.withoutConnection(sleep(2))]);
+    await first.withoutConnection(sleep(3));
+    expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
+    first.endRead();
+    expect(pool.usage.free).toBe(1);
+  });
+});
+
 describe('standing aside', () => {
   test('lets others have the connection while nothing was written', async () => {
     const first = await begin(tenant);
