@@ -1,19 +1,25 @@
 // New ids, of requests and of rows.
 import { v7 } from 'uuid';
-import { afterEach, describe, expect, test, vi } from 'vitest';
-
-afterEach(() => void vi.restoreAllMocks());
+import { describe, expect, test } from 'vitest';
+import { newRequestId } from '../../runtime/http/request-ids.ts';
 
 describe('Ids', () => {
-  test('made one after the other are in this order, and none is made twice', () => {
+  test('of rows that are made one after the other are in this order, and none is made twice', () => {
     const made = Array.from({ length: 5000 }, () => v7());
     expect(made.toSorted()).toEqual(made);
     expect(new Set(made).size).toBe(made.length);
   });
 
-  test('take their chance from the system for many at once', () => {
-    const asked = vi.spyOn(crypto, 'getRandomValues');
-    for (let count = 0; count < 1024; count += 1) v7();
-    expect(asked.mock.calls.length).toBeLessThanOrEqual(5);
+  test('of requests tell their time, and none is made twice', () => {
+    const before = Date.now();
+    const made = Array.from({ length: 5000 }, newRequestId);
+    const after = Date.now();
+    expect(new Set(made).size).toBe(made.length);
+    for (const id of made) {
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+      const time = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+      expect(time).toBeGreaterThanOrEqual(before);
+      expect(time).toBeLessThanOrEqual(after);
+    }
   });
 });
