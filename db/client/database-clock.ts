@@ -31,13 +31,13 @@ export class DatabaseClock {
   }
 
   /**
-   * The database's time at a moment, or one before it, by as much as that answer took at most: never one that comes later.
-   * @param moment by performance.now()
+   * The database's time at a timestamp, or one before it, by as much as that answer took at most: never one that comes later.
+   * @param timestamp by performance.now()
    * @returns as ISO 8601; undefined: it was not seen of late
    */
-  at(moment: number): string | undefined {
+  at(timestamp: number): string | undefined {
     const seen = this.#good(performance.now());
-    return seen && new Date(Math.floor(moment + seen.ahead)).toISOString();
+    return seen && new Date(Math.floor(timestamp + seen.ahead)).toISOString();
   }
 
   #good(now: number): Seen | undefined {

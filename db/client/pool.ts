@@ -12,7 +12,7 @@ import {
   setPipelined,
 } from './pipeline.ts';
 import type { Preamble } from './preambles.ts';
-import { readMoment } from './timestamps.ts';
+import { parseTimestamp } from './timestamps.ts';
 
 export type { Sql } from './pipeline.ts';
 
@@ -88,11 +88,11 @@ const types = {
     serialize: (value: number) => String(value),
     parse: (text: string) => Number(text),
   },
-  moment: {
+  timestamp: {
     to: 1184,
     from: [1184],
     serialize: (value: Date | string) => (value instanceof Date ? value.toISOString() : value),
-    parse: readMoment,
+    parse: parseTimestamp,
   },
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };

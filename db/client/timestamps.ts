@@ -1,4 +1,4 @@
-// Moments as PostgreSQL writes them, read and written as ISO 8601 without what makes dates slow.
+// Timestamps as PostgreSQL writes them, parsed and formatted faster than by Date alone.
 
 const dayLength = 86_400_000;
 const minuteLength = 60_000;
@@ -23,7 +23,7 @@ function dayText(day: number): string {
 }
 
 /** A date like any other, but that its text takes a sixth of the time; a page of records has a hundred of them. */
-export class Moment extends Date {
+export class Timestamp extends Date {
   override toISOString(): string {
     const time = this.getTime();
     if (Number.isNaN(time)) return super.toISOString();
@@ -42,13 +42,13 @@ const usual = /^[1-9]\d{3}-/;
  * Reads a `timestamptz` of a connection whose zone is UTC, `2026-11-24 01:40:01.123456+00`; what is behind the millisecond is dropped.
  * The driver's own way moves the years 1 to 99 into the last two centuries.
  */
-export function readMoment(text: string): Moment {
+export function parseTimestamp(text: string): Timestamp {
   const end = text.length - '+00'.length;
   // Years before 1000 and after 9999, those before Christ, and infinity.
   if (end < 19 || !usual.test(text) || text.charCodeAt(end) !== plus)
-    return new Moment(text.replace(' ', 'T').replace('+00', 'Z'));
+    return new Timestamp(text.replace(' ', 'T').replace('+00', 'Z'));
   const fraction = (place: number, worth: number): number => (place < end ? digit(text, place) * worth : 0);
-  return new Moment(
+  return new Timestamp(
     Date.UTC(
       pair(text, 0) * 100 + pair(text, 2),
       pair(text, 5) - 1,

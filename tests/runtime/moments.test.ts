@@ -1,7 +1,7 @@
 // Moments on their way from PostgreSQL into answers.
 import fc from 'fast-check';
 import { describe, expect, inject, test } from 'vitest';
-import { Moment, readMoment } from '../../db/client/timestamps.ts';
+import { parseTimestamp, Timestamp } from '../../db/client/timestamps.ts';
 import { inDatabase } from '../support/databases.ts';
 
 const firstOfYearOne = Date.parse('0001-01-01T00:00:00.000Z');
@@ -15,15 +15,15 @@ const times = fc.oneof(
 describe('A moment', () => {
   test('is written as any date is', () => {
     const written = fc.property(times, (time) => {
-      expect(new Moment(time).toISOString()).toBe(new Date(time).toISOString());
-      expect(JSON.stringify({ at: new Moment(time) })).toBe(JSON.stringify({ at: new Date(time) }));
+      expect(new Timestamp(time).toISOString()).toBe(new Date(time).toISOString());
+      expect(JSON.stringify({ at: new Timestamp(time) })).toBe(JSON.stringify({ at: new Date(time) }));
     });
     fc.assert(written, { numRuns: 5000 });
-    expect(() => new Moment(Number.NaN).toISOString()).toThrow(RangeError);
+    expect(() => new Timestamp(Number.NaN).toISOString()).toThrow(RangeError);
   });
 
   test('is written as it is after it was changed', () => {
-    const moment = new Moment(0);
+    const moment = new Timestamp(0);
     moment.toISOString();
     moment.setUTCFullYear(2026);
     expect(moment.toISOString()).toBe('2026-01-01T00:00:00.000Z');
@@ -41,11 +41,11 @@ describe('A moment', () => {
         order by place`;
       expect(rows.length).toBe(given.length);
       for (const [place, { written }] of rows.entries())
-        expect(readMoment(written).getTime(), written).toBe(given[place]?.[0]);
+        expect(parseTimestamp(written).getTime(), written).toBe(given[place]?.[0]);
     });
   });
 
   test.each(['infinity', '-infinity', '0044-03-15 12:00:00+00 BC'])('that no date can be, %s, is none', (written) => {
-    expect(readMoment(written).getTime()).toBeNaN();
+    expect(parseTimestamp(written).getTime()).toBeNaN();
   });
 });
