@@ -37,7 +37,7 @@ import { docsPages } from '../runtime/openapi/docs-page.ts';
 import { loadDocument } from '../runtime/openapi/document.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
 import { Cursors } from '../runtime/paging.ts';
-import { type FeedPosition, News } from '../runtime/pipeline/feed-notifier.ts';
+import { FeedNotifier, type FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
 import type { Perform } from '../runtime/pipeline/in-process.ts';
 import { RequestDatabase } from '../runtime/pipeline/request-database.ts';
 import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
@@ -156,7 +156,7 @@ async function createServices(
   const workspaces = new WorkspaceCache(pools.configuration, transactionTimeout, async (sql, companyId) =>
     buildWorkspace(await loadWorkspaceRows(sql, companyId)),
   );
-  const news = new News((companyIds) => pools.platform.use((sql) => findLastPositions(sql, companyIds)), log);
+  const news = new FeedNotifier((companyIds) => pools.platform.use((sql) => findLastPositions(sql, companyIds)), log);
   const redis = config.redisUrl === undefined ? undefined : await openRedis(config.redisUrl, log);
   const limits = new RateLimits(redis ?? new MemoryCounters(), {
     ...policies,

@@ -1,7 +1,7 @@
 // From the arguments of a tool to calls of operations, and from their answers to a result.
 import { randomUUID } from 'node:crypto';
 import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
-import type { EntranceOrder, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import {
   dataOf,
@@ -23,7 +23,7 @@ type Arguments = Record<string, unknown>;
 export interface Plan {
   described: DescribedTool;
   args: Arguments;
-  orders: readonly [EntranceOrder, ...EntranceOrder[]];
+  orders: readonly [EntranceCall, ...EntranceCall[]];
   /** What is shown of the answer, where the operation does not choose itself. */
   fields: readonly string[] | undefined;
 }
@@ -166,7 +166,7 @@ function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOper
   return [operations.get(calls.given[name] as ToolOperation['id']) as ToolOperation];
 }
 
-function orderOf({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): EntranceOrder {
+function orderOf({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): EntranceCall {
   const { calls } = tool;
   const chooser = typeof calls === 'object' && 'by' in calls ? calls.by : undefined;
   const problems: FieldProblem[] = [];

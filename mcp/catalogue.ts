@@ -1,6 +1,6 @@
 // What assistants are offered behind the route, whatever it is.
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import type { EntranceOrder, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
 
 /** The library, loaded when it is first needed. */
 export type Library = typeof import('@modelcontextprotocol/server');
@@ -18,7 +18,7 @@ export interface Catalogue {
    */
   serverFor(request: EntranceRequest, method: string): Server | McpServer;
   /** The operations that a call of a tool would perform; none where it makes no call. */
-  ordersOf(tool: string, given: unknown): readonly EntranceOrder[];
+  ordersOf(tool: string, given: unknown): readonly EntranceCall[];
 }
 
 /** What stands behind the route. Its functions run once, at the first request. */

@@ -13,7 +13,7 @@ import { type Counters, RateLimits } from '../../runtime/limits/rate-limits.ts';
 import { loadDocument } from '../../runtime/openapi/document.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Cursors } from '../../runtime/paging.ts';
-import { News } from '../../runtime/pipeline/feed-notifier.ts';
+import { FeedNotifier } from '../../runtime/pipeline/feed-notifier.ts';
 import type { RequestDatabase } from '../../runtime/pipeline/request-database.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { listen } from '../announce.ts';
@@ -66,7 +66,7 @@ listen(
     ...{ credentials: unused, quota: unused, workspaces: unused },
     log,
     ...opened,
-    news: new News(async () => [], log),
+    news: new FeedNotifier(async () => [], log),
     files: new Files({
       storage: new DiskStorage(''),
       folder: '',

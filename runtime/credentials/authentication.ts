@@ -130,10 +130,10 @@ export function authenticate(
 }
 
 /**
- * The same for an API key that was looked up before, without asking the database.
- * @returns undefined where nothing is known of the key, or where it was not good: only the database may say so
+ * The same for a remembered API key, without asking the database.
+ * @returns undefined if the key is not remembered, or was not valid: only the database may say so
  */
-export function recall(
+export function authenticateFromCache(
   { kind, text }: Credential,
   facts: RequestFacts,
   { credentials }: CredentialParts,

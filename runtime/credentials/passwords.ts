@@ -2,16 +2,16 @@
 // The cost is what OWASP's password storage guide lists (N=2^15, r=8, p=3).
 import { randomBytes, randomInt, scrypt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { Turns } from '../limits/semaphore.ts';
+import { Semaphore } from '../limits/semaphore.ts';
 
 const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
 
 /** Derivations that may run at once: they share four threads with the signatures of tokens, which must not wait behind them. */
 export const hashesAtOnce = Math.min(3, availableParallelism());
-const turns = new Turns(hashesAtOnce);
+const semaphore = new Semaphore(hashesAtOnce);
 
 function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
-  return turns.take(
+  return semaphore.run(
     () =>
       new Promise((resolve, reject) => {
         scrypt(password.normalize('NFKC'), salt, 32, options, (error, key) => (error ? reject(error) : resolve(key)));

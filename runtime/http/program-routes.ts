@@ -11,13 +11,13 @@ import type { Admission } from '../pipeline/admission.ts';
 import { Deadline } from '../pipeline/deadline.ts';
 import type { Failures } from '../pipeline/failures.ts';
 import { type Performed, performIn } from '../pipeline/in-process.ts';
-import type { OperationRunner, Order } from '../pipeline/operation-runner.ts';
+import type { InternalCall, OperationRunner } from '../pipeline/operation-runner.ts';
 import type { Trace } from '../pipeline/trace.ts';
 import { ClientGone, readBytes } from './body.ts';
 import type { Answer } from './responses.ts';
 
 /** A call of an operation in the name of whoever sent the request. */
-export type EntranceOrder = Omit<Order, 'by'> & { operationId: string };
+export type EntranceCall = Omit<InternalCall, 'by'> & { operationId: string };
 
 /** A request whose sender is known. */
 export interface EntranceRequest {
@@ -36,7 +36,7 @@ export interface EntranceRequest {
    */
   admit(operationId: string, path: Record<string, string>): Promise<void>;
   /** Performs an operation, and gives back what was charged for it where calls are free. What it refuses, and what fails, is an answer. */
-  perform(order: EntranceOrder): Promise<Performed>;
+  perform(order: EntranceCall): Promise<Performed>;
 }
 
 /** What a library made of a request. */
@@ -110,10 +110,10 @@ export function answerEntrances(
   /** Asks who calls only where the operation that is called cannot ask on its way. */
   async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceAnswer> {
     const deadline = new Deadline();
-    const recognize = () =>
-      admission.recognize({ request, audience: entrance.audience() }, new Date(), deadline, trace);
+    const authenticate = () =>
+      admission.authenticateGuest({ request, audience: entrance.audience() }, new Date(), deadline, trace);
     const known = admission.remember(request, new Date(), trace);
-    const recognized = known ? undefined : await recognize();
+    const authenticated = known ? undefined : await authenticate();
     const body = await readBytes(request, () => {
       trace.invite?.();
       trace.invite = undefined;
@@ -123,9 +123,9 @@ export function answerEntrances(
       // What goes wrong in the name of who may be somebody else by now is told to nobody: it is done again, and goes wrong again.
       const answered = await entrance.answer(visit.request).catch(() => undefined);
       if (answered && visit.isSettled()) return answered;
-      admission.startOver(trace);
+      admission.resetAttempt(trace);
     }
-    const by = recognized ?? (await recognize());
+    const by = authenticated ?? (await authenticate());
     return entrance.answer(visitOf(entrance, by, request, body, deadline, trace).request);
   }
 

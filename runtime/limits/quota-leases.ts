@@ -1,5 +1,5 @@
 // Leases of the monthly quota: calls charged ahead, which this process may let pass without asking.
-import { Turns } from './semaphore.ts';
+import { Semaphore } from './semaphore.ts';
 
 /** The month of a company that a call was charged to. */
 export interface Charge {
@@ -72,7 +72,7 @@ class Account {
   /** True while the calls that wait are being charged. */
   isServed = false;
   /** The ledger is asked one question after the other: two at once would undo each other. */
-  readonly ledger = new Turns(1);
+  readonly ledger = new Semaphore(1);
 
   constructor(companyId: string) {
     this.companyId = companyId;
@@ -131,7 +131,7 @@ export class QuotaLeases {
   /** Gives back what is left of a company: what was subscribed to is not what it was. */
   async end(companyId: string): Promise<void> {
     const account = this.#accounts.get(companyId);
-    if (account) await account.ledger.take(() => this.#giveBack(account));
+    if (account) await account.ledger.run(() => this.#giveBack(account));
   }
 
   /** Reports the calls that this process has let pass, so that the ledger shows them. @throws what the ledger throws */
@@ -166,7 +166,7 @@ export class QuotaLeases {
   async #serve(account: Account): Promise<void> {
     while (account.waiting.length > 0) {
       let late: Waiting[] = [];
-      await account.ledger.take(async () => {
+      await account.ledger.run(async () => {
         late = await this.#acquire(account, this.#letPass(account, account.waiting.splice(0)));
       });
       if (late.length === 0) continue;
@@ -249,7 +249,7 @@ export class QuotaLeases {
   }
 
   async #renew(account: Account): Promise<void> {
-    await account.ledger.take(async () => {
+    await account.ledger.run(async () => {
       const { lease, companyId } = account;
       const isGood = lease?.used && lease.left > 0 && lease.renewedAt > 0;
       if (!isGood) {

@@ -1,6 +1,6 @@
-// Turns: no more than so many at once, the others in the order they came.
+// A semaphore: runs at most so many tasks at once, the others in the order they came.
 
-export class Turns {
+export class Semaphore {
   #free: number;
   readonly #waiting: (() => void)[] = [];
 
@@ -9,7 +9,7 @@ export class Turns {
   }
 
   /** Runs work when its turn has come. */
-  async take<T>(work: () => Promise<T>): Promise<T> {
+  async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     // Whoever ends hands the place over.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

@@ -7,10 +7,10 @@ import {
   type Authenticated,
   anonymous,
   authenticate,
+  authenticateFromCache,
   describeCredential,
   type RequestFacts,
   readCredential,
-  recall,
   sessionElsewhere,
 } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
@@ -51,8 +51,8 @@ export interface RoutedRequest {
   signedBody?: Buffer | undefined;
 }
 
-/** True for a call that nobody needs a credential for. */
-const isForAnybody = ({ operation, queryText }: RoutedRequest): boolean =>
+/** True for a call that needs no credential. */
+const isPublicCall = ({ operation, queryText }: RoutedRequest): boolean =>
   operation.requirements.length === 0 ||
   (operation.credentialWith !== undefined && new URLSearchParams(queryText).get(operation.credentialWith) !== 'true');
 
@@ -83,11 +83,16 @@ export class Admission {
   }
 
   /**
-   * Lets a request in by what is known of its key, without asking the database: its transaction must ask whether that still holds.
-   * @returns undefined where too little is known, and where the request would be refused: only what was asked for it may refuse it
+   * Admits a request by its remembered key, without asking the database: its transaction must verify the key.
+   * @returns undefined if too little is known, or if the request would be rejected: only a look-up of its own may reject it
    */
-  async recall(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated | undefined> {
-    if (isForAnybody(routed)) return undefined;
+  async authenticateFromCache(
+    routed: RoutedRequest,
+    now: Date,
+    deadline: Deadline,
+    trace: Trace,
+  ): Promise<Authenticated | undefined> {
+    if (isPublicCall(routed)) return undefined;
     const known = this.remember(routed.request, now, trace);
     if (!known) return undefined;
     try {
@@ -99,14 +104,14 @@ export class Admission {
     }
   }
 
-  /** Who calls by what is known of the key, with nothing counted or charged: a transaction must ask whether that still holds. */
+  /** Returns the caller by the remembered key; nothing is counted or charged, and a transaction must verify the key. */
   remember(request: IncomingMessage, now: Date, trace: Trace): Authenticated | undefined {
     const { sessionTokens } = this.#parts;
     const { 'x-api-key': key } = request.headers;
     if (typeof key !== 'string') return undefined;
     const facts = this.#factsOf(request, trace);
     // Nothing is looked up for it, and so it is not asked whether others behind its address failed.
-    const found = recall(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
+    const found = authenticateFromCache(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
     if (found) this.#noteGood(found.caller.actor.id, () => describeCredential(request.headers), now);
     return found;
   }
@@ -118,12 +123,12 @@ export class Admission {
     this.#parts.limits.noteGood(describe());
   }
 
-  /** Lets a request in. @throws ApiError for one that is refused */
-  async letIn(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
+  /** Authenticates, counts and charges a request. @throws ApiError if it is rejected */
+  async authenticate(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
     const { limits, anonKey, credentials } = this.#parts;
     const { operation, request } = routed;
     const facts = this.#factsOf(request, trace);
-    const isPublic = isForAnybody(routed);
+    const isPublic = isPublicCall(routed);
     // What anybody may call has no mode.
     if (isPublic) trace.testMode = false;
     if (isPublic) admit(await limits.takePublic(operation, facts.ip, now.getTime()), trace);
@@ -147,10 +152,10 @@ export class Admission {
   }
 
   /**
-   * Finds out who calls on a route that is no part of the document; nothing is counted or charged yet.
+   * Authenticates a request on a route outside the OpenAPI document; nothing is counted or charged yet.
    * @throws ApiError 401 for every credential that is not good there, session tokens among them; 403 as on REST; 429
    */
-  async recognize(guest: GuestRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
+  async authenticateGuest(guest: GuestRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
     const { request, audience } = guest;
     const facts = this.#factsOf(request, trace);
     const found = await this.#identify({ request, audience }, facts, now, deadline, trace);
@@ -167,7 +172,7 @@ export class Admission {
     if (verdict) await verdict;
   }
 
-  /** Counts, charges and authorizes a call of an operation by somebody who was recognized. @throws ApiError as on REST */
+  /** Counts, charges and authorizes a call of an operation by a caller that authenticateGuest returned. @throws ApiError as on REST */
   admitTo(
     operation: Operation,
     path: Record<string, string>,
@@ -184,8 +189,8 @@ export class Admission {
     this.#takeBack(trace);
   }
 
-  /** Gives back what a request was charged that is let in anew. */
-  startOver(trace: Trace): void {
+  /** Gives back what a request was charged, before it is authenticated again. */
+  resetAttempt(trace: Trace): void {
     this.#takeBack(trace);
     trace.quota = undefined;
   }

@@ -16,7 +16,7 @@ import type { PreparedBody } from '../openapi/prepared-body.ts';
 import type { OutgoingClient } from '../outbound/client.ts';
 import type { Cursors } from '../paging.ts';
 import { type CallContext, requireVerified } from './call-database.ts';
-import type { News } from './feed-notifier.ts';
+import type { FeedNotifier } from './feed-notifier.ts';
 import type { RequestDatabase } from './request-database.ts';
 import { admit } from './trace.ts';
 import type { WorkspaceCache } from './workspace-cache.ts';
@@ -33,7 +33,7 @@ export interface CallParts {
   sessionTokens: SessionTokens;
   limits: RateLimits;
   moduleState: ModuleState;
-  news: News;
+  news: FeedNotifier;
   /** True when there is a mail server. */
   mailIsSent: boolean;
   files: Files;

@@ -32,7 +32,7 @@ const mostWaiting = { process: 1000, company: 100 } as const;
 /** Milliseconds between two looks for what other processes have told, while somebody waits. */
 const every = 200;
 
-export class News {
+export class FeedNotifier {
   readonly #look: (companyIds: readonly string[]) => Promise<FeedPosition[]>;
   readonly #log: Log;
   readonly #waiters = new Map<string, Set<Waiter>>();

@@ -6,7 +6,7 @@ import type { CompanyRecord } from '../credentials/credential-store.ts';
 import { newRequestId } from '../http/request-ids.ts';
 import { isFree } from '../http/responses.ts';
 import type { Document } from '../openapi/document.ts';
-import type { OperationRunner, Order } from './operation-runner.ts';
+import type { InternalCall, OperationRunner } from './operation-runner.ts';
 import type { Trace } from './trace.ts';
 
 /** An answer as a client would read it. */
@@ -24,24 +24,24 @@ export interface Performed {
  * Limits and quotas do not count it. What it refuses, and what fails, is an answer.
  * @throws Error for an operation that there is not, or that takes or answers a file
  */
-export type Perform = (order: Order & { operationId: string }) => Promise<Performed>;
+export type Perform = (call: InternalCall & { operationId: string }) => Promise<Performed>;
 
 /** Nobody leaves who is waiting in this process. */
 const lasting = { destroyed: false, once: () => undefined, off: () => undefined };
 
 export function performIn(document: Document, runner: OperationRunner): Perform {
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
-  return async (order) => {
-    const operation = operations.get(order.operationId);
-    if (!operation || operation.upload !== undefined) throw new Error(`${order.operationId} cannot be performed here`);
-    const { caller, credential } = order.by;
+  return async (call) => {
+    const operation = operations.get(call.operationId);
+    if (!operation || operation.upload !== undefined) throw new Error(`${call.operationId} cannot be performed here`);
+    const { caller, credential } = call.by;
     const trace: Trace = {
       ...{ requestId: caller.requestId, operation: operation.id, caller, testMode: caller.testMode },
       ...{ error: undefined, oauth: operation.answer === 'oauth', figures: undefined },
       ...{ quota: undefined, charge: undefined, countedBy: undefined, confirmed: false },
       ...{ deprecated: [], leave: false, invite: undefined, connection: lasting },
     };
-    const answer = await runner.carryOut(operation, order, trace);
+    const answer = await runner.runInternal(operation, call, trace);
     const { status, body } = answer;
     if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);
     const confirmed = credential === undefined || trace.confirmed;
@@ -54,7 +54,7 @@ export function systemCaller(
   company: CompanyRecord,
   actor: Omit<Actor, 'kind'>,
   scopes: readonly string[],
-): Order['by'] {
+): InternalCall['by'] {
   const { companyId, companyName, configVersion, subscription } = company;
   return {
     configVersion,

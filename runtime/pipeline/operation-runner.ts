@@ -14,7 +14,7 @@ import { successBody } from '../http/envelope.ts';
 import { receiveUpload, type Upload } from '../http/multipart.ts';
 import { type Answer, fileHeaders } from '../http/responses.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
-import { Turns } from '../limits/semaphore.ts';
+import { Semaphore } from '../limits/semaphore.ts';
 import { usedInBody } from '../openapi/deprecation.ts';
 import type { Operation } from '../openapi/document.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
@@ -31,14 +31,14 @@ export interface RunnerParts extends AdmissionParts {
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
 }
 
-/** What this process asks for itself. */
-export interface Order {
+/** A call that this process makes itself. */
+export interface InternalCall {
   by: Pick<Authenticated, 'caller' | 'configVersion'> & Partial<Pick<Authenticated, 'credential'>>;
   /** Values of the path's parameters, decoded. */
   path: Record<string, string>;
   query?: Record<string, string>;
   body?: unknown;
-  /** Where the operation honours one: the same order with the same key is carried out once, and answered alike. */
+  /** If the operation takes one: the same call with the same key runs once and is answered alike. */
   idempotencyKey?: string;
 }
 
@@ -70,7 +70,7 @@ export class OperationRunner {
   readonly #failures: Failures;
   readonly #admission: Admission;
   /** Calls that hold a connection while they hash a password. */
-  readonly #hashing = new Turns(hashesAtOnce);
+  readonly #hashing = new Semaphore(hashesAtOnce);
   /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
   readonly #uploading = new WeakSet<object>();
 
@@ -98,34 +98,38 @@ export class OperationRunner {
     const routed = isSigned ? { ...arrived, signedBody: await readBytes(request, () => invite(trace)) } : arrived;
     const now = new Date();
     const deadline = new Deadline();
-    const letIn = () => this.#admission.letIn(routed, now, deadline, trace);
+    const authenticate = () => this.#admission.authenticate(routed, now, deadline, trace);
     // A file is stored before any transaction could tell that its sender's key is not good any more.
     const known =
-      routed.operation.upload === undefined ? await this.#admission.recall(routed, now, deadline, trace) : undefined;
-    const admitted = known ?? (await letIn());
+      routed.operation.upload === undefined
+        ? await this.#admission.authenticateFromCache(routed, now, deadline, trace)
+        : undefined;
+    const admitted = known ?? (await authenticate());
     let read: Read;
     try {
       read = await this.#read(routed, trace);
     } catch (error) {
       // Whose key is not good any more is told that, not what is wrong with the rest.
-      if (known && error instanceof ApiError) await letIn();
+      if (known && error instanceof ApiError) await authenticate();
       throw error;
     }
     const { upload } = read;
     const file = upload && (await this.#parts.files.store(admitted.caller, upload));
     const perform = (by: Authenticated) => this.#perform(routed, by, read, file, now, deadline, trace);
     const answer =
-      (await perform(admitted)) ?? (await perform(await letIn())) ?? this.#failures.answer(serviceUnavailable(), trace);
+      (await perform(admitted)) ??
+      (await perform(await authenticate())) ??
+      this.#failures.answer(serviceUnavailable(), trace);
     if (file && leftOut(answer)) this.#parts.files.remove(file);
     return answer;
   }
 
   /**
-   * Carries out an order of this process, whose caller is known: it is counted by no limit and charged to nobody.
-   * Where its caller was let in by memory, nothing is done unless that is confirmed, which the trace says.
+   * Runs a call of this process, whose caller is known: no limit counts it, and it is charged to nobody.
+   * If its caller comes from a remembered key, nothing is done unless the key is verified, which the trace says.
    */
-  async carryOut(operation: Operation, order: Order, trace: Trace): Promise<Answer> {
-    const { by, path, query, body, idempotencyKey } = order;
+  async runInternal(operation: Operation, call: InternalCall, trace: Trace): Promise<Answer> {
+    const { by, path, query, body, idempotencyKey } = call;
     try {
       if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.moduleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
@@ -161,7 +165,7 @@ export class OperationRunner {
     }
   }
 
-  /** Runs a request that was let in and read. @returns undefined when its key is not what it was, and nothing was done */
+  /** Runs a request that was authenticated and read. @returns undefined when its key is not what it was, and nothing was done */
   async #perform(
     { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
     { caller, configVersion, credential }: Authenticated,
@@ -190,7 +194,7 @@ export class OperationRunner {
       const attempt = () =>
         deadline.race(() => this.#runInTransaction(operation, call, deadline, { credential, claim }, trace));
       // More would only hold connections while they wait for the processor.
-      return await (claim && operation.hashesPassword ? this.#hashing.take(attempt) : attempt());
+      return await (claim && operation.hashesPassword ? this.#hashing.run(attempt) : attempt());
     } catch (error) {
       const { transaction } = call.db;
       if (error instanceof DeadlinePassed) transaction?.destroy();
@@ -200,7 +204,7 @@ export class OperationRunner {
     }
   }
 
-  /** Reads what the request brings along, now that its caller was let in. @throws ApiError for what cannot be read */
+  /** Reads what the request brings along, now that its caller is authenticated. @throws ApiError for what cannot be read */
   async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
