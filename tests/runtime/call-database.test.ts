@@ -7,13 +7,14 @@ import { anonymous } from '../../runtime/credentials/authentication.ts';
 import { BoundDatabase, type CallContext } from '../../runtime/pipeline/call-database.ts';
 import { Deadline } from '../../runtime/pipeline/deadline.ts';
 import { RequestDatabase } from '../../runtime/pipeline/request-database.ts';
+import { tried } from '../support/noted-statements.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 
 let pool: Pool;
 let tenant: Tenant;
 beforeAll(async () => {
   const shared = { url: inject('databaseUrl'), prepare: true, spread: false, wait: 1000, statementTimeout: 1000 };
-  pool = new Pool({ ...shared, role: 'crm_app', lanes: 2 });
+  pool = new Pool({ ...shared, role: tried('crm_app'), lanes: 2 });
   tenant = await newTenant();
 });
 afterAll(() => pool.close(1));
