@@ -1,4 +1,4 @@
-// Checkout sessions: started by a person, paid on a page, complete with the order behind it.
+// Checkout sessions: started by a person, paid on a page, complete with the operation behind it.
 import type { BillingCycle } from '../../domain/billing/catalogue.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';

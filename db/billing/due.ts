@@ -1,4 +1,4 @@
-// Whose turn it is: subscriptions that are due, and orders that somebody left in the middle.
+// What is due in billing: subscriptions, and operations that were left in the middle.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 

@@ -35,7 +35,7 @@ export interface OperationRow {
   base: Subscription | null;
 }
 
-/** Of an order that no caller waits for. */
+/** The result of an operation that no caller waits for. */
 export const pendingResult = (action: Change['action']): ChangeResult => ({
   action,
   applies: null,
@@ -45,13 +45,13 @@ export const pendingResult = (action: Change['action']): ChangeResult => ({
   seats: null,
 });
 
-/** Milliseconds after which whoever carries an order out is taken for dead; longer than a provider is waited for. */
+/** Milliseconds after which a server that carries an operation out is taken for dead; longer than a provider is waited for. */
 const lease = 60_000;
 
 const columns = (sql: Sql) => sql`
   id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt", base`;
 
-/** The order that is not finished, of which there is one at most. */
+/** The operation that is not finished. There is one at most. */
 export async function findPendingOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -62,7 +62,7 @@ export async function findPendingOperation(
   return row && withDates(row);
 }
 
-/** The last order of a call that is tried again, unless it was declined: then it is tried anew. */
+/** The last operation of a call that is retried. One that was declined does not count: the retry makes another. */
 export async function findOperationOfKey(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -122,7 +122,7 @@ export async function insertOperation(
       ${sql.json(result as never)}, ${base && sql.json(base as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
 }
 
-/** Takes up an order that was left. @returns the number of the try; undefined where somebody else has it, or it is finished */
+/** Takes up an operation that was left. @returns the number of the try; undefined if somebody else has it, or it is finished */
 export async function takeOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -136,7 +136,7 @@ export async function takeOperation(
   return taken?.attempts;
 }
 
-/** Leaves an order to whoever takes it up next. */
+/** Ends the lease of an operation, so that it can be taken up at once. */
 export async function releaseOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -148,14 +148,14 @@ export async function releaseOperation(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
 }
 
-/** What became of finishing an order. */
+/** The outcome of finishing an operation. */
 export interface Finished {
-  /** False where somebody else was first; nothing was written then. */
+  /** False if somebody else was first; nothing was written then. */
   isFirst: boolean;
   before: Subscription | undefined;
 }
 
-/** Writes what became of an order, once. @param settlement undefined: it was declined, and nothing changes */
+/** Writes the outcome of an operation, once. @param settlement undefined: it was declined, and nothing changes */
 export async function finishOperation(
   sql: Sql,
   scope: TenantScope,
@@ -170,7 +170,7 @@ export async function finishOperation(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
   if (closed.count === 0 || !before) return { isFirst: false, before };
   if (!settlement || settlement.isWritten) return { isFirst: true, before };
-  // The card on file may have been changed since the order was made.
+  // The card on file may have been changed since the operation was made.
   const paymentMethod = settlement.card ?? before.paymentMethod;
   await saveSubscription(sql, scope, { ...settlement.after, paymentMethod }, now);
   if (settlement.walletMinor) await addToWallet(sql, scope, id, settlement.walletMinor, now);

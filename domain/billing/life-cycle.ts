@@ -42,7 +42,7 @@ export function ended(subscription: Subscription, at: Date): Subscription {
 /** What comes next by itself. */
 export type NextStep =
   /** The payment provider has to be asked. */
-  | { kind: 'order'; action: 'renew' | 'charge_again' }
+  | { kind: 'operation'; action: 'renew' | 'charge_again' }
   /** Nothing but a change of state, with a mail to the administrators. */
   | { kind: 'turn'; after: Subscription; mail: BillingMail | null }
   /** Everything of the company is to be removed. */
@@ -77,11 +77,11 @@ export function nextStep(subscription: Subscription, now: Date): NextStep | unde
       if (periodEnd > now) return { kind: 'turn', after: { ...subscription, dueAt: periodEnd }, mail: null };
       if (subscription.cancelAtPeriodEnd)
         return { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' };
-      return { kind: 'order', action: 'renew' };
+      return { kind: 'operation', action: 'renew' };
     case 'past_due':
       return subscription.cancelAtPeriodEnd && periodEnd <= now
         ? { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' }
-        : { kind: 'order', action: 'charge_again' };
+        : { kind: 'operation', action: 'charge_again' };
     case 'canceled': {
       const until = keptUntil(endedAt ?? periodEnd);
       if (dueAt < until) return { kind: 'turn', after: { ...subscription, dueAt: until }, mail: 'deletion_reminder' };

@@ -3,19 +3,19 @@ import type { BillingCycle } from './catalogue.ts';
 import type { Outcome } from './changes.ts';
 import type { Change, Subscription } from './subscription.ts';
 
-/** Something that a provider is to carry out, committed before it is asked. */
+/** A change that a provider is to carry out, committed before the provider is asked. */
 export interface BillingOperation {
   companyId: string;
   testMode: boolean;
   /** What the provider's own idempotency keys are made of. */
   id: string;
   change: Change;
-  /** As it was when the order was made. The change is computed from it. */
+  /** As it was when the operation was made. The change is computed from it. */
   subscription: Subscription;
   /** Minor units that an open invoice asks for. */
   openMinor: number;
   askedAt: Date;
-  /** The how-manieth try this is, from 1. */
+  /** The number of this try, from 1. */
   attempt: number;
 }
 
@@ -35,7 +35,7 @@ interface Declined {
 export type OperationResult =
   | { settlement: Settlement; declined?: undefined; isOutdated?: undefined }
   | { settlement?: undefined; declined: Declined; isOutdated?: undefined }
-  /** The provider's subscription has changed since the order was made. Nothing was done: compute the change again. */
+  /** The provider's subscription has changed since the operation was made. Nothing was done: compute the change again. */
   | { settlement?: undefined; declined?: undefined; isOutdated: true };
 
 /** A page for a person, committed before it is opened. */
@@ -70,7 +70,7 @@ export interface PaymentProvider {
   /** True if the provider keeps books of its own, so that what is stored here may be behind them. */
   keepsBooks(scope: { testMode: boolean }): boolean;
   /**
-   * Fetches what the provider has of a tenant, and stores it. Writes nothing while an order is being carried out.
+   * Fetches what the provider has of a tenant, and stores it. Writes nothing while an operation is being carried out.
    * @throws ApiError 503 if the provider fails
    */
   refresh(scope: { companyId: string; testMode: boolean }): Promise<void>;
@@ -84,8 +84,8 @@ export interface PaymentProvider {
   /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */
   openPortal(portal: NewPortal): Promise<string>;
   /**
-   * Carries an order out. What was carried out before is looked up, and not done again: asked twice, it tells the same.
-   * @throws Error when it is not known what became of it; it is then asked again later
+   * Carries an operation out. What was carried out before is looked up, and not done again: asked twice, it returns the same.
+   * @throws Error if the outcome is not known; it is then asked again later
    */
-  settle(order: BillingOperation): Promise<OperationResult>;
+  settle(operation: BillingOperation): Promise<OperationResult>;
 }

@@ -23,28 +23,28 @@ export type Changed =
 export async function change(
   stripe: Stripe,
   live: Stripe.Subscription,
-  order: BillingOperation,
+  operation: BillingOperation,
   target: Subscription,
   idempotencyKey: string,
 ): Promise<Changed> {
   const wanted = await pricedItems(stripe, target, live.items.data, idempotencyKey);
   const seats = target.seats === null ? '' : String(target.seats);
-  const notes = { operation_id: order.id, seats };
+  const notes = { operation_id: operation.id, seats };
   if (consistsOf(live.items.data, wanted)) {
     if ((live.metadata.seats ?? '') !== seats)
       await stripe.subscriptions.update(live.id, { metadata: notes }, { idempotencyKey: `${idempotencyKey}:seats` });
     return { kind: 'same' };
   }
   if (live.pending_update) {
-    if (order.attempt > 1 && consistsOf(live.pending_update.subscription_items ?? [], wanted))
+    if (operation.attempt > 1 && consistsOf(live.pending_update.subscription_items ?? [], wanted))
       return outcomeOfWaiting(stripe, live, idempotencyKey);
     await drop(stripe, live, idempotencyKey);
   }
   const wasScheduled = scheduleOf(live)?.status === 'active';
   await release(stripe, live, idempotencyKey);
-  const asked = paramsOf(live, wanted, order.askedAt);
+  const asked = paramsOf(live, wanted, operation.askedAt);
   // A module may wait for the person; whatever else is asked for holds at once, or not at all.
-  if (order.change.action === 'add_module' && !wasScheduled) return wait(stripe, live, asked, idempotencyKey);
+  if (operation.change.action === 'add_module' && !wasScheduled) return wait(stripe, live, asked, idempotencyKey);
   try {
     await stripe.subscriptions.update(
       live.id,

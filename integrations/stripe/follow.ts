@@ -34,21 +34,21 @@ export interface FollowParts {
 }
 
 export interface FollowOptions {
-  /** The order that the look is part of. A look without one writes nothing while an order is being carried out. */
-  orderId?: string;
+  /** The operation that the look is part of. A look without one writes nothing while an operation is being carried out. */
+  operationId?: string;
   /** Looks only if the customer is due. */
   ifDue?: boolean;
 }
 
 /**
  * Fetches the customer of a company, and writes what there is.
- * @returns the subscription as it is now; undefined if there was nothing to look at, or an order is being carried out
+ * @returns the subscription as it is now; undefined if there was nothing to look at, or an operation is being carried out
  * @throws Error if Stripe does not answer
  */
 export async function follow(
   parts: FollowParts,
   companyId: string,
-  { orderId, ifDue = false }: FollowOptions,
+  { operationId, ifDue = false }: FollowOptions,
   now: Date,
 ): Promise<Subscription | undefined> {
   const { tenants, stripe } = parts;
@@ -60,9 +60,9 @@ export async function follow(
   return inTransaction(tenants, scope, patience, async (sql, tell, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
-    // Whoever carries an order out relies on what there was when it was made, and looks by itself.
+    // Whoever carries an operation out relies on what there was when it was made, and looks by itself.
     const pending = await findPendingOperation(sql, scope);
-    if (pending && pending.id !== orderId) return undefined;
+    if (pending && pending.id !== operationId) return undefined;
     const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);
     await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
     if (isTurned) {

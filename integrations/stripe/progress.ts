@@ -1,4 +1,4 @@
-// How far an order has come at Stripe, and whether the subscription there has moved on.
+// How far an operation has come at Stripe, and whether the subscription there has moved on.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
@@ -8,24 +8,24 @@ import { readTerms } from './projection.ts';
 import { scheduleOf } from './state.ts';
 
 export type Progress =
-  /** The subscription is as it was when the order was made. */
+  /** The subscription is as it was when the operation was made. */
   | { kind: 'not_started' }
   /** The change has been made. @property target what the schedule has to say; null: it is as it has to be */
   | { kind: 'applied'; target: Subscription | null }
-  /** The subscription has changed, and the order did not do it. @property restore what an earlier try took off the schedule */
+  /** The subscription has changed, and the operation did not do it. @property restore what an earlier try took off the schedule */
   | { kind: 'moved_on'; restore: Subscription | null };
 
 /**
- * Compares the subscription at Stripe with what the order was computed from.
+ * Compares the subscription at Stripe with what the operation was computed from.
  * @param live fetched for this try
- * @param target what the order makes of the subscription
+ * @param target what the operation makes of the subscription
  */
-export function findProgress(order: BillingOperation, live: Stripe.Subscription, target: Subscription): Progress {
-  const { subscription: base, attempt } = order;
+export function findProgress(operation: BillingOperation, live: Stripe.Subscription, target: Subscription): Progress {
+  const { subscription: base, attempt } = operation;
   const present: Subscription = { ...base, ...readTerms(live) };
   if (attempt === 1) return hasSameTerms(present, base) ? { kind: 'not_started' } : { kind: 'moved_on', restore: null };
   const isApplied =
-    live.metadata.operation_id === order.id || (!hasSameItems(base, target) && hasSameItems(present, target));
+    live.metadata.operation_id === operation.id || (!hasSameItems(base, target) && hasSameItems(present, target));
   const lost = withLostSchedule(live, present, isApplied ? target : base);
   if (isApplied) {
     const { scheduled, cancelAtPeriodEnd } = target;

@@ -1,4 +1,4 @@
-// Stripe as the payment provider of live workspaces: pages to pay on, and orders carried out.
+// Stripe as the payment provider of live workspaces: pages to pay on, and operations carried out.
 import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
@@ -37,7 +37,7 @@ export function stripeProvider(parts: StripeParts): PaymentProvider {
     keepsBooks: () => true,
     refresh: ({ companyId }) => asked(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
     refreshCheckout: ({ companyId, id }, now) => refreshCheckout(parts, companyId, id, now),
-    settle: (order) => asked(parts, () => settle(parts, order)),
+    settle: (operation) => asked(parts, () => settle(parts, operation)),
     openCheckout: (checkout) => asked(parts, () => openCheckout(parts, checkout)),
     openPortal: (portal) => asked(parts, () => openPortal(parts, portal)),
   };
@@ -210,17 +210,17 @@ async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string
   return session.url;
 }
 
-async function settle(parts: StripeParts, order: BillingOperation): Promise<OperationResult> {
+async function settle(parts: StripeParts, operation: BillingOperation): Promise<OperationResult> {
   const { stripe, tenants } = parts;
-  const { companyId, subscription, attempt, change: asked } = order;
+  const { companyId, subscription, attempt, change: asked } = operation;
   const scope = { companyId, testMode: false };
   const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
   const live = customer === undefined ? undefined : await findLive(stripe, customer);
-  if (customer !== undefined && live) return settleAt(parts, order, customer, live);
+  if (customer !== undefined && live) return settleAt(parts, operation, customer, live);
   // Without a date for what comes next the subscription is Stripe's. There is none any more: it has ended there.
-  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(order);
+  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(operation);
   // A cancellation of an earlier try has taken effect meanwhile.
-  if (asked.action === 'cancel' && attempt > 1) return settledAs(parts, order);
+  if (asked.action === 'cancel' && attempt > 1) return settledAs(parts, operation);
   return { isOutdated: true };
 }
 
@@ -234,33 +234,33 @@ function settleWithout({ change: asked, subscription, openMinor, askedAt }: Bill
 /** Changes the subscription at Stripe as far as an earlier try has not, and writes what there is then. */
 async function settleAt(
   parts: StripeParts,
-  order: BillingOperation,
+  operation: BillingOperation,
   customer: string,
   live: Stripe.Subscription,
 ): Promise<OperationResult> {
   const { stripe } = parts;
-  const { id, subscription, openMinor, askedAt, attempt } = order;
-  const target = consequenceOf(order.change, subscription, openMinor, askedAt).paid.after;
+  const { id, subscription, openMinor, askedAt, attempt } = operation;
+  const target = consequenceOf(operation.change, subscription, openMinor, askedAt).paid.after;
   const key = `${id}:${attempt}`;
-  // What is put back is not the order's doing: it keeps the mark of the operation before.
+  // What is put back is not the operation's doing: it keeps the mark of the operation before.
   const mark = live.metadata.operation_id ?? '';
-  const progress = findProgress(order, live, target);
+  const progress = findProgress(operation, live, target);
   if (progress.kind === 'moved_on') {
     if (progress.restore) await schedule(stripe, live, progress.restore, key, mark);
     return { isOutdated: true };
   }
   if (progress.kind === 'applied') {
     if (progress.target) await schedule(stripe, live, progress.target, key, id);
-    return settledAs(parts, order);
+    return settledAs(parts, operation);
   }
-  const outcome = await change(stripe, live, order, target, key);
+  const outcome = await change(stripe, live, operation, target, key);
   const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);
   // A change waits only if nothing is scheduled: a schedule would end it.
   if (changed && outcome.kind === 'declined') await schedule(stripe, changed, subscription, key, mark);
   else if (changed && outcome.kind !== 'waiting') await schedule(stripe, changed, target, key, id);
-  const settled = await settledAs(parts, order);
+  const settled = await settledAs(parts, operation);
   if (outcome.kind === 'declined') return { declined: { actionUrl: null } };
-  if (outcome.kind === 'waiting' && order.change.action !== 'add_module')
+  if (outcome.kind === 'waiting' && operation.change.action !== 'add_module')
     return { declined: { actionUrl: outcome.actionUrl } };
   return settled;
 }
@@ -270,7 +270,7 @@ async function settledAs(
   parts: StripeParts,
   { companyId, id, subscription }: BillingOperation,
 ): Promise<OperationResult> {
-  const after = await follow(parts, companyId, { orderId: id }, new Date());
+  const after = await follow(parts, companyId, { operationId: id }, new Date());
   return { settlement: { after: after ?? subscription, invoice: null, isPaid: true, isWritten: true } };
 }
 

@@ -21,21 +21,21 @@ export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider
     keepsBooks: () => false,
     refresh: async () => undefined,
     refreshCheckout: async () => undefined,
-    settle: (order) => settle(pool, order),
+    settle: (operation) => settle(pool, operation),
     openCheckout: async (checkout) => addressOf('checkout', checkout),
     openPortal: async (portal) => addressOf('portal', portal),
   };
 }
 
-async function settle(pool: Pool, order: BillingOperation): Promise<OperationResult> {
-  const { change, subscription, openMinor, askedAt } = order;
+async function settle(pool: Pool, operation: BillingOperation): Promise<OperationResult> {
+  const { change, subscription, openMinor, askedAt } = operation;
   const { charge, paid, refused } = consequenceOf(change, subscription, openMinor, askedAt);
-  if (charge === 0 || (await isCharged(pool, order, charge))) return { settlement: { ...paid, isPaid: true } };
+  if (charge === 0 || (await isCharged(pool, operation, charge))) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
 
-function isCharged(pool: Pool, order: BillingOperation, amountMinor: number): Promise<boolean> {
-  const { companyId, testMode, id: orderId, change, subscription, askedAt } = order;
+function isCharged(pool: Pool, operation: BillingOperation, amountMinor: number): Promise<boolean> {
+  const { companyId, testMode, id: orderId, change, subscription, askedAt } = operation;
   const card = 'card' in change ? change.card : subscription.paymentMethod;
   const charge = {
     companyId,

@@ -103,7 +103,7 @@ async function takeStep(
   });
   if (!step) return false;
   if (step.kind === 'purge' && !scope.testMode) return purgeCompany(context, scope, now);
-  if (step.kind !== 'order') return true;
+  if (step.kind !== 'operation') return true;
   const submitted = await submitOperation(operationServices, scope, uuidv7(), { action: step.action }, now);
   return submitted.kind === 'done';
 }

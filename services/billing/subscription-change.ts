@@ -373,7 +373,7 @@ const isScheduled = ({ action }: Change): boolean => action === 'renew' || actio
 /** Asked under the lock of the subscription: another server may have been quicker. */
 function isDue({ action }: Change, subscription: Subscription, now: Date): boolean {
   const next = nextStep(subscription, now);
-  return next?.kind === 'order' && next.action === action;
+  return next?.kind === 'operation' && next.action === action;
 }
 
 /** Asked under the lock, too: a page that is sent twice pays once. */
