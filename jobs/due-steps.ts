@@ -1,5 +1,5 @@
 // Jobs that go on with something long in steps, each in a transaction of its own.
-import type { TransactionWork } from '../db/client/job-transactions.ts';
+import type { TransactionWork } from '../db/client/in-transaction.ts';
 import type { Sql } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import type { TenantJobContext } from './runner.ts';

@@ -1,6 +1,6 @@
 // Runs the jobs of a table: each at its interval, one run at a time, until the server stops.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { inTransaction, type TransactionWork } from '../db/client/job-transactions.ts';
+import { inTransaction, type TransactionWork } from '../db/client/in-transaction.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import type { Log } from '../runtime/telemetry/log.ts';

@@ -1,7 +1,7 @@
 // Where Stripe tells of events: a doorbell, which says no more than whom to look at.
 import type Stripe from 'stripe';
 import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { ApiError, providerFailed } from '../../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';

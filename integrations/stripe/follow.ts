@@ -9,7 +9,7 @@ import { askForLook, beginLook, endLook, type Look, saveDuplicates } from '../..
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { addToWallet } from '../../db/billing/wallet.ts';
 import { ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';

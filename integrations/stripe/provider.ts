@@ -2,7 +2,7 @@
 import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type {
   BillingOperation,

@@ -1,6 +1,6 @@
 // The payment provider of test keys, and of all where no other is configured: settles at once.
 import { chargeOnce } from '../../db/billing/test-charges.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from '../../domain/billing/provider.ts';

@@ -1,6 +1,6 @@
 // Where Twilio tells of what came in: texts, calls and faxes of the numbers of a workspace.
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';

@@ -5,7 +5,7 @@ import { findDueCustomers } from '../../db/billing/provider-customers.ts';
 import * as purge from '../../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { type BillingMail, nextStep } from '../../domain/billing/life-cycle.ts';

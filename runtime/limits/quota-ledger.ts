@@ -1,6 +1,6 @@
 // The months of companies: charges each call, from a lease if there is one, and gives calls back.
 import { randomUUID } from 'node:crypto';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { type Charge, type Charged, type Quota, QuotaLeases } from './quota-leases.ts';
 import { Refunds } from './refunds.ts';

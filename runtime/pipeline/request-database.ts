@@ -1,7 +1,7 @@
 // The transactions of requests, and the rows that are written with their changes.
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { StoredResponse } from '../../db/client/idempotency.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { Preconditions, Scope } from '../../db/client/preconditions.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';

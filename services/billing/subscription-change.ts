@@ -13,7 +13,7 @@ import * as operations from '../../db/billing/operations.ts';
 import { isCompanyOpen } from '../../db/billing/purge.ts';
 import { openSubscription } from '../../db/billing/subscriptions.ts';
 import { type AuditRow, ownAuditRow } from '../../db/client/change-log.ts';
-import type { TransactionWork } from '../../db/client/job-transactions.ts';
+import type { TransactionWork } from '../../db/client/in-transaction.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findSeats } from '../../db/people/users.ts';

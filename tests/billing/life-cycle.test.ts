@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { OperationResult } from '../../domain/billing/provider.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { chargeCalls, quotaStatements, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
 import { QuotaLedger } from '../../runtime/limits/quota-ledger.ts';

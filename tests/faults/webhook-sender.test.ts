@@ -3,7 +3,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { EventRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';

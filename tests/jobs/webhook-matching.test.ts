@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { webhookMatcher } from '../../jobs/automation/webhook-matching.ts';

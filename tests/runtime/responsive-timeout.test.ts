@@ -1,6 +1,6 @@
 // Timeouts while this process is too busy to read what has arrived.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { grace, Pool } from '../../db/client/pool.ts';
 import { Deadline, DeadlinePassed } from '../../runtime/pipeline/deadline.ts';
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';

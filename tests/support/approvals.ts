@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import { ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { grantsOf } from '../../domain/access/scopes.ts';
 import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';

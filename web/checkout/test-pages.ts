@@ -4,7 +4,7 @@ import { type CheckoutSession, findCheckout } from '../../db/billing/checkout-se
 import { listInvoices } from '../../db/billing/invoices.ts';
 import { findPortalSession } from '../../db/billing/portal-sessions.ts';
 import { openSubscription, savePaymentMethod } from '../../db/billing/subscriptions.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { type CardForm, readCard } from '../../domain/billing/cards.ts';

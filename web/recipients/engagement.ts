@@ -1,6 +1,6 @@
 // Addresses in emails that note what becomes of them: a picture that is loaded, links that lead on.
 
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { type EngagedDraft, findEngagedDraft } from '../../db/messaging/draft-sending.ts';
 import type { Report } from '../../domain/messaging/reports.ts';

@@ -1,7 +1,7 @@
 // The page behind the link in emails: asked for it shows a button, told to it stops.
 import { v7 as uuidv7 } from 'uuid';
 import { ownAuditRow } from '../../db/client/change-log.ts';
-import { inTransaction } from '../../db/client/job-transactions.ts';
+import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-sending.ts';

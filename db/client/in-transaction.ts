@@ -1,5 +1,7 @@
-// Transactions of jobs: bound to one tenant, and given up when the database hangs.
-
+// A transaction for work that is no call: of jobs, pages, and providers that report something.
+//
+// Calls get theirs from the runtime. It is not part of the jobs' runner, since services, integrations and pages need it as well; jobs use the
+// runner's, which adds the job's connections and timeout.
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Pool, Sql } from './pool.ts';
