@@ -72,7 +72,9 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
   const payments = openPaymentsPool(settings);
   const purges = openPurgePool(settings);
   const pools = {
-    ...{ background, dispatcher: openDispatcherPools(settings), webhooks: openSenderPools(settings) },
+    background,
+    dispatcher: openDispatcherPools(settings),
+    webhooks: openSenderPools(settings),
     messages: { platform, tenants: openMessagesPool(settings) },
     calendars: { platform, tenants: openCalendarsPool(settings) },
     payments: { platform, tenants: payments },
@@ -114,7 +116,9 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       ...messageAddresses(surroundings),
       senders: openSenders({
         transport: messageTransport,
-        ...{ from, client: messageClient(config), provider: config.messagingProvider },
+        from,
+        client: messageClient(config),
+        provider: config.messagingProvider,
       }),
       onAttempt: metrics.onMessageAttempt,
     },
@@ -160,7 +164,9 @@ async function openBilling(
 ): Promise<BillingServices> {
   const { provider, followParts } = await openPayments(config, tenants, () => config.baseUrl, log);
   return {
-    ...{ purges, provider, removeFile },
+    purges,
+    provider,
+    removeFile,
     follow:
       followParts &&
       (async (companyId, now) => (await follow(followParts, companyId, { ifDue: true }, now)) !== undefined),
