@@ -45,7 +45,7 @@ describe('the settings', () => {
   });
 
   test('alone load the package, which is large', () => {
-    const folders = ['payments', 'start', 'jobs', 'writes', 'handlers', 'runtime'];
+    const folders = ['app', 'integrations', 'jobs', 'services', 'handlers', 'runtime', 'web'];
     const sources = folders.flatMap((folder) =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.ts'))
