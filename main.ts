@@ -40,7 +40,8 @@ function watcherOf({ log, flush }: OpenLog): Watcher {
     note: (text) => log.info(text),
     died: (reason, wait) =>
       raiseAlert(log, 'embedded_database_died', 'the embedded PostgreSQL does not run: it is started again', {
-        ...{ reason, again_in_ms: wait },
+        reason,
+        again_in_ms: wait,
       }),
     returned: (pid) => log.info({ database_pid: pid }, 'the embedded PostgreSQL runs again'),
     lost: (reason) => {
@@ -87,7 +88,10 @@ async function start(): Promise<void> {
   const { port } = serving;
   log.info(
     {
-      ...{ port, workers: config.workers, database: embedded ? 'embedded' : 'external', database_pid: embedded?.pid },
+      port,
+      workers: config.workers,
+      database: embedded ? 'embedded' : 'external',
+      database_pid: embedded?.pid,
       metrics_port: metrics?.port,
     },
     'listening',

@@ -4,8 +4,13 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Folders whose files take longest, the longest first; they are started before all others. */
 const long = [
-  ...['tests/isolation/', 'tests/whole/', 'tests/faults/', 'tests/objects/filters'],
-  ...['tests/runtime/', 'tests/messaging/mail', 'tests/checks/'],
+  'tests/isolation/',
+  'tests/whole/',
+  'tests/faults/',
+  'tests/objects/filters',
+  'tests/runtime/',
+  'tests/messaging/mail',
+  'tests/checks/',
 ];
 
 class LongestFirst extends BaseSequencer {

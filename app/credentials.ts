@@ -25,7 +25,9 @@ const withSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
 });
 
 export const credentialQueries: CredentialQueries = {
-  ...{ findKeyPlaces, findUserPlaces, countUse },
+  findKeyPlaces,
+  findUserPlaces,
+  countUse,
   async findKeys(sql, companyId, hashes, now) {
     const rows = await findKeys(sql, companyId, hashes);
     return new Map([...rows].map(([hash, row]) => [hash, withSubscription(row, now)]));

@@ -164,8 +164,16 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     sql,
     { id: companyId, branchId: company.branchId, founded: data.founded },
     {
-      ...{ branch: secondBranch, team: exampleTeam, users: data.users, sources, tags, customObject, customFields },
-      ...{ statuses: [exampleStatus], activityTypes: [exampleActivityType], slaPolicies: [exampleSlaPolicy] },
+      branch: secondBranch,
+      team: exampleTeam,
+      users: data.users,
+      sources,
+      tags,
+      customObject,
+      customFields,
+      statuses: [exampleStatus],
+      activityTypes: [exampleActivityType],
+      slaPolicies: [exampleSlaPolicy],
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
@@ -176,8 +184,14 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
-    ...{ id: exampleIds.oauthGrant, userId: data.adminId, clientId: '8QAd0vXkzPpjYfYw1n8eV', clientName: 'Assistant' },
-    ...{ audience: 'api', groups: ['records', 'automation'], extraScopes: [], createdAt: data.founded },
+    id: exampleIds.oauthGrant,
+    userId: data.adminId,
+    clientId: '8QAd0vXkzPpjYfYw1n8eV',
+    clientName: 'Assistant',
+    audience: 'api',
+    groups: ['records', 'automation'],
+    extraScopes: [],
+    createdAt: data.founded,
   });
 }
 

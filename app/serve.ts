@@ -189,7 +189,9 @@ async function createServices(
     storage: openStorage(config),
     folder: uploadFolder(config),
     announce: (place) => database.inTenant(place, (sql) => announceFile(sql, place, new Date())),
-    ...{ secrets, baseUrl, log },
+    secrets,
+    baseUrl,
+    log,
   });
 
   const load = noLoad();
@@ -198,14 +200,28 @@ async function createServices(
   if (registry) watchParts(registry, { load, ping: () => database.ping(), pools: { ...pools }, news, redis });
 
   const parts: Omit<ServerParts, 'handlers' | 'screens' | 'entrances' | 'pages'> = {
-    ...{ document, log, load, database, credentials, quota, workspaces, news, limits, moduleState },
+    document,
+    log,
+    load,
+    database,
+    credentials,
+    quota,
+    workspaces,
+    news,
+    limits,
+    moduleState,
     noteRequest: measure
       ? (line) => {
           measure(line);
           noteRequest(line);
         }
       : noteRequest,
-    ...{ files, secrets, signedTokens, sessionTokens, bearerTokens, payments },
+    files,
+    secrets,
+    signedTokens,
+    sessionTokens,
+    bearerTokens,
+    payments,
     cursors: new Cursors(signedTokens),
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     calendars: openCalendars(calendarClient(config)),
@@ -218,7 +234,17 @@ async function createServices(
     anonKey: config.anonKey,
   };
   return {
-    ...{ parts, pools, opened, paymentsPool, oauthPool, people, stripe, agentAudience, address, baseUrl, registry },
+    parts,
+    pools,
+    opened,
+    paymentsPool,
+    oauthPool,
+    people,
+    stripe,
+    agentAudience,
+    address,
+    baseUrl,
+    registry,
     async close(): Promise<void> {
       redis?.close();
       await Promise.all([quota.close(), credentials.flushUses()]);
@@ -252,7 +278,11 @@ function createRoutes(
       unsubscribePage(pools.tenants, signedTokens),
       ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told: onEvents }),
       ...consoleScreens({
-        ...{ people, perform, baseUrl, secrets, tokens: signedTokens },
+        people,
+        perform,
+        baseUrl,
+        secrets,
+        tokens: signedTokens,
         consents: oauth?.consents,
         mailIsSent: config.mailServer !== undefined,
         takeSignIn: async (ip, now) => (await limits.takePublic(signInOperation, ip, now.getTime())).allowed,
@@ -263,7 +293,8 @@ function createRoutes(
     entrances: {
       [mcpPath]: mcpEntrance({
         offer: offer ?? offerOperations(document.json, builtinNames),
-        ...{ baseUrl, firstScopes },
+        baseUrl,
+        firstScopes,
       }),
     },
     pages: docsPages(document),
@@ -277,7 +308,11 @@ function createOAuth(config: Config, { signingKeys }: Prepared, services: Servic
   const { oauthPool, people, agentAudience } = services;
   const { bearerTokens, credentials, secrets } = services.parts;
   return oauthServer({
-    ...{ issuer, pool: oauthPool, signingKeys, anonKey: config.anonKey, firstScopes },
+    issuer,
+    pool: oauthPool,
+    signingKeys,
+    anonKey: config.anonKey,
+    firstScopes,
     cookieKey: secrets.derive('cookies of the OAuth server').toString('hex'),
     resources: [
       { identifier: config.baseUrl, audience: audience ?? config.baseUrl, kind: 'api' },

@@ -30,7 +30,10 @@ export async function endTokenFamily(
     const since = new Date(now.getTime() - rememberedFor);
     if (!(await endFamily(sql, found.companyId, { id: grantId, family }, { now, since }))) return;
     record({
-      ...{ action: 'oauth_grant.end_tokens', object: 'oauth_grants', recordId: grantId, companyId: found.companyId },
+      action: 'oauth_grant.end_tokens',
+      object: 'oauth_grants',
+      recordId: grantId,
+      companyId: found.companyId,
       actor: { kind: 'oauth_client', id: `oauth_${clientId}`, name: found.grant?.clientName ?? null },
       metadata: { client_id: clientId, family },
     });

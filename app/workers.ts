@@ -148,7 +148,9 @@ class Workers {
       const again = performance.now() - born < backoff.young ? deaths + 1 : 0;
       const wait = again === 0 ? 0 : Math.min(backoff.first * 2 ** (again - 1), backoff.most);
       raiseAlert(this.#log, 'worker_died', `a worker ended ${ended}: another takes its place`, {
-        ...{ worker: number, worker_pid: worker.process.pid, again_in_ms: wait },
+        worker: number,
+        worker_pid: worker.process.pid,
+        again_in_ms: wait,
         ...(reason === undefined ? {} : { reason }),
       });
       setTimeout(() => {

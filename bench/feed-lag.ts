@@ -37,7 +37,10 @@ export async function feedLag(settings: Settings): Promise<Result> {
       const dispatcher = nothingMeasured('dispatcher');
       for (let round = 0; round < settings.rounds; round += 1) await empty(sql, server.pid, workspace, dispatcher);
       const value = (name: string, share: number, target: number) => ({
-        ...{ name, value: median(delays.map((each) => quantile(each, share))), unit: 'ms', target },
+        name,
+        value: median(delays.map((each) => quantile(each, share))),
+        unit: 'ms',
+        target,
       });
       return {
         name: 'feed-lag',
@@ -68,7 +71,11 @@ async function follow(port: number, workspace: Workspace, seconds: number, round
   const following = await Promise.all(begun);
   let number = 0;
   const written = await load({
-    ...{ port, connections: 4, milliseconds: seconds * 1000, perSecond: pace / together, seen: answered.note },
+    port,
+    connections: 4,
+    milliseconds: seconds * 1000,
+    perSecond: pace / together,
+    seen: answered.note,
     next: () => {
       number += together;
       return batchRequest(workspace.key, `feed-${round}`, number, together);

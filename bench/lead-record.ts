@@ -13,9 +13,30 @@ export interface LeadRow {
 }
 
 export const leadColumns = [
-  ...['id', 'created_at', 'updated_at', 'first_name', 'last_name', 'email', 'mobile', 'company_name', 'job_title'],
-  ...['website', 'city', 'state', 'country', 'postal_code', 'inquiry_details', 'notes', 'priority', 'origin'],
-  ...['assigned_to', 'lead_status_id', 'source_id', 'last_contacted_at', 'next_followup_at', 'converted_at'],
+  'id',
+  'created_at',
+  'updated_at',
+  'first_name',
+  'last_name',
+  'email',
+  'mobile',
+  'company_name',
+  'job_title',
+  'website',
+  'city',
+  'state',
+  'country',
+  'postal_code',
+  'inquiry_details',
+  'notes',
+  'priority',
+  'origin',
+  'assigned_to',
+  'lead_status_id',
+  'source_id',
+  'last_contacted_at',
+  'next_followup_at',
+  'converted_at',
   'converted_customer_id',
 ];
 

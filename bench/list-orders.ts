@@ -7,8 +7,15 @@ import { startServer } from './sides.ts';
 
 /** What the document says is read from all records: names of lists, ids of other records, long texts. */
 const withoutIndex = new Set([
-  ...['source', 'lead_status', 'source_id', 'lead_status_id', 'assigned_to', 'converted_customer_id'],
-  ...['website', 'inquiry_details', 'notes'],
+  'source',
+  'lead_status',
+  'source_id',
+  'lead_status_id',
+  'assigned_to',
+  'converted_customer_id',
+  'website',
+  'inquiry_details',
+  'notes',
 ]);
 const path = '/v1/objects/leads/records?limit=25';
 /** A page is asked for so often. */

@@ -77,7 +77,9 @@ export function toolRequest(key: string, id: string): Buffer {
   const headers = {
     'x-api-key': key,
     accept: 'application/json, text/event-stream',
-    ...{ 'mcp-protocol-version': version, 'mcp-method': 'tools/call', 'mcp-name': 'get_record' },
+    'mcp-protocol-version': version,
+    'mcp-method': 'tools/call',
+    'mcp-name': 'get_record',
   };
   return request('POST', '/v1/mcp', headers, JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }));
 }

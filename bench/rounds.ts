@@ -55,7 +55,12 @@ export async function measure(
 }
 
 export const nothingMeasured = (name: string): Measured => ({
-  ...{ name, perSecond: [], p50: [], p99: [], cpuMicroseconds: [], databaseMicroseconds: [] },
+  name,
+  perSecond: [],
+  p50: [],
+  p99: [],
+  cpuMicroseconds: [],
+  databaseMicroseconds: [],
 });
 
 /** Begins to watch the processor time of a server and of the database. @returns what notes the part of each of so many requests */

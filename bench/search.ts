@@ -7,19 +7,26 @@ import { startServer } from './sides.ts';
 
 /** Rare and frequent parts, whole names, beginnings, two characters, and what nobody is called. */
 const parts = [
-  ...[
-    'sara',
-    'Haddad',
-    'haddads',
-    'kaya-lee',
-    'blue lake',
-    'Acme Foods 12',
-    'trading 4711',
-    'lead77',
-    'lead4242@',
-    'contoso99',
-  ],
-  ...['+97155', '551234', '.example', 'manager', 'an', 'zz', 'q7', 'o’b', 'nobody is called so', 'حداد'],
+  'sara',
+  'Haddad',
+  'haddads',
+  'kaya-lee',
+  'blue lake',
+  'Acme Foods 12',
+  'trading 4711',
+  'lead77',
+  'lead4242@',
+  'contoso99',
+  '+97155',
+  '551234',
+  '.example',
+  'manager',
+  'an',
+  'zz',
+  'q7',
+  'o’b',
+  'nobody is called so',
+  'حداد',
 ];
 
 /** Few at a time: what is asked is how long one search takes. */

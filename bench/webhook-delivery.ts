@@ -82,7 +82,10 @@ async function deliver(stand: WebhookStand, keys: readonly string[], seconds: nu
   const answered = new Answered();
   await takeArrivals(stand);
   await load({
-    ...{ port: stand.server.port, connections: 4, milliseconds: seconds * 1000, perSecond: pace / together },
+    port: stand.server.port,
+    connections: 4,
+    milliseconds: seconds * 1000,
+    perSecond: pace / together,
     seen: answered.note,
     next: () => {
       number += together;

@@ -50,9 +50,23 @@ async function mint(transaction: WriteTransaction): Promise<void> {
   const id = uuidv7();
   const name = `Operator's key of ${now.toISOString().slice(0, 10)}`;
   const key = {
-    ...{ id, name, description: null, environment: 'live' as const, prefix: made.prefix, last4: made.last4 },
-    ...{ scopes: [platformScope], perMinute: 600, perHour: 20_000, perDay: null, ipAllowlist: [], expiresAt: null },
-    ...{ reachKind: 'company' as const, reachId: null, createdById: 'operator', createdByName: null, createdAt: now },
+    id,
+    name,
+    description: null,
+    environment: 'live' as const,
+    prefix: made.prefix,
+    last4: made.last4,
+    scopes: [platformScope],
+    perMinute: 600,
+    perHour: 20_000,
+    perDay: null,
+    ipAllowlist: [],
+    expiresAt: null,
+    reachKind: 'company' as const,
+    reachId: null,
+    createdById: 'operator',
+    createdByName: null,
+    createdAt: now,
   };
   await insertApiKey(transaction.sql, platformCompany, key, made.hash);
   const metadata = { name, scopes: key.scopes, last4: key.last4 };

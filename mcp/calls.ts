@@ -43,7 +43,8 @@ export function planCall(described: DescribedTool, given: unknown): Plan {
     throw wrong(unknown.map((name) => problem(name, 'UNKNOWN_FIELD', `${name} is no argument`, { allowed: names })));
   const [first, ...others] = chosen(described, args);
   return {
-    ...{ described, args },
+    described,
+    args,
     orders: [orderOf(first, args, described), ...others.map((each) => orderOf(each, args, described))],
     fields: first.places.get('fields') === 'own' ? namesIn(args.fields) : undefined,
   };
@@ -197,7 +198,9 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
   if (problems.length > 0) throw wrong(problems);
   if (places.has('idempotency_key')) idempotencyKey ??= randomUUID();
   return {
-    ...{ operationId: id, path, query },
+    operationId: id,
+    path,
+    query,
     ...(body === undefined ? {} : { body }),
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };

@@ -28,7 +28,8 @@ export function libraryRequest(
   request.method = method;
   request.url = target;
   request.headers = {
-    ...{ host, 'x-forwarded-proto': protocol.slice(0, -1) },
+    host,
+    'x-forwarded-proto': protocol.slice(0, -1),
     ...(cookie === undefined ? {} : { cookie }),
     ...(accept === undefined ? {} : { accept }),
     ...(contentType === undefined

@@ -69,7 +69,9 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         refuse: refusal,
         show: async () =>
           json(200, {
-            ...{ resource: identifier, authorization_servers: [issuer], bearer_methods_supported: ['header'] },
+            resource: identifier,
+            authorization_servers: [issuer],
+            bearer_methods_supported: ['header'],
             scopes_supported: parts.firstScopes.split(' '),
           }),
       }),
@@ -203,10 +205,13 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     const found = await interactionOf(request);
     if (!found) throw new Error('nothing is asked in this browser');
     const { provider, passed, response, details } = found;
-    const grant = new provider.Grant({
-      ...{ jti: `${grantId}.${randomUUID()}` },
-      ...{ accountId: userId, clientId: String(details.params.client_id) },
-    });
+    // The library takes an id of ours, which its types leave out.
+    const properties = {
+      jti: `${grantId}.${randomUUID()}`,
+      accountId: userId,
+      clientId: String(details.params.client_id),
+    };
+    const grant = new provider.Grant(properties);
     grant.addOIDCScope(String(details.params.scope));
     const consent = { grantId: await grant.save() };
     const result = { login: { accountId: userId, remember: false }, consent };

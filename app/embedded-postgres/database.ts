@@ -330,8 +330,18 @@ async function initialise(place: Installation, password: string): Promise<void> 
   const child = spawn(
     join(place.binaries, 'initdb'),
     [
-      ...['-D', place.data, '-U', 'crm', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8'],
-      ...['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C', '--no-instructions', '--no-sync'],
+      '-D',
+      place.data,
+      '-U',
+      'crm',
+      '--auth=scram-sha-256',
+      `--pwfile=${passwordFile}`,
+      '--encoding=UTF8',
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+      '--locale=C',
+      '--no-instructions',
+      '--no-sync',
     ],
     { ...place.owner, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] },
   );

@@ -18,18 +18,40 @@ async function create(text: string, key: string, response: ServerResponse): Prom
   const requestId = randomUUID();
   const rows = (JSON.parse(text) as Record<string, string | number>[]).map((given) => ({
     ...given,
-    ...{ company_id: COMPANY_ID, test_mode: false, id: uuidv7(), lead_status_id: status },
-    ...{ created_by_kind: actor.kind, created_by_id: actor.id, created_by_name: actor.name },
-    ...{ created_at: now, updated_at: now },
+    company_id: COMPANY_ID,
+    test_mode: false,
+    id: uuidv7(),
+    lead_status_id: status,
+    created_by_kind: actor.kind,
+    created_by_id: actor.id,
+    created_by_name: actor.name,
+    created_at: now,
+    updated_at: now,
   }));
   const audits = rows.map(({ id }) => ({
-    ...{ company_id: COMPANY_ID, id: uuidv7(), occurred_at: now, actor_kind: actor.kind, actor_id: actor.id },
-    ...{ api_key_id: actor.id, key_name: actor.name, request_id: requestId, ip: '127.0.0.1', action: 'lead.create' },
-    ...{ object: 'leads', record_id: id, test_mode: false, idempotency_key_hash: hash(key) },
+    company_id: COMPANY_ID,
+    id: uuidv7(),
+    occurred_at: now,
+    actor_kind: actor.kind,
+    actor_id: actor.id,
+    api_key_id: actor.id,
+    key_name: actor.name,
+    request_id: requestId,
+    ip: '127.0.0.1',
+    action: 'lead.create',
+    object: 'leads',
+    record_id: id,
+    test_mode: false,
+    idempotency_key_hash: hash(key),
   }));
   const events = rows.map(({ id }) => ({
-    ...{ company_id: COMPANY_ID, id: uuidv7(), test_mode: false, event: 'record.created', occurred_at: now },
-    ...{ actor: sql.json(actor), request_id: requestId },
+    company_id: COMPANY_ID,
+    id: uuidv7(),
+    test_mode: false,
+    event: 'record.created',
+    occurred_at: now,
+    actor: sql.json(actor),
+    request_id: requestId,
     data: sql.json({ object: 'leads', record_id: id, occurred_at: now.toISOString() }),
   }));
   const succeeded = rows.map((row, index) => ({ index, record: shownLead(row as unknown as LeadRow, names) }));

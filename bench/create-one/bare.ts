@@ -18,12 +18,30 @@ async function create(text: string, key: string, response: ServerResponse): Prom
   const id = uuidv7();
   const requestId = randomUUID();
   const row: LeadRow = {
-    ...{ last_name: null, email: null, mobile: null, company_name: null, job_title: null, website: null, city: null },
-    ...{ state: null, country: null, postal_code: null, inquiry_details: null, notes: null, origin: null },
-    ...{ source_id: null, assigned_to: null, converted_customer_id: null },
+    last_name: null,
+    email: null,
+    mobile: null,
+    company_name: null,
+    job_title: null,
+    website: null,
+    city: null,
+    state: null,
+    country: null,
+    postal_code: null,
+    inquiry_details: null,
+    notes: null,
+    origin: null,
+    source_id: null,
+    assigned_to: null,
+    converted_customer_id: null,
     ...given,
-    ...{ id, created_at: now, updated_at: now, lead_status_id: status },
-    ...{ last_contacted_at: null, next_followup_at: null, converted_at: null },
+    id,
+    created_at: now,
+    updated_at: now,
+    lead_status_id: status,
+    last_contacted_at: null,
+    next_followup_at: null,
+    converted_at: null,
   };
   const body = answerOf(row, names, requestId, now);
   const event = { object: 'leads', record_id: id, occurred_at: now.toISOString() };

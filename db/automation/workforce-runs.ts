@@ -43,13 +43,30 @@ export interface RunStepRow {
 }
 
 const columns = [
-  ...['id', 'workforce_id', 'status', 'object', 'record_id', 'context', 'steps', 'stop_when', 'stop_when_replied'],
-  ...['position', 'next_step_at', 'due_at', 'attempts', 'tried_since', 'call', 'error_code', 'error_message'],
-  ...['created_by_kind', 'created_by_id', 'created_by_name', 'enrolled_at', 'ended_at'],
+  'id',
+  'workforce_id',
+  'status',
+  'object',
+  'record_id',
+  'context',
+  'steps',
+  'stop_when',
+  'stop_when_replied',
+  'position',
+  'next_step_at',
+  'due_at',
+  'attempts',
+  'tried_since',
+  'call',
+  'error_code',
+  'error_message',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'enrolled_at',
+  'ended_at',
 ];
-const stepColumns = [
-  ...['position', 'status', 'made_object', 'made_id', 'reason', 'error_code', 'error_message', 'at'],
-];
+const stepColumns = ['position', 'status', 'made_object', 'made_id', 'reason', 'error_code', 'error_message', 'at'];
 
 /** @returns false when the record is on its way in this workforce already */
 export async function insertRun(

@@ -18,8 +18,17 @@ export interface WorkforceRow {
 }
 
 const columns = [
-  ...['id', 'name', 'description', 'kind', 'status', 'subject_types', 'steps', 'stop_when', 'stop_when_replied'],
-  ...['created_at', 'updated_at'],
+  'id',
+  'name',
+  'description',
+  'kind',
+  'status',
+  'subject_types',
+  'steps',
+  'stop_when',
+  'stop_when_replied',
+  'created_at',
+  'updated_at',
 ] as const;
 
 /** No other call makes or changes workforces until this one ends. */

@@ -37,8 +37,21 @@ export function ownAuditRow(
   now: Date,
 ): AuditRow {
   return {
-    ...{ companyId, testMode, occurredAt: now, actorKind: 'system', actorId: by, apiKeyId: null, keyName: null },
-    ...{ requestId: randomUUID(), ip: '', userAgent: null, action, object, recordId, changes, metadata },
+    companyId,
+    testMode,
+    occurredAt: now,
+    actorKind: 'system',
+    actorId: by,
+    apiKeyId: null,
+    keyName: null,
+    requestId: randomUUID(),
+    ip: '',
+    userAgent: null,
+    action,
+    object,
+    recordId,
+    changes,
+    metadata,
     idempotencyKeyHash: null,
   };
 }

@@ -41,8 +41,18 @@ export type Client = postgres.Sql;
  * connection for all array types, a sixth of what opening it costs.
  */
 const arrayTypes: readonly (readonly [element: number, array: number])[] = Object.entries({
-  ...{ 16: 1000, 17: 1001, 20: 1016, 21: 1005, 23: 1007, 25: 1009, 1043: 1015, 1082: 1182, 1184: 1185, 1700: 1231 },
-  ...{ 2950: 2951, 3802: 3807 },
+  16: 1000,
+  17: 1001,
+  20: 1016,
+  21: 1005,
+  23: 1007,
+  25: 1009,
+  1043: 1015,
+  1082: 1182,
+  1184: 1185,
+  1700: 1231,
+  2950: 2951,
+  3802: 3807,
 }).map(([element, array]) => [Number(element), array]);
 
 /** Creates a client; it connects with its first statement. */

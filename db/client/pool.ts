@@ -171,7 +171,9 @@ export class Pool {
         application_name: `crm ${name ?? role ?? 'owner'}`,
         idle_in_transaction_session_timeout: this.#options.abandonedAfter ?? abandonedAfter,
         // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
-        ...{ tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 },
+        tcp_keepalives_idle: 5,
+        tcp_keepalives_interval: 2,
+        tcp_keepalives_count: 3,
         ...(statementTimeout > 0 ? { statement_timeout: statementTimeout } : {}),
         ...(role ? { options: `-c role=${role}${commitsMayBeLost ? ' -c synchronous_commit=off' : ''}` } : {}),
       },

@@ -20,9 +20,19 @@ export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMes
     await addSuppressed(sql, scope, { ...entry, source: 'app', campaign_id: null, created_at: now });
   for (const number of demo.phoneNumbers)
     await insertPhoneNumber(sql, scope, {
-      ...{ ...number, country: 'DE', number_type: 'local', can_sms: true, can_voice: true, can_fax: false },
-      ...{ status: 'active', monthly_cost_minor: 500, currency: 'EUR', is_default_fax: false, assigned_user_id: null },
-      ...{ created_at: now, updated_at: now },
+      ...number,
+      country: 'DE',
+      number_type: 'local',
+      can_sms: true,
+      can_voice: true,
+      can_fax: false,
+      status: 'active',
+      monthly_cost_minor: 500,
+      currency: 'EUR',
+      is_default_fax: false,
+      assigned_user_id: null,
+      created_at: now,
+      updated_at: now,
     });
   for (const campaign of demo.campaigns) await insertCampaign(sql, scope, campaign, maker);
   const by = {

@@ -12,9 +12,23 @@ export interface RunRow extends StoredRun, CreatedByRow {
 }
 
 const columns = [
-  ...['id', 'campaign_id', 'status', 'content', 'content_hash', 'last_record', 'audience', 'total', 'skipped'],
-  ...['error_summary', 'started_at', 'finished_at'],
-  ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at'],
+  'id',
+  'campaign_id',
+  'status',
+  'content',
+  'content_hash',
+  'last_record',
+  'audience',
+  'total',
+  'skipped',
+  'error_summary',
+  'started_at',
+  'finished_at',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'created_by_user',
+  'created_at',
 ];
 
 /** Runs of a campaign, the newest first. @param after time and id of the last run of the page before */

@@ -11,9 +11,24 @@ export interface CampaignRow extends StoredCampaign, CreatedByRow {
 }
 
 const columns = [
-  ...['id', 'name', 'description', 'status', 'object', 'filter', 'channels', 'audience_size', 'scheduled_at'],
-  ...['started_at', 'completed_at', 'due_at', 'created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user'],
-  ...['created_at', 'updated_at'],
+  'id',
+  'name',
+  'description',
+  'status',
+  'object',
+  'filter',
+  'channels',
+  'audience_size',
+  'scheduled_at',
+  'started_at',
+  'completed_at',
+  'due_at',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
+  'created_by_user',
+  'created_at',
+  'updated_at',
 ];
 
 /** Campaigns, the newest first. @param after time and id of the last campaign of the page before */

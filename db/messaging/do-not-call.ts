@@ -15,7 +15,14 @@ export interface DncRow extends CreatedByRow {
 }
 
 const columns = [
-  ...['id', 'phone_number', 'reason', 'notes', 'source', 'created_by_kind', 'created_by_id', 'created_by_name'],
+  'id',
+  'phone_number',
+  'reason',
+  'notes',
+  'source',
+  'created_by_kind',
+  'created_by_id',
+  'created_by_name',
   'created_at',
 ];
 

@@ -63,8 +63,12 @@ const decidedColumns = ({ decision, userId, userName, reason, at }: Decided, now
         updated_at: now,
       }
     : {
-        ...{ status: decision, rejected_by: userId, rejected_by_name: userName, rejected_at: at },
-        ...{ rejection_reason: reason, updated_at: now },
+        status: decision,
+        rejected_by: userId,
+        rejected_by_name: userName,
+        rejected_at: at,
+        rejection_reason: reason,
+        updated_at: now,
       };
 
 /** Decides about a draft. Whoever calls has locked it. */

@@ -13,7 +13,11 @@ export interface InboundSecretRow {
 }
 
 const columns = [
-  ...['environment', 'sealed_secret', 'secret_last4', 'sealed_previous_secret', 'previous_secret_expires_at'],
+  'environment',
+  'sealed_secret',
+  'secret_last4',
+  'sealed_previous_secret',
+  'previous_secret_expires_at',
   'created_at',
 ];
 

@@ -23,8 +23,22 @@ export interface PhoneNumberRow {
 }
 
 const columns = [
-  ...['id', 'phone_number', 'friendly_name', 'country', 'number_type', 'can_sms', 'can_voice', 'can_fax', 'status'],
-  ...['monthly_cost_minor', 'currency', 'is_default', 'is_default_fax', 'assigned_user_id', 'created_at', 'updated_at'],
+  'id',
+  'phone_number',
+  'friendly_name',
+  'country',
+  'number_type',
+  'can_sms',
+  'can_voice',
+  'can_fax',
+  'status',
+  'monthly_cost_minor',
+  'currency',
+  'is_default',
+  'is_default_fax',
+  'assigned_user_id',
+  'created_at',
+  'updated_at',
 ];
 
 /** The numbers of a company stay as they are until this call ends. */

@@ -65,17 +65,26 @@ const exampleRecord = '019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09';
 const aboutLead = { object: 'leads', record_id: exampleRecord };
 
 const ofAppointment = [
-  ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), always('appointment_id', 'uuid')],
-  ...[always('scheduled_at', 'date-time'), always('end_at', 'date-time'), always('user_id', 'uuid')],
+  sometimes('object', 'string'),
+  sometimes('record_id', 'uuid'),
+  always('appointment_id', 'uuid'),
+  always('scheduled_at', 'date-time'),
+  always('end_at', 'date-time'),
+  always('user_id', 'uuid'),
 ];
 const anAppointment = {
   ...aboutLead,
-  ...{ appointment_id: '019a9f2e-0000-7000-8000-000000000010', user_id: '019a9f2e-0000-7000-8000-000000000011' },
-  ...{ scheduled_at: '2026-11-23T09:00:00.000Z', end_at: '2026-11-23T09:30:00.000Z' },
+  appointment_id: '019a9f2e-0000-7000-8000-000000000010',
+  user_id: '019a9f2e-0000-7000-8000-000000000011',
+  scheduled_at: '2026-11-23T09:00:00.000Z',
+  end_at: '2026-11-23T09:30:00.000Z',
 };
 
 const ofReport = [
-  ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), always('timestamp', 'date-time'), occurredAt],
+  sometimes('object', 'string'),
+  sometimes('record_id', 'uuid'),
+  always('timestamp', 'date-time'),
+  occurredAt,
 ];
 const aReport = { ...aboutLead, timestamp: '2026-11-20T09:29:58.000Z' };
 
@@ -121,18 +130,18 @@ const described: readonly Described[] = [
       'A lead entered another status. `from` and `from_id` are null where it had none. Told beside record.updated.',
     fields: [
       ...ofRecord,
-      ...[
-        sometimes('from', 'string'),
-        sometimes('from_id', 'uuid'),
-        sometimes('to', 'string'),
-        always('to_id', 'uuid'),
-      ],
+      sometimes('from', 'string'),
+      sometimes('from_id', 'uuid'),
+      sometimes('to', 'string'),
+      always('to_id', 'uuid'),
       occurredAt,
     ],
     example: {
       ...aboutLead,
-      ...{ from: 'New', from_id: '019a9f2e-0000-7000-8000-000000000001' },
-      ...{ to: 'Qualified', to_id: '019a9f2e-0000-7000-8000-000000000002' },
+      from: 'New',
+      from_id: '019a9f2e-0000-7000-8000-000000000001',
+      to: 'Qualified',
+      to_id: '019a9f2e-0000-7000-8000-000000000002',
     },
   },
   {
@@ -142,18 +151,19 @@ const described: readonly Described[] = [
       'A deal entered another stage. `from` and `from_id` are null where it had none. Told beside record.updated.',
     fields: [
       ...ofRecord,
-      ...[
-        sometimes('from', 'string'),
-        sometimes('from_id', 'uuid'),
-        sometimes('to', 'string'),
-        always('to_id', 'uuid'),
-      ],
+      sometimes('from', 'string'),
+      sometimes('from_id', 'uuid'),
+      sometimes('to', 'string'),
+      always('to_id', 'uuid'),
       occurredAt,
     ],
     example: {
-      ...{ object: 'deals', record_id: exampleRecord },
-      ...{ from: 'Proposal', from_id: '019a9f2e-0000-7000-8000-000000000003' },
-      ...{ to: 'Won', to_id: '019a9f2e-0000-7000-8000-000000000004' },
+      object: 'deals',
+      record_id: exampleRecord,
+      from: 'Proposal',
+      from_id: '019a9f2e-0000-7000-8000-000000000003',
+      to: 'Won',
+      to_id: '019a9f2e-0000-7000-8000-000000000004',
     },
   },
   {
@@ -164,8 +174,11 @@ const described: readonly Described[] = [
     example: {
       ...aboutLead,
       sla: {
-        ...{ policy_id: '019a9f2e-0000-7000-8000-000000000005', policy_name: 'Leads within the hour' },
-        ...{ type: 'first_response', deadline: '2026-11-20T09:00:00.000Z', overdue_minutes: 30 },
+        policy_id: '019a9f2e-0000-7000-8000-000000000005',
+        policy_name: 'Leads within the hour',
+        type: 'first_response',
+        deadline: '2026-11-20T09:00:00.000Z',
+        overdue_minutes: 30,
       },
       level: 0,
     },
@@ -217,12 +230,21 @@ const described: readonly Described[] = [
     description:
       'Somebody decided about a message draft, or it was sent: `from` and `to` are statuses. That one was prepared is not told, and what the run of a campaign prepares is told once it is decided about.',
     fields: [
-      ...[always('draft_id', 'uuid'), always('channel', 'string'), always('from', 'string'), always('to', 'string')],
-      ...[sometimes('object', 'string'), sometimes('record_id', 'uuid'), sometimes('campaign_id', 'uuid'), occurredAt],
+      always('draft_id', 'uuid'),
+      always('channel', 'string'),
+      always('from', 'string'),
+      always('to', 'string'),
+      sometimes('object', 'string'),
+      sometimes('record_id', 'uuid'),
+      sometimes('campaign_id', 'uuid'),
+      occurredAt,
     ],
     example: {
       ...aboutLead,
-      ...{ draft_id: '019a9f2e-0000-7000-8000-000000000012', channel: 'email', from: 'draft', to: 'approved' },
+      draft_id: '019a9f2e-0000-7000-8000-000000000012',
+      channel: 'email',
+      from: 'draft',
+      to: 'approved',
     },
   },
   {
@@ -231,12 +253,20 @@ const described: readonly Described[] = [
     description:
       'A text message came in, or one of WhatsApp: `channel` says which. `object` and `record_id` are whom it came from, where that is known. `timestamp` is when it was sent, `occurred_at` when we were told.',
     fields: [
-      ...[always('message_id', 'uuid'), always('channel', 'string'), always('from', 'string'), always('to', 'string')],
-      ...[always('preview', 'string'), ...ofReport],
+      always('message_id', 'uuid'),
+      always('channel', 'string'),
+      always('from', 'string'),
+      always('to', 'string'),
+      always('preview', 'string'),
+      ...ofReport,
     ],
     example: {
-      ...{ message_id: '019a9f2e-0000-7000-8000-000000000013', channel: 'sms', from: '+971501234567' },
-      ...{ to: '+97145550100', preview: 'Can we move to Thursday?', ...aReport },
+      message_id: '019a9f2e-0000-7000-8000-000000000013',
+      channel: 'sms',
+      from: '+971501234567',
+      to: '+97145550100',
+      preview: 'Can we move to Thursday?',
+      ...aReport,
     },
     by: 'inbound',
   },
@@ -245,21 +275,21 @@ const described: readonly Described[] = [
     category: 'messages',
     description: 'An email came in. `subject` is cut after 200 characters, `preview` is the first 500 of its text.',
     fields: [
-      ...[
-        always('message_id', 'uuid'),
-        always('from', 'string'),
-        always('to', 'string[]'),
-        always('subject', 'string'),
-      ],
-      ...[always('preview', 'string'), always('has_attachments', 'boolean'), ...ofReport],
+      always('message_id', 'uuid'),
+      always('from', 'string'),
+      always('to', 'string[]'),
+      always('subject', 'string'),
+      always('preview', 'string'),
+      always('has_attachments', 'boolean'),
+      ...ofReport,
     ],
     example: {
-      ...{
-        message_id: '019a9f2e-0000-7000-8000-000000000014',
-        from: 'sara@example.com',
-        to: ['sales@bluelake.example'],
-      },
-      ...{ subject: 'Re: Your quote', preview: 'Could you send it for 30 seats as well?', has_attachments: false },
+      message_id: '019a9f2e-0000-7000-8000-000000000014',
+      from: 'sara@example.com',
+      to: ['sales@bluelake.example'],
+      subject: 'Re: Your quote',
+      preview: 'Could you send it for 30 seats as well?',
+      has_attachments: false,
       ...aReport,
     },
     by: 'inbound',
@@ -270,12 +300,19 @@ const described: readonly Described[] = [
     description:
       'An email that was sent was opened, or a link in it clicked: `engagement` is `open` or `click`. `message_id` is there where the message is known. Of what this server notes itself, the first open of an email and the first click on each address in it are told.',
     fields: [
-      ...[sometimes('message_id', 'uuid'), always('engagement', 'string'), always('recipient', 'string')],
-      ...[sometimes('campaign_id', 'uuid'), sometimes('link_url', 'string'), ...ofReport],
+      sometimes('message_id', 'uuid'),
+      always('engagement', 'string'),
+      always('recipient', 'string'),
+      sometimes('campaign_id', 'uuid'),
+      sometimes('link_url', 'string'),
+      ...ofReport,
     ],
     example: {
-      ...{ message_id: '019a9f2e-0000-7000-8000-000000000015', engagement: 'click', recipient: 'sara@example.com' },
-      ...{ link_url: 'https://bluelake.example/offer', ...aReport },
+      message_id: '019a9f2e-0000-7000-8000-000000000015',
+      engagement: 'click',
+      recipient: 'sara@example.com',
+      link_url: 'https://bluelake.example/offer',
+      ...aReport,
     },
     by: 'inbound',
   },
@@ -284,11 +321,17 @@ const described: readonly Described[] = [
     category: 'messages',
     description: 'A fax came in.',
     fields: [
-      ...[always('fax_id', 'uuid'), always('from', 'string'), always('to', 'string'), always('pages', 'integer')],
+      always('fax_id', 'uuid'),
+      always('from', 'string'),
+      always('to', 'string'),
+      always('pages', 'integer'),
       ...ofReport,
     ],
     example: {
-      ...{ fax_id: '019a9f2e-0000-7000-8000-000000000016', from: '+97143330100', to: '+97145550100', pages: 3 },
+      fax_id: '019a9f2e-0000-7000-8000-000000000016',
+      from: '+97143330100',
+      to: '+97145550100',
+      pages: 3,
       ...aReport,
     },
     by: 'inbound',
@@ -299,13 +342,23 @@ const described: readonly Described[] = [
     description:
       'A call ended, whether anybody answered or not: `outcome` is `answered`, `no_answer`, `busy`, `voicemail` or `failed`, `direction` is `inbound` or `outbound`.',
     fields: [
-      ...[always('call_id', 'uuid'), always('direction', 'string'), always('outcome', 'string')],
-      ...[always('duration_seconds', 'integer'), always('from', 'string'), always('to', 'string')],
-      ...[sometimes('user_id', 'uuid'), ...ofReport],
+      always('call_id', 'uuid'),
+      always('direction', 'string'),
+      always('outcome', 'string'),
+      always('duration_seconds', 'integer'),
+      always('from', 'string'),
+      always('to', 'string'),
+      sometimes('user_id', 'uuid'),
+      ...ofReport,
     ],
     example: {
-      ...{ call_id: '019a9f2e-0000-7000-8000-000000000017', direction: 'inbound', outcome: 'answered' },
-      ...{ duration_seconds: 184, from: '+971501234567', to: '+97145550100', ...aReport },
+      call_id: '019a9f2e-0000-7000-8000-000000000017',
+      direction: 'inbound',
+      outcome: 'answered',
+      duration_seconds: 184,
+      from: '+971501234567',
+      to: '+97145550100',
+      ...aReport,
     },
     by: 'inbound',
   },
@@ -315,7 +368,8 @@ const described: readonly Described[] = [
     description: 'A form was filled in. The answers are not told.',
     fields: [always('form', 'object'), always('submission_id', 'uuid'), ...ofReport],
     example: {
-      ...{ form: { id: 'contact', name: 'Contact us' }, submission_id: '019a9f2e-0000-7000-8000-000000000018' },
+      form: { id: 'contact', name: 'Contact us' },
+      submission_id: '019a9f2e-0000-7000-8000-000000000018',
       ...aReport,
     },
     by: 'inbound',
@@ -335,7 +389,8 @@ const described: readonly Described[] = [
       'An API key stops working at `expires_at`, within seven days. Told once for each key and time; for test keys in test mode.',
     fields: [always('api_key_id', 'uuid'), always('name', 'string'), always('expires_at', 'date-time'), occurredAt],
     example: {
-      ...{ api_key_id: '019a9f2e-0000-7000-8000-000000000007', name: 'Website' },
+      api_key_id: '019a9f2e-0000-7000-8000-000000000007',
+      name: 'Website',
       expires_at: '2026-11-27T09:30:00.000Z',
     },
     by: 'system',
@@ -346,8 +401,11 @@ const described: readonly Described[] = [
     description:
       'The balance of the wallet changed because a payment into it was taken back: `reason` is `refund` or `dispute` (a dispute that was lost). `amount_minor` is below 0 if credit was taken out, and above 0 if it was returned, for example because a refund failed. `balance_minor` is the balance since then and can be below 0.',
     fields: [
-      ...[always('reason', 'string'), always('amount_minor', 'integer'), always('balance_minor', 'integer')],
-      ...[always('currency', 'string'), occurredAt],
+      always('reason', 'string'),
+      always('amount_minor', 'integer'),
+      always('balance_minor', 'integer'),
+      always('currency', 'string'),
+      occurredAt,
     ],
     example: { reason: 'refund', amount_minor: -5000, balance_minor: -1200, currency: 'USD' },
     by: 'system',
@@ -373,7 +431,9 @@ const scopeOfCategory: Readonly<Partial<Record<EventCategory, string>>> = {
 /** Told of what live keys do alone: both modes share what it is about, or nobody comes to what was booked to try things out. */
 const liveOnly: ReadonlySet<string> = new Set([
   'schema.changed',
-  ...['appointment.scheduled', 'appointment.rescheduled', 'appointment.cancelled'],
+  'appointment.scheduled',
+  'appointment.rescheduled',
+  'appointment.cancelled',
 ]);
 
 const scopes: ReadonlyMap<string, string | undefined> = new Map(

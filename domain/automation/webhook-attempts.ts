@@ -101,7 +101,11 @@ export interface Health {
 }
 
 export const healthy: Health = {
-  ...{ failingSince: null, consecutiveFailures: 0, exhaustedDeliveries: 0, warnedAt: null, probingSince: null },
+  failingSince: null,
+  consecutiveFailures: 0,
+  exhaustedDeliveries: 0,
+  warnedAt: null,
+  probingSince: null,
 };
 
 /** A receiver is given up after as many days with so many deliveries given up, or after so many of these in a row. */

@@ -42,7 +42,10 @@ export function unknownEvents(patterns: readonly string[]): FieldProblem[] {
     const message = `events[${index}] is no event; GET /v1/webhook-events lists them, record.* and * stand for several`;
     return [
       {
-        ...{ field: `events[${index}]`, code: 'INVALID_OPTION' as const, message, allowed: names },
+        field: `events[${index}]`,
+        code: 'INVALID_OPTION' as const,
+        message,
+        allowed: names,
         ...(meant ? { did_you_mean: meant } : {}),
       },
     ];
@@ -90,7 +93,9 @@ export function readEventFilter(
       const meant = closest(name, names);
       const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
       return {
-        ...{ field: 'filter', code: 'UNKNOWN_FIELD', allowed: names.slice(0, 50) },
+        field: 'filter',
+        code: 'UNKNOWN_FIELD',
+        allowed: names.slice(0, 50),
         message: `filter: ${shown} is no field of the events that are subscribed to`,
         ...(meant ? { did_you_mean: meant } : {}),
       };
@@ -102,7 +107,9 @@ export function readEventFilter(
     problems: [
       ...problems.map((problem) => ({ ...problem, field: 'filter' })),
       ...unfit.map(({ field }) => ({
-        ...{ field: 'filter', code: 'INVALID_OPTION' as const, allowed: [...operatorsOfLists] },
+        field: 'filter',
+        code: 'INVALID_OPTION' as const,
+        allowed: [...operatorsOfLists],
         message: `filter: ${field} is a list and takes the operators ${operatorsOfLists.join(', ')}`,
       })),
     ],
@@ -119,7 +126,12 @@ function conditionsOf(filter: Filter): Condition[] {
 
 /** The fields of all events, as comparisons want them. */
 const anyEvent: WorkspaceObject = {
-  ...{ object: 'events', label: 'Event', plural: 'Events', kind: 'builtin', module: 'webhooks', oneOf: [] },
+  object: 'events',
+  label: 'Event',
+  plural: 'Events',
+  kind: 'builtin',
+  module: 'webhooks',
+  oneOf: [],
   fields: fieldsOf(['*']),
 };
 const epoch = new Date(0);

@@ -33,17 +33,20 @@ export function demoWorkforces(seed: number, { leads }: DemoData, now: Date): De
   const contacted = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'Contacted').slice(0, 4);
   return {
     workforce: {
-      ...{ id: exampleIds.workforce, name: 'Welcome a new lead', description: 'What everybody does for a new lead' },
-      ...{ steps, createdAt: addDays(now, -30) },
+      id: exampleIds.workforce,
+      name: 'Welcome a new lead',
+      description: 'What everybody does for a new lead',
+      steps,
+      createdAt: addDays(now, -30),
     },
     runs: [
       ...fresh.map((lead, index) => ({
-        ...{
-          id: index === 0 ? exampleIds.workforceRun : random.uuid(now),
-          leadId: lead.id,
-          status: 'waiting' as const,
-        },
-        ...{ position: 2, enrolledAt: addDays(now, -1), endedAt: null },
+        id: index === 0 ? exampleIds.workforceRun : random.uuid(now),
+        leadId: lead.id,
+        status: 'waiting' as const,
+        position: 2,
+        enrolledAt: addDays(now, -1),
+        endedAt: null,
       })),
       ...contacted.map((lead, index) => {
         const enrolledAt = addDays(now, -4 - index);

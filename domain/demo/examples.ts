@@ -57,11 +57,22 @@ export const exampleWebhook = {
 /** Of a record that was told before anybody received it. */
 export function exampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
   return {
-    ...{ id: exampleIds.webhookDelivery, subscription_id: exampleIds.webhook, event_id: exampleIds.webhookEvent },
+    id: exampleIds.webhookDelivery,
+    subscription_id: exampleIds.webhook,
+    event_id: exampleIds.webhookEvent,
     status: 'failed' as const,
-    ...{ event: 'record.created', attempts: 3, max_attempts: 3, next_attempt_at: null },
-    ...{ last_response_code: null, last_response_snippet: null, last_error: 'dns', duration_ms: 12, replay_of: null },
-    ...{ is_test: false, created_at: at, completed_at: at },
+    event: 'record.created',
+    attempts: 3,
+    max_attempts: 3,
+    next_attempt_at: null,
+    last_response_code: null,
+    last_response_snippet: null,
+    last_error: 'dns',
+    duration_ms: 12,
+    replay_of: null,
+    is_test: false,
+    created_at: at,
+    completed_at: at,
     body: JSON.stringify({ ...event, id: `evt_${exampleIds.webhookEvent}`, test_mode: true }),
   };
 }

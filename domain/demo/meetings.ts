@@ -63,7 +63,10 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
   return {
     policy: {
       ...standardPolicy(demoCompany.timezone),
-      ...{ id: exampleIds.schedulingPolicy, name: 'Demo call', is_default: false, buffer_after_minutes: 15 },
+      id: exampleIds.schedulingPolicy,
+      name: 'Demo call',
+      is_default: false,
+      buffer_after_minutes: 15,
     },
     pools: [
       {
@@ -81,7 +84,8 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
     ],
     bookings: [...bookings, ...examples],
     reservation: {
-      ...{ id: exampleIds.reservation, userId: exampleIds.user },
+      id: exampleIds.reservation,
+      userId: exampleIds.user,
       startAt: new Date(heldAt),
       endAt: new Date(heldAt + half),
       // Long enough to be found by whoever reads the documentation.
@@ -102,7 +106,11 @@ function inventBooking(random: Random, userId: string, start: number, lead: Lead
   const past = random.weighted({ completed: 12, no_show: 1, cancelled: 2 });
   const status = endAt < now ? past : id === undefined && random.chance(0.1) ? 'cancelled' : 'confirmed';
   return {
-    ...{ id: id ?? random.uuid(createdAt), status, userId, endAt, createdAt },
+    id: id ?? random.uuid(createdAt),
+    status,
+    userId,
+    endAt,
+    createdAt,
     startAt: new Date(start),
     title: random.pick(titles),
     attendee: { name: `${lead.first_name} ${lead.last_name}`, email: lead.email, phone: lead.mobile },

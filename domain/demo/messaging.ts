@@ -38,7 +38,11 @@ interface DemoMessage {
 }
 
 const offer: CampaignChannel = {
-  ...{ channel_type: 'email', enabled: true, phone_number_id: null, from: null, subject: 'Our winter offer' },
+  channel_type: 'email',
+  enabled: true,
+  phone_number_id: null,
+  from: null,
+  subject: 'Our winter offer',
   body: 'Hello {{first_name}}, until the end of January the roof survey is free.',
 };
 
@@ -49,24 +53,43 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
   const [first, ...others] = reached;
   const yesterday = addDays(now, -1);
   const campaign = (id: string, name: string, more: Partial<StoredCampaign>): StoredCampaign => ({
-    ...{ id, name, description: null, status: 'draft', object: 'leads', filter: null, channels: [offer] },
-    ...{ audience_size: null, scheduled_at: null, started_at: null, completed_at: null, due_at: null },
-    ...{ created_at: addDays(now, -3), updated_at: addDays(now, -3), ...more },
+    id,
+    name,
+    description: null,
+    status: 'draft',
+    object: 'leads',
+    filter: null,
+    channels: [offer],
+    audience_size: null,
+    scheduled_at: null,
+    started_at: null,
+    completed_at: null,
+    due_at: null,
+    created_at: addDays(now, -3),
+    updated_at: addDays(now, -3),
+    ...more,
   });
   // Far ahead, so that it is still to come for whoever reads the documentation.
   const later = addDays(now, 3650);
   const ofBerlin = { field: 'city', op: 'eq', value: 'Berlin' };
   const written = others.slice(0, 12);
   const content: RunContent = {
-    ...{ object: 'leads', filter: null },
+    object: 'leads',
+    filter: null,
     channels: [{ channel: 'email', sender: null, subject: offer.subject, body: offer.body }],
   };
   const drafts = [
     newDraft(
       {
-        ...{ id: exampleIds.messageDraft, channel: 'email', recipient: first?.email ?? 'sara@bluelake.example' },
-        ...{ sender: null, subject: 'Your quote', body: 'Hello, here is the quote for 30 seats.' },
-        ...{ object: first ? 'leads' : null, record_id: first?.id ?? null, note: 'Asked for on the phone' },
+        id: exampleIds.messageDraft,
+        channel: 'email',
+        recipient: first?.email ?? 'sara@bluelake.example',
+        sender: null,
+        subject: 'Your quote',
+        body: 'Hello, here is the quote for 30 seats.',
+        object: first ? 'leads' : null,
+        record_id: first?.id ?? null,
+        note: 'Asked for on the phone',
       },
       null,
       yesterday,
@@ -74,9 +97,15 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     ...written.map((lead) =>
       newDraft(
         {
-          ...{ id: random.uuid(yesterday), channel: 'email', recipient: lead.email ?? '', sender: null },
-          ...{ subject: offer.subject, body: offer.body.replace('{{first_name}}', lead.first_name ?? '') },
-          ...{ object: 'leads', record_id: lead.id, note: null },
+          id: random.uuid(yesterday),
+          channel: 'email',
+          recipient: lead.email ?? '',
+          sender: null,
+          subject: offer.subject,
+          body: offer.body.replace('{{first_name}}', lead.first_name ?? ''),
+          object: 'leads',
+          record_id: lead.id,
+          note: null,
         },
         { id: exampleIds.campaign, runId: exampleIds.campaignRun },
         yesterday,
@@ -94,9 +123,14 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     const [ours, theirs] = isText ? [desk, lead.mobile] : [mail, lead.email];
     const isInbound = more.direction === 'inbound';
     return {
-      ...{ id: random.uuid(addDays(now, -days)), object: 'leads', record_id: lead.id, ...more },
-      ...{ sender: isInbound ? theirs : ours, recipient: isInbound ? ours : theirs },
-      ...{ subject: isText ? null : `${isInbound ? 'Re: ' : ''}Your roof`, status: isInbound ? 'received' : 'sent' },
+      id: random.uuid(addDays(now, -days)),
+      object: 'leads',
+      record_id: lead.id,
+      ...more,
+      sender: isInbound ? theirs : ours,
+      recipient: isInbound ? ours : theirs,
+      subject: isText ? null : `${isInbound ? 'Re: ' : ''}Your roof`,
+      status: isInbound ? 'received' : 'sent',
       occurred_at: addDays(now, -days),
     };
   };
@@ -122,14 +156,19 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     phoneNumbers: [
       { id: exampleIds.phoneNumber, phone_number: '+4930901820100', friendly_name: 'Front desk', is_default: true },
       {
-        ...{ id: exampleIds.phoneNumberToRelease, phone_number: '+4930901820101' },
-        ...{ friendly_name: 'Engineering', is_default: false },
+        id: exampleIds.phoneNumberToRelease,
+        phone_number: '+4930901820101',
+        friendly_name: 'Engineering',
+        is_default: false,
       },
     ],
     campaigns: [
       campaign(exampleIds.campaign, 'Winter offer', {
-        ...{ status: 'completed', description: 'Whoever asked for an offer in autumn', audience_size: written.length },
-        ...{ started_at: yesterday, completed_at: yesterday },
+        status: 'completed',
+        description: 'Whoever asked for an offer in autumn',
+        audience_size: written.length,
+        started_at: yesterday,
+        completed_at: yesterday,
       }),
       campaign(exampleIds.campaignToChange, 'Spring offer', {}),
       campaign(exampleIds.campaignToPause, 'Summer offer', { status: 'scheduled', scheduled_at: later, due_at: later }),
@@ -142,7 +181,11 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
       { id: random.uuid(yesterday), campaignId: exampleIds.campaignToRun, total: 0 },
     ].map(({ id, campaignId, total }) => ({
       ...newRun(id, campaignId, content, yesterday),
-      ...{ status: 'completed', audience: total, total, started_at: yesterday, finished_at: yesterday },
+      status: 'completed',
+      audience: total,
+      total,
+      started_at: yesterday,
+      finished_at: yesterday,
     })),
   };
 }

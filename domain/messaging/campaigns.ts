@@ -128,7 +128,10 @@ export function messagesFor(
     const fill = (text: string): string => fillPlaceholders(text, object, record.values);
     return [
       {
-        ...{ channel, recipient, sender, recordId: record.id },
+        channel,
+        recipient,
+        sender,
+        recordId: record.id,
         // One line, whatever a record holds.
         subject: subject && fill(subject).replace(/\s+/g, ' ').slice(0, longest.subject),
         body: fill(body).slice(0, channel === 'sms' ? longestText : longest.body),
@@ -141,16 +144,33 @@ export function messagesFor(
 export type StatusCounts = Record<DraftStatus | 'queued' | 'delivered', number>;
 
 export const noDrafts: StatusCounts = {
-  ...{ draft: 0, approved: 0, sent: 0, failed: 0, rejected: 0, withdrawn: 0 },
+  draft: 0,
+  approved: 0,
+  sent: 0,
+  failed: 0,
+  rejected: 0,
+  withdrawn: 0,
   // No connected provider reports these two yet.
-  ...{ queued: 0, delivered: 0 },
+  queued: 0,
+  delivered: 0,
 };
 
 /** A run that is about to begin. */
 export function newRun(id: string, campaignId: string, content: RunContent, now: Date): StoredRun {
   return {
-    ...{ id, campaign_id: campaignId, status: 'queued', content, content_hash: null, last_record: null },
-    ...{ audience: 0, total: 0, skipped: 0, error_summary: null, started_at: null, finished_at: null, created_at: now },
+    id,
+    campaign_id: campaignId,
+    status: 'queued',
+    content,
+    content_hash: null,
+    last_record: null,
+    audience: 0,
+    total: 0,
+    skipped: 0,
+    error_summary: null,
+    started_at: null,
+    finished_at: null,
+    created_at: now,
   };
 }
 

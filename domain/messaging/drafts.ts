@@ -54,11 +54,23 @@ type Prepared = Pick<
 export function newDraft(prepared: Prepared, campaign: { id: string; runId: string } | null, now: Date): StoredDraft {
   return {
     ...prepared,
-    ...{ status: 'draft', campaign_id: campaign?.id ?? null, run_id: campaign?.runId ?? null },
-    ...{ approved_by: null, approved_by_name: null, approved_at: null },
-    ...{ rejected_by: null, rejected_by_name: null, rejected_at: null, rejection_reason: null },
-    ...{ withdrawal_reason: null, sent_at: null, provider_ref: null, error_code: null, error_message: null },
-    ...{ created_at: now, updated_at: now },
+    status: 'draft',
+    campaign_id: campaign?.id ?? null,
+    run_id: campaign?.runId ?? null,
+    approved_by: null,
+    approved_by_name: null,
+    approved_at: null,
+    rejected_by: null,
+    rejected_by_name: null,
+    rejected_at: null,
+    rejection_reason: null,
+    withdrawal_reason: null,
+    sent_at: null,
+    provider_ref: null,
+    error_code: null,
+    error_message: null,
+    created_at: now,
+    updated_at: now,
   };
 }
 
@@ -74,7 +86,8 @@ export function draftEvent(
     data: {
       draft_id: draft.id,
       channel: draft.channel,
-      ...{ from, to },
+      from,
+      to,
       ...(draft.record_id === null ? {} : { object: draft.object, record_id: draft.record_id }),
       ...(draft.campaign_id === null ? {} : { campaign_id: draft.campaign_id }),
       occurred_at: now.toISOString(),

@@ -154,8 +154,13 @@ export function reportEvent(
       return {
         name: 'message.email.received',
         data: {
-          ...{ message_id: id, from, to: [to], subject: beginning(report.subject ?? '', longest.subject), preview },
-          ...{ has_attachments: report.has_attachments ?? false, ...about },
+          message_id: id,
+          from,
+          to: [to],
+          subject: beginning(report.subject ?? '', longest.subject),
+          preview,
+          has_attachments: report.has_attachments ?? false,
+          ...about,
         },
       };
     case 'email_engagement':
@@ -166,7 +171,9 @@ export function reportEvent(
           ...(link.message_id === null ? {} : { message_id: link.message_id }),
           ...(link.campaign_id === null ? {} : { campaign_id: link.campaign_id }),
           ...(report.link_url === undefined ? {} : { link_url: report.link_url }),
-          ...{ engagement: report.engagement, recipient: to, ...about },
+          engagement: report.engagement,
+          recipient: to,
+          ...about,
         },
       };
     case 'fax':

@@ -34,7 +34,10 @@ export function readTwilio(form: ReadonlyMap<string, string>): TwilioReport | un
     if (!ended) return undefined;
     const isOutbound = text('Direction').startsWith('outbound');
     const call = {
-      ...{ type: 'call' as const, external_id: text('CallSid'), from, to },
+      type: 'call' as const,
+      external_id: text('CallSid'),
+      from,
+      to,
       direction: isOutbound ? ('outbound' as const) : ('inbound' as const),
       outcome: text('AnsweredBy').startsWith('machine') ? ('voicemail' as const) : ended,
       duration_seconds: Number(text('CallDuration')) || 0,

@@ -176,7 +176,9 @@ export function workspaceDocument(document: ApiDocument, objects: readonly Works
         method,
         {
           ...referring(rest),
-          ...{ operationId: `${operationId}Of${type}`, summary: `${summary}: ${object.plural}`, tags: [object.plural] },
+          operationId: `${operationId}Of${type}`,
+          summary: `${summary}: ${object.plural}`,
+          tags: [object.plural],
         },
       ]);
       added.paths[path.replace('{object}', object.object)] = { parameters, ...Object.fromEntries(ofObject) };

@@ -31,7 +31,8 @@ export function invitationFile(
     createdAt: Date.parse(data.changed_at ?? ''),
   };
   const content = calendarText(meeting, {
-    ...{ method, sequence: Number(data.sequence) },
+    method,
+    sequence: Number(data.sequence),
     organizer: { name: plainName(data.user_name ?? ''), email: from },
     attendee: { name: plainName(data.attendee_name ?? ''), email: recipient },
   });

@@ -31,8 +31,13 @@ export function reminderText(kind: string, values: MessageValues): string {
 }
 
 const shown: Intl.DateTimeFormatOptions = {
-  ...{ year: 'numeric', month: '2-digit', day: '2-digit' },
-  ...{ hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZoneName: 'short' },
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+  timeZoneName: 'short',
 };
 
 /** A moment as people of a time zone read it: 2026-11-20 23:55 GMT+1. */

@@ -113,9 +113,22 @@ function copyOf(
   isTest: boolean,
 ): db.NewDelivery {
   return {
-    ...{ id: uuidv7(), subscription_id: subscriptionId, event_id, event, status: 'pending', attempts: 0, body },
+    id: uuidv7(),
+    subscription_id: subscriptionId,
+    event_id,
+    event,
+    status: 'pending',
+    attempts: 0,
+    body,
     max_attempts: isTest ? 1 : maxAttempts(caller.testMode),
-    ...{ next_attempt_at: now, last_response_code: null, last_response_snippet: null, last_error: null },
-    ...{ duration_ms: null, replay_of: id, is_test: isTest, created_at: now, completed_at: null },
+    next_attempt_at: now,
+    last_response_code: null,
+    last_response_snippet: null,
+    last_error: null,
+    duration_ms: null,
+    replay_of: id,
+    is_test: isTest,
+    created_at: now,
+    completed_at: null,
   };
 }

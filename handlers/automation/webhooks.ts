@@ -156,13 +156,22 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     }),
   );
   const delivery = {
-    ...{ id, subscription_id: row.id, event_id: eventId, event, attempts: 1, max_attempts: 1, next_attempt_at: null },
+    id,
+    subscription_id: row.id,
+    event_id: eventId,
+    event,
+    attempts: 1,
+    max_attempts: 1,
+    next_attempt_at: null,
     status: outcome.error === null ? ('succeeded' as const) : ('failed' as const),
     last_response_code: outcome.status,
     last_response_snippet: outcome.snippet,
     last_error: outcome.error,
     duration_ms: outcome.durationMs,
-    ...{ replay_of: null, is_test: true, body: sent, created_at: now },
+    replay_of: null,
+    is_test: true,
+    body: sent,
+    created_at: now,
     completed_at: new Date(now.getTime() + outcome.durationMs),
   };
   await insertDeliveries(call.db.sql, caller, [delivery]);

@@ -117,9 +117,25 @@ function newRun(
 ): db.StoredRun {
   const { steps, stop_when, stop_when_replied } = workforce;
   return {
-    ...{ id, workforce_id: workforce.id, status: 'queued', object, record_id: recordId, context, steps },
-    ...{ stop_when, stop_when_replied, position: 0, next_step_at: now, due_at: now, attempts: 0 },
-    ...{ tried_since: null, call: null, error_code: null, error_message: null, enrolled_at: now, ended_at: null },
+    id,
+    workforce_id: workforce.id,
+    status: 'queued',
+    object,
+    record_id: recordId,
+    context,
+    steps,
+    stop_when,
+    stop_when_replied,
+    position: 0,
+    next_step_at: now,
+    due_at: now,
+    attempts: 0,
+    tried_since: null,
+    call: null,
+    error_code: null,
+    error_message: null,
+    enrolled_at: now,
+    ended_at: null,
   };
 }
 

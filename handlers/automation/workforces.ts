@@ -57,10 +57,17 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   await db.lockWorkforces(sql, caller.companyId);
   const others = await db.listWorkforceNames(sql, caller.companyId);
   const row: db.WorkforceRow = {
-    ...{ id: uuidv7(), name: body.name.trim(), description: body.description ?? null, kind: body.kind },
-    ...{ status: body.status, subject_types: body.subject_types, steps: body.steps },
-    ...{ stop_when: body.stop_when ?? null, stop_when_replied: body.stop_when_replied },
-    ...{ created_at: now, updated_at: now },
+    id: uuidv7(),
+    name: body.name.trim(),
+    description: body.description ?? null,
+    kind: body.kind,
+    status: body.status,
+    subject_types: body.subject_types,
+    steps: body.steps,
+    stop_when: body.stop_when ?? null,
+    stop_when_replied: body.stop_when_replied,
+    created_at: now,
+    updated_at: now,
   };
   refuseTwin('a workforce', row.name, others);
   const full = (limit: number) => `A workspace has ${limit} workforces at most.`;

@@ -46,21 +46,30 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     const subscription = await readSubscription(call);
     const { used } = await findSeats(call.db.sql, caller.companyId);
     const wanted = {
-      ...{ action: 'subscribe' as const, package_code: packageCode ?? '', billing_cycle: billingCycle ?? 'monthly' },
-      ...{ seats, card: cardToCome, checkout_session: '' },
+      action: 'subscribe' as const,
+      package_code: packageCode ?? '',
+      billing_cycle: billingCycle ?? 'monthly',
+      seats,
+      card: cardToCome,
+      checkout_session: '',
     };
     const refusal = refusalOf(wanted, subscription, used, now);
     if (refusal) throw rejectionError(refusal);
   }
   const id = newSessionId('cs');
   const session = {
-    ...{ id, kind: body.kind, packageCode, billingCycle, seats, amountMinor, currency: billingCurrency },
-    ...{
-      successUrl: body.success_url?.replaceAll(sessionIdPlaceholder, id) ?? null,
-      cancelUrl: body.cancel_url ?? null,
-      completedAt: null,
-    },
-    ...{ createdAt: now, expiresAt: new Date(now.getTime() + openFor) },
+    id,
+    kind: body.kind,
+    packageCode,
+    billingCycle,
+    seats,
+    amountMinor,
+    currency: billingCurrency,
+    successUrl: body.success_url?.replaceAll(sessionIdPlaceholder, id) ?? null,
+    cancelUrl: body.cancel_url ?? null,
+    completedAt: null,
+    createdAt: now,
+    expiresAt: new Date(now.getTime() + openFor),
   };
   await insertCheckout(call.db.sql, scope, session);
   const url = await call.db.commitThenRun(() => payments.openCheckout({ ...scope, ...session }));

@@ -41,7 +41,10 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   const { kind, id, name } = caller.actor;
   const run: db.RunRow = {
     ...newRun(uuidv7(), campaign.id, content, now),
-    ...{ created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId },
+    created_by_kind: kind,
+    created_by_id: id,
+    created_by_name: name,
+    created_by_user: caller.userId,
   };
   await db.insertRun(sql, caller, run);
   await updateCampaign(sql, caller, campaign.id, begun(now));

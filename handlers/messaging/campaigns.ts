@@ -77,8 +77,13 @@ export const createCampaign: Handler<'createCampaign'> = async (call) => {
     description: body.description ?? null,
     status: 'draft',
     ...(await writingOf(call, { object: body.object, filter: body.filter ?? null, channels: body.channels })),
-    ...{ audience_size: null, scheduled_at: null, started_at: null, completed_at: null, due_at: null },
-    ...{ created_at: now, updated_at: now },
+    audience_size: null,
+    scheduled_at: null,
+    started_at: null,
+    completed_at: null,
+    due_at: null,
+    created_at: now,
+    updated_at: now,
   };
   await db.insertCampaign(sql, caller, campaign, caller);
   call.db.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });

@@ -36,8 +36,12 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
     sql,
     caller,
     {
-      ...{ id: uuidv7(), phone_number: read.value, source: 'api', created_at: now },
-      ...{ reason: body.reason ?? null, notes: body.notes ?? null },
+      id: uuidv7(),
+      phone_number: read.value,
+      source: 'api',
+      created_at: now,
+      reason: body.reason ?? null,
+      notes: body.notes ?? null,
     },
     caller.actor,
   );

@@ -40,9 +40,15 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
   const { recipient, sender, about } = await checkDraft(call);
   const draft = newDraft(
     {
-      ...{ id: uuidv7(), channel: body.channel, recipient, sender, body: body.body },
-      ...{ subject: body.subject?.trim() ?? null, note: body.note ?? null },
-      ...{ object: about.object, record_id: about.recordId },
+      id: uuidv7(),
+      channel: body.channel,
+      recipient,
+      sender,
+      body: body.body,
+      subject: body.subject?.trim() ?? null,
+      note: body.note ?? null,
+      object: about.object,
+      record_id: about.recordId,
     },
     null,
     now,

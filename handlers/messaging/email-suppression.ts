@@ -23,8 +23,12 @@ export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'>
   const { body } = call.request;
   const { sql } = call.db;
   const { entry, isNew } = await addSuppressed(sql, caller, {
-    ...{ id: uuidv7(), email: body.email.trim().toLowerCase(), reason: body.reason, source: 'api' },
-    ...{ campaign_id: null, created_at: now },
+    id: uuidv7(),
+    email: body.email.trim().toLowerCase(),
+    reason: body.reason,
+    source: 'api',
+    campaign_id: null,
+    created_at: now,
   });
   if (isNew)
     call.db.record({

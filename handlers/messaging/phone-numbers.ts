@@ -98,7 +98,10 @@ export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) =>
   if (before.status === 'released') return { status: 200, data: { phone_number: shown(before) } };
   const after: db.PhoneNumberRow = {
     ...before,
-    ...{ status: 'released', is_default: false, is_default_fax: false, updated_at: now },
+    status: 'released',
+    is_default: false,
+    is_default_fax: false,
+    updated_at: now,
   };
   await db.updatePhoneNumber(sql, caller, after);
   recordChange(call, 'phone_number', shown(before), shown(after));

@@ -250,8 +250,14 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) throw notFound();
   if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, user.id);
   return {
-    ...{ userId: user.id, userName: user.fullName, provider: await providerOf(call, user.id) },
-    ...{ policies, poolId: held.pool_id, start: claim.start, end: claim.end, timezone: claim.timezone },
+    userId: user.id,
+    userName: user.fullName,
+    provider: await providerOf(call, user.id),
+    policies,
+    poolId: held.pool_id,
+    start: claim.start,
+    end: claim.end,
+    timezone: claim.timezone,
   };
 }
 
@@ -291,8 +297,14 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
     const found = await takeOneOf(call, id, slots, usable, policy, live);
     if (found?.person)
       return {
-        ...{ userId: found.person.userId, userName: found.person.fullName, provider: found.person.provider },
-        ...{ policies, poolId: null, start: found.slot.start, end: found.slot.end, timezone: null },
+        userId: found.person.userId,
+        userName: found.person.fullName,
+        provider: found.person.provider,
+        policies,
+        poolId: null,
+        start: found.slot.start,
+        end: found.slot.end,
+        timezone: null,
       };
     if (!found) break;
     live.set(found.changed, await readAhead(call, found.changed, aheadOf(call, within.start, policy)));

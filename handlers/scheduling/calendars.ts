@@ -23,7 +23,9 @@ export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   if (body.provider === 'internal') return disconnect(call, userId);
   const { provider, url, username, password } = body;
   const connection: SealedConnection = {
-    ...{ userId, provider, username: username ?? null },
+    userId,
+    provider,
+    username: username ?? null,
     url: url === undefined ? null : url.replace(/\/*$/, '/'),
     sealedPassword: password === undefined ? null : call.services.secrets.encrypt(password),
     timezone: await db.findTimezone(call.db.sql, caller.companyId, userId),

@@ -29,7 +29,9 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
   const policies = await db.listPolicies(sql, companyId);
   const timezone = body.timezone ?? (await call.services.loadWorkspace()).timezone;
   const policy: db.PolicyRow = {
-    ...{ ...standardPolicy(timezone), working_hours: null, ...body },
+    ...standardPolicy(timezone),
+    working_hours: null,
+    ...body,
     id: uuidv7(),
     name: body.name.trim(),
     created_at: now,

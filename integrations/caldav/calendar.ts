@@ -40,7 +40,9 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
       const own = caldav(connection);
       const url = addressOf(own, event.uid);
       await send(client, own, {
-        ...{ method: 'PUT', url, body: calendarText({ ...event, description: described(event) }) },
+        method: 'PUT',
+        url,
+        body: calendarText({ ...event, description: described(event) }),
         // Written once: who is told that it is there already has written it before, and was not told so.
         headers: { 'content-type': 'text/calendar; charset=utf-8', 'if-none-match': '*' },
         good: [200, 201, 204, 412],

@@ -33,7 +33,11 @@ export async function send(
   const start = performance.now();
   const answer = await client
     .send({
-      ...{ method, url, testMode: false, mostBytes, within },
+      method,
+      url,
+      testMode: false,
+      mostBytes,
+      within,
       ...(body === undefined ? {} : { body }),
       headers: {
         authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,

@@ -38,7 +38,11 @@ export function readAmounts(invoice: Stripe.Invoice): Amounts {
 const sum = (parts: readonly { amount: number }[]): number => parts.reduce((total, { amount }) => total + amount, 0);
 
 const newLine = (description: string, amount: number): InvoiceLine => ({
-  ...{ description, quantity: 1, unit_amount_minor: amount, amount_minor: amount, proration: false },
+  description,
+  quantity: 1,
+  unit_amount_minor: amount,
+  amount_minor: amount,
+  proration: false,
 });
 
 function readLine({ description, quantity, pricing, amount, parent }: Stripe.InvoiceLineItem): InvoiceLine {

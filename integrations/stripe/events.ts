@@ -25,9 +25,19 @@ const tolerance = 300;
 
 /** What begins like one of these is about what is looked at. */
 const kinds = [
-  ...['checkout.session.', 'customer.subscription.', 'customer.updated', 'customer.discount.', 'customer.tax_id.'],
-  ...['subscription_schedule.', 'invoice.', 'invoiceitem.', 'payment_method.'],
-  ...['charge.refunded', 'charge.refund.', 'charge.dispute.', 'refund.'],
+  'checkout.session.',
+  'customer.subscription.',
+  'customer.updated',
+  'customer.discount.',
+  'customer.tax_id.',
+  'subscription_schedule.',
+  'invoice.',
+  'invoiceitem.',
+  'payment_method.',
+  'charge.refunded',
+  'charge.refund.',
+  'charge.dispute.',
+  'refund.',
 ];
 
 export function eventDoorbell(parts: EventParts): Screen {

@@ -264,7 +264,9 @@ export class WebhookSender {
     const disabledReason = decisive?.disabledReason ?? null;
     const tried = results.flatMap(({ nextAttemptAt: at }) => (at ? [at.getTime()] : []));
     const trace = {
-      ...{ health, disabledReason, succeeded: results.some(({ status }) => status === 'succeeded') },
+      health,
+      disabledReason,
+      succeeded: results.some(({ status }) => status === 'succeeded'),
       nextAttemptAt: tried.length > 0 ? new Date(Math.min(...tried)) : null,
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);
@@ -280,9 +282,13 @@ export class WebhookSender {
     const verdict = verdictOf(outcome, attempts, maxAttempts);
     const chance = (this.#services.chance ?? Math.random)();
     return {
-      ...{ deliveryId: delivery.id, attempts, status: verdict === 'retry' ? 'retrying' : verdict },
+      deliveryId: delivery.id,
+      attempts,
+      status: verdict === 'retry' ? 'retrying' : verdict,
       nextAttemptAt: verdict === 'retry' ? nextAttemptAt(attempts, testMode, outcome, now, chance) : null,
-      ...{ responseCode: outcome.status, snippet: outcome.snippet, error: outcome.error },
+      responseCode: outcome.status,
+      snippet: outcome.snippet,
+      error: outcome.error,
       durationMs: outcome.durationMs,
     };
   }
@@ -345,7 +351,12 @@ function recordDisabling(
 ): void {
   const { companyId, testMode, id } = webhook;
   emit({
-    ...{ companyId, testMode, event: 'webhook.disabled', occurredAt: now, actor: system, requestId: null },
+    companyId,
+    testMode,
+    event: 'webhook.disabled',
+    occurredAt: now,
+    actor: system,
+    requestId: null,
     data: { webhook_id: id, reason, occurred_at: now.toISOString() },
   });
   const changes = { status: { from: 'active', to: 'disabled' }, disabled_reason: { from: null, to: reason } };

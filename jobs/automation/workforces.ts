@@ -101,7 +101,10 @@ interface Begun {
 /** Does the next step of a run: its call is committed before it is sent, and what came of it afterwards. */
 async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueDataRow): Promise<void> {
   const scope: Scope = {
-    ...{ companyId, testMode, reach: { kind: 'company' }, userId: null },
+    companyId,
+    testMode,
+    reach: { kind: 'company' },
+    userId: null,
     actor: { kind: 'system', id: 'workforces', name: null },
   };
   const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => context.transaction(scope, work);
@@ -268,5 +271,10 @@ async function end(
 }
 
 const ended = (status: 'completed' | 'stopped' | 'cancelled' | 'failed', now: Date) => ({
-  ...{ status, next_step_at: null, due_at: null, call: null, tried_since: null, ended_at: now },
+  status,
+  next_step_at: null,
+  due_at: null,
+  call: null,
+  tried_since: null,
+  ended_at: now,
 });

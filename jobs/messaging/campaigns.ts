@@ -86,11 +86,15 @@ async function prepare(
     return;
   }
   const everybody = {
-    ...{ ...scope, reach: { kind: 'company' as const }, userId: null },
+    ...scope,
+    reach: { kind: 'company' as const },
+    userId: null,
     actor: { kind: 'system' as const, id: 'campaigns', name: null },
   };
   const records = await listRecords(sql, everybody, content.object, {
-    ...{ sort: [{ field: 'id', descending: false }], filter, limit: batchSize },
+    sort: [{ field: 'id', descending: false }],
+    filter,
+    limit: batchSize,
     after: run.last_record === null ? undefined : [run.last_record],
   });
   const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
@@ -98,7 +102,9 @@ async function prepare(
   const wanted = messages.filter((message) => !saidStop(message));
   const made = await runs.insertRunDrafts(sql, scope, run, wanted, now);
   const after: runs.RunRow = {
-    ...{ ...run, status: 'running', started_at: run.started_at ?? now },
+    ...run,
+    status: 'running',
+    started_at: run.started_at ?? now,
     last_record: records.at(-1)?.record.id ?? run.last_record,
     audience: run.audience + records.length,
     total: run.total + made,
@@ -123,7 +129,11 @@ async function finish(
   const ended = { ...run, finished_at: now, content_hash: runs.hashOfRun(run.content, run.total) };
   await saveRun(sql, scope, ended);
   await campaigns.updateCampaign(sql, scope, campaign.id, {
-    ...{ status: 'completed', completed_at: now, audience_size: run.audience, due_at: null, updated_at: now },
+    status: 'completed',
+    completed_at: now,
+    audience_size: run.audience,
+    due_at: null,
+    updated_at: now,
   });
   const metadata = { run_id: run.id, status: run.status, total: run.total, skipped: run.skipped };
   const about = { object: 'campaigns', recordId: campaign.id, metadata };

@@ -166,8 +166,15 @@ async function begin(
   }
   const { id, channel, recipient, subject, body } = draft;
   const message = {
-    ...{ id, channel, recipient, sender: from, subject, body, companyName: company?.name ?? '' },
-    ...{ unsubscribeUrl: context.unsubscribeUrl(queue, id), isOfCampaign: draft.campaign_id !== null },
+    id,
+    channel,
+    recipient,
+    sender: from,
+    subject,
+    body,
+    companyName: company?.name ?? '',
+    unsubscribeUrl: context.unsubscribeUrl(queue, id),
+    isOfCampaign: draft.campaign_id !== null,
     engagement: company?.notesEngagement && channel === 'email' ? context.engagementUrls(queue.companyId, id) : null,
   };
   return { draft, sender, message };
@@ -250,8 +257,20 @@ async function end(
   const { id, object, record_id, channel, recipient, subject, body, campaign_id } = draft;
   // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
   await insertMessage(sql, scope, {
-    ...{ id, object, record_id, channel, direction: 'outbound', source: null, sender: from, recipient, subject, body },
-    ...{ status: 'sent', campaign_id, draft_id: id, occurred_at: now },
+    id,
+    object,
+    record_id,
+    channel,
+    direction: 'outbound',
+    source: null,
+    sender: from,
+    recipient,
+    subject,
+    body,
+    status: 'sent',
+    campaign_id,
+    draft_id: id,
+    occurred_at: now,
   });
 }
 

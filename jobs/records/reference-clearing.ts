@@ -79,11 +79,29 @@ function recordCleared(
   const { actor, apiKeyId, keyName, requestId, ip, userAgent } = causedBy;
   const occurredAt = cleared.changedAt;
   audit({
-    ...{ ...scope, occurredAt, actorKind: actor.kind, actorId: actor.id, apiKeyId, keyName, requestId, ip, userAgent },
-    ...{ action, object: object.object, recordId, changes, metadata: null, idempotencyKeyHash: null },
+    ...scope,
+    occurredAt,
+    actorKind: actor.kind,
+    actorId: actor.id,
+    apiKeyId,
+    keyName,
+    requestId,
+    ip,
+    userAgent,
+    action,
+    object: object.object,
+    recordId,
+    changes,
+    metadata: null,
+    idempotencyKeyHash: null,
   });
   emit({
-    ...{ ...scope, event: event.name, occurredAt, actor, requestId },
-    ...{ data: event.data, changes: event.changes },
+    ...scope,
+    event: event.name,
+    occurredAt,
+    actor,
+    requestId,
+    data: event.data,
+    changes: event.changes,
   });
 }

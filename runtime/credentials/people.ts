@@ -126,7 +126,8 @@ export class People {
     const began = performance.now();
     try {
       const result = await work({
-        ...{ caller, now },
+        caller,
+        now,
         authorize: (scope) => requireScope(scope, caller, moduleState),
         db: {
           get sql() {

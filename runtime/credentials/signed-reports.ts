@@ -63,7 +63,10 @@ export async function authenticateReport(
   return {
     caller: {
       ...anonymous(facts),
-      ...{ kind: 'gateway', companyId, companyName: endpoint.companyName, testMode },
+      kind: 'gateway',
+      companyId,
+      companyName: endpoint.companyName,
+      testMode,
       actor: { kind: 'system', id: 'inbound', name: null },
     },
     configVersion: endpoint.configVersion,

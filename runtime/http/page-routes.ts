@@ -204,7 +204,9 @@ function sent(answer: ScreenAnswer): Answer {
       status: 303,
       body: '',
       headers: {
-        ...{ ...headers, location: answer.redirect, 'content-type': 'text/plain' },
+        ...headers,
+        location: answer.redirect,
+        'content-type': 'text/plain',
         ...keptBy(answer),
       },
     };
@@ -214,7 +216,9 @@ function sent(answer: ScreenAnswer): Answer {
     status,
     body: html,
     headers: {
-      ...{ ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy(answer) },
+      ...headers,
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': policy(answer),
       ...keptBy(answer),
     },
   };

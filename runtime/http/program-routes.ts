@@ -142,7 +142,10 @@ export function answerEntrances(
     let isConfirmed = false;
     const settled: boolean[] = [];
     const request: EntranceRequest = {
-      ...{ method, headers, caller: by.caller, body },
+      method,
+      headers,
+      caller: by.caller,
+      body,
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
       count: async () => {
         if (!counted) await admission.count(entrance.name, by, trace);

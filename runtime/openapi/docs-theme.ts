@@ -23,7 +23,11 @@ export const options = {
       text: { primary: colors.text, secondary: colors.quiet },
       border: { light: '#e5e7eb', dark: colors.line },
       http: {
-        ...{ get: colors.good, post: colors.link, put: colors.warning, patch: colors.warning, delete: colors.bad },
+        get: colors.good,
+        post: colors.link,
+        put: colors.warning,
+        patch: colors.warning,
+        delete: colors.bad,
       },
     },
     schema: { requireLabelColor: colors.bad, nestedBackground: colors.ground, linesColor: colors.line },

@@ -48,7 +48,10 @@ export class BoundDatabase implements CallDatabase {
     // Begins the transaction, so that what is awaited before the first statement overlaps with it.
     const { json, array, types, typed } = transaction.sql;
     this.#sql ??= Object.assign((...parameters: Parameters<Sql>) => transaction.sql(...parameters), {
-      ...{ json, array, types, typed },
+      json,
+      array,
+      types,
+      typed,
       unsafe: (...parameters: Parameters<Sql['unsafe']>) => transaction.sql.unsafe(...parameters),
     }) as unknown as Sql;
     return this.#sql;

@@ -36,10 +36,21 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
     if (!operation || operation.upload !== undefined) throw new Error(`${call.operationId} cannot be performed here`);
     const { caller, credential } = call.by;
     const trace: Trace = {
-      ...{ requestId: caller.requestId, operation: operation.id, caller, testMode: caller.testMode },
-      ...{ error: undefined, oauth: operation.answer === 'oauth', figures: undefined },
-      ...{ quota: undefined, charge: undefined, countedBy: undefined, confirmed: false },
-      ...{ deprecated: [], leave: false, invite: undefined, connection: lasting },
+      requestId: caller.requestId,
+      operation: operation.id,
+      caller,
+      testMode: caller.testMode,
+      error: undefined,
+      oauth: operation.answer === 'oauth',
+      figures: undefined,
+      quota: undefined,
+      charge: undefined,
+      countedBy: undefined,
+      confirmed: false,
+      deprecated: [],
+      leave: false,
+      invite: undefined,
+      connection: lasting,
     };
     const answer = await runner.runInternal(operation, call, trace);
     const { status, body } = answer;
@@ -59,11 +70,23 @@ export function systemCaller(
   return {
     configVersion,
     caller: {
-      ...{ kind: 'system', companyId, companyName, testMode: false, actor: { kind: 'system', ...actor } },
-      ...{ grants: grantsOf(scopes), scopes, reach: { kind: 'company' }, modules: subscription.modules },
-      ...{ expiresAt: null, userId: null, sessionId: null, mustChangePassword: false },
+      kind: 'system',
+      companyId,
+      companyName,
+      testMode: false,
+      actor: { kind: 'system', ...actor },
+      grants: grantsOf(scopes),
+      scopes,
+      reach: { kind: 'company' },
+      modules: subscription.modules,
+      expiresAt: null,
+      userId: null,
+      sessionId: null,
+      mustChangePassword: false,
       limits: { perMinute: 0, perHour: 0, tenantPerMinute: 0, tenantPerDay: null },
-      ...{ ip: '', userAgent: null, requestId: newRequestId() },
+      ip: '',
+      userAgent: null,
+      requestId: newRequestId(),
     },
   };
 }

@@ -155,6 +155,9 @@ async function decideAboutRun(
 }
 
 const decidedBy = ({ caller, now }: Approving, decision: db.Decision, reason: string | null): db.Decided => ({
-  ...{ decision, reason, at: now },
-  ...{ userId: caller.actor.id, userName: caller.actor.name },
+  decision,
+  reason,
+  at: now,
+  userId: caller.actor.id,
+  userName: caller.actor.name,
 });

@@ -40,23 +40,43 @@ export async function receiveReport(
   const channel = channelOf(type);
   const id = uuidv7();
   const before = await addReport(sql, scope, {
-    ...{ id, provider, external_id, kind: type, object, record_id },
+    id,
+    provider,
+    external_id,
+    kind: type,
+    object,
+    record_id,
     // What a message is made of is in the message.
     details: channel ? {} : details,
-    ...{ occurred_at: occurredAt, received_at: now },
+    occurred_at: occurredAt,
+    received_at: now,
   });
   if (before) return { received: before, changes: [] };
   if (channel)
     await insertMessage(sql, scope, {
-      ...{ id, object, record_id, channel, direction: 'inbound', status: 'received', source: null },
-      ...{ sender: report.from ?? null, recipient: report.to ?? null, subject: report.subject ?? null },
-      ...{ body: report.body ?? '', campaign_id: null, draft_id: null, occurred_at: occurredAt },
+      id,
+      object,
+      record_id,
+      channel,
+      direction: 'inbound',
+      status: 'received',
+      source: null,
+      sender: report.from ?? null,
+      recipient: report.to ?? null,
+      subject: report.subject ?? null,
+      body: report.body ?? '',
+      campaign_id: null,
+      draft_id: null,
+      occurred_at: occurredAt,
     });
   const status = report.engagement && engagedStatus[report.engagement];
   if (status && link.message_id !== null) await markEngaged(sql, scope, link.message_id, status);
   const event = reportEvent(id, report, link, now);
   const received: Change = {
-    ...{ action: 'report.receive', object: 'received_reports', recordId: id, metadata: { type, provider } },
+    action: 'report.receive',
+    object: 'received_reports',
+    recordId: id,
+    metadata: { type, provider },
     ...(event ? { event } : {}),
   };
   return {
@@ -77,7 +97,12 @@ export function noteReport(
     note(ownAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
     if (event)
       tell({
-        ...{ ...scope, event: event.name, occurredAt: now, actor: inboundActor, requestId: null, data: event.data },
+        ...scope,
+        event: event.name,
+        occurredAt: now,
+        actor: inboundActor,
+        requestId: null,
+        data: event.data,
       });
   }
 }
@@ -121,5 +146,8 @@ async function obeyStop(
 }
 
 const listed = (noun: string, object: string, recordId: string, metadata: Record<string, unknown>): Change => ({
-  ...{ action: `${noun}.create`, object, recordId, metadata },
+  action: `${noun}.create`,
+  object,
+  recordId,
+  metadata,
 });

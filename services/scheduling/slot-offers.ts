@@ -126,8 +126,16 @@ export function offersOf(
         ? (chooseMember(opened.strategy, opened.candidates, new Set(userIds)) ?? null)
         : null;
     const claim: SlotClaim = {
-      ...{ companyId, testMode, poolId: pool.id, policyId: policy.id, userId },
-      ...{ exposure: terms.exposure, start, end, expiresAt, timezone: terms.timezone },
+      companyId,
+      testMode,
+      poolId: pool.id,
+      policyId: policy.id,
+      userId,
+      exposure: terms.exposure,
+      start,
+      end,
+      expiresAt,
+      timezone: terms.timezone,
     };
     return {
       start_at: new Date(start).toISOString(),

@@ -66,7 +66,9 @@ export async function takeFor(
 ): Promise<Attempt> {
   const end = start + demand.durationMinutes * minute;
   const time = {
-    ...{ id, userId, expiresAt },
+    id,
+    userId,
+    expiresAt,
     startAt: new Date(start),
     endAt: new Date(end),
     from: new Date(start - demand.bufferBeforeMinutes * minute),

@@ -42,7 +42,11 @@ describe('a row', () => {
     expect(rest).toEqual([]);
     expect(row).toMatchObject({
       actor: { kind: 'api_key', name: expect.any(String) },
-      ...{ action: 'account.update', object: 'accounts', record_id: id, test_mode: false, ip: '203.0.113.9' },
+      action: 'account.update',
+      object: 'accounts',
+      record_id: id,
+      test_mode: false,
+      ip: '203.0.113.9',
       changes: { city: { from: 'Hamburg', to: 'Berlin' } },
       request_id: body.meta.request_id,
     });

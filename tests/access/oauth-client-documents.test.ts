@@ -41,8 +41,14 @@ beforeAll(async () => {
   const port = await freePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
-    ...{ ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: folder },
-    ...{ PORT: String(port), BASE_URL: base, OAUTH_ALLOW_PRIVATE: '1', NODE_EXTRA_CA_CERTS: trusted },
+    ...testSettings,
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: folder,
+    PORT: String(port),
+    BASE_URL: base,
+    OAUTH_ALLOW_PRIVATE: '1',
+    NODE_EXTRA_CA_CERTS: trusted,
   });
   useServer(base);
   tenant = await newWideTenant();

@@ -130,7 +130,8 @@ const refresh = (app: Registered, token: string, more: Record<string, string> = 
 const boxesIn = (text: string): { name: string; value: string; ticked: boolean }[] =>
   [...text.matchAll(/type="checkbox" name="(\w+)" value="([^"]+)"( checked)?/g)].map(
     ([, name = '', value = '', checked]) => ({
-      ...{ name, value },
+      name,
+      value,
       ticked: checked !== undefined,
     }),
   );
@@ -201,7 +202,9 @@ describe('what can be chosen', () => {
     expect(granted).not.toContain('settings:configure');
     const list = await expectStatus(200, 'GET', '/v1/oauth-grants', { token: await adminToken(tenant) });
     expect(list.body.data.oauth_grants.find((each: Json) => each.client_id === app.client_id)).toMatchObject({
-      ...{ audience: 'api', groups: ['records'], extra_scopes: ['leads:delete'] },
+      audience: 'api',
+      groups: ['records'],
+      extra_scopes: ['leads:delete'],
     });
     expect((await (await signedIn()).ask('/console/apps')).text).toContain('records, leads:delete');
   });

@@ -63,7 +63,9 @@ describe('a session that began with a temporary password', () => {
     for (const operation of needCredential.filter(({ id }) => !openBefore.includes(id))) {
       const { status, body } = await send(operation, newcomer.token);
       expect([operation.id, status, body.error?.code, body.error?.details]).toEqual([
-        ...[operation.id, 403, 'FORBIDDEN_SCOPE'],
+        operation.id,
+        403,
+        'FORBIDDEN_SCOPE',
         { required_scopes: [], reason: 'password_change_required' },
       ]);
       expect(body.error.message).toContain('PATCH /v1/me/password');

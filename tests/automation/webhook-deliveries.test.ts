@@ -31,8 +31,16 @@ describe('deliveries', () => {
     const [listed] = (await list(id)).deliveries;
     expect(delivery).toEqual({ ...listed, request_body: body });
     expect(listed).toMatchObject({
-      ...{ id: deliveryId, subscription_id: id, status: 'failed', attempts: 10, last_response_code: 500 },
-      ...{ last_response_snippet: 'no', last_error: 'http_error', duration_ms: 7, is_test: false, replay_of: null },
+      id: deliveryId,
+      subscription_id: id,
+      status: 'failed',
+      attempts: 10,
+      last_response_code: 500,
+      last_response_snippet: 'no',
+      last_error: 'http_error',
+      duration_ms: 7,
+      is_test: false,
+      replay_of: null,
     });
     expect(listed.event_id).toMatch(/^evt_[0-9a-f-]{36}$/);
     // Of another subscription it is none.
@@ -55,7 +63,8 @@ describe('deliveries', () => {
     const { id } = await newWebhook(tenant, 'test');
     for (let day = 1; day <= 3; day += 1)
       await newDelivery(tenant, 'test', id, {
-        ...{ created_at: at(day), event: `record.${['created', 'updated', 'deleted'][day - 1]}` },
+        created_at: at(day),
+        event: `record.${['created', 'updated', 'deleted'][day - 1]}`,
         status: day === 2 ? 'succeeded' : 'failed',
       });
     const events = async (query: Record<string, string>): Promise<string[]> =>

@@ -38,8 +38,13 @@ test.each(eventCatalogue)(
     const { data, actor } = example as Json;
     const sent = composeBody(
       {
-        ...{ id: '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18', event: name, occurredAt: new Date(0), actor, requestId: null },
-        ...{ data: { ...data, internal: 'x' }, changes: null },
+        id: '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18',
+        event: name,
+        occurredAt: new Date(0),
+        actor,
+        requestId: null,
+        data: { ...data, internal: 'x' },
+        changes: null,
       },
       false,
       [],

@@ -9,7 +9,11 @@ const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
 
 const wanted = (more: Partial<Wanted> = {}): Wanted => ({
-  ...{ events: ['*'], filter: null, skipOwn: false, createdByKind: 'api_key', createdById: 'own' },
+  events: ['*'],
+  filter: null,
+  skipOwn: false,
+  createdByKind: 'api_key',
+  createdById: 'own',
   ...more,
 });
 const told = (event: string, data: Record<string, unknown>, id = 'other') => ({
@@ -135,7 +139,11 @@ describe('events', () => {
 
 describe('a body', () => {
   const updated = (changes: object): HappenedEvent => ({
-    ...{ id: 'x', event: 'record.updated', occurredAt: new Date(0), requestId: null, changes },
+    id: 'x',
+    event: 'record.updated',
+    occurredAt: new Date(0),
+    requestId: null,
+    changes,
     actor: { kind: 'user', id: 'u', name: null },
     data: { object: 'leads', record_id: 'r', changed_fields: ['notes'], occurred_at: 'now' },
   });

@@ -103,7 +103,11 @@ describe('a delivery', () => {
     );
     expect(await deliveriesOf(id)).toMatchObject([
       {
-        ...{ status: 'failed', attempts: 10, last_response_code: 500, last_error: 'http_error', next_attempt_at: null },
+        status: 'failed',
+        attempts: 10,
+        last_response_code: 500,
+        last_error: 'http_error',
+        next_attempt_at: null,
         last_response_snippet: 'out of order',
       },
     ]);
@@ -315,7 +319,10 @@ describe('a receiver that keeps failing', () => {
     receiver.behave = answering(200);
     await world.sendUntil(new Date(world.now.getTime() + minute));
     expect(await webhookOf(id)).toMatchObject({
-      ...{ disabled_at: null, probing_since: null, failing_since: null, exhausted_deliveries: 0 },
+      disabled_at: null,
+      probing_since: null,
+      failing_since: null,
+      exhausted_deliveries: 0,
       consecutive_failures: 0,
     });
   });

@@ -34,9 +34,18 @@ describe('a subscription', () => {
   test('is made with a secret that is shown once and stored encrypted, and is then shown without it', async () => {
     const { subscription, secret } = await create({ ...good, include: ['changes'], description: 'D' });
     expect(subscription).toMatchObject({
-      ...{ ...good, filter: null, include: ['changes'], description: 'D', skip_own: false, status: 'active' },
-      ...{ disabled_reason: null, consecutive_failures: 0, last_delivery_at: null, secret_last4: secret.slice(-4) },
-      ...{ test_mode: false, created_by: { kind: 'api_key', name: 'Test key' } },
+      ...good,
+      filter: null,
+      include: ['changes'],
+      description: 'D',
+      skip_own: false,
+      status: 'active',
+      disabled_reason: null,
+      consecutive_failures: 0,
+      last_delivery_at: null,
+      secret_last4: secret.slice(-4),
+      test_mode: false,
+      created_by: { kind: 'api_key', name: 'Test key' },
     });
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(await get(subscription.id)).toEqual(subscription);
@@ -66,15 +75,22 @@ describe('a subscription', () => {
     const filter = { field: 'object', op: 'eq', value: 'leads' };
     expect(await patch(id, { filter })).toEqual({ ...subscription, filter, updated_at: expect.any(String) });
     expect(await patch(id, { events: ['record.*'], filter: null, description: null, skip_own: true })).toMatchObject({
-      ...{ events: ['record.*'], filter: null, description: null, skip_own: true, url: good.url },
+      events: ['record.*'],
+      filter: null,
+      description: null,
+      skip_own: true,
+      url: good.url,
     });
     expect(await patch(id, { url: 'https://hooks.example.com/other', include: ['changes'] })).toMatchObject({
-      ...{ url: 'https://hooks.example.com/other', include: ['changes'] },
+      url: 'https://hooks.example.com/other',
+      include: ['changes'],
     });
     const audit = await auditOf(id);
     expect(audit.map(({ action }) => action)).toEqual([
       'webhook.create',
-      ...['webhook.update', 'webhook.update', 'webhook.update'],
+      'webhook.update',
+      'webhook.update',
+      'webhook.update',
     ]);
     expect(audit[3].changes.url).toEqual({ from: 'https://hooks.example.com/…', to: 'https://hooks.example.com/…' });
   });
@@ -94,7 +110,10 @@ describe('a subscription', () => {
       set consecutive_failures = 7, exhausted_deliveries = 7, failing_since = now(), warned_at = now(), probing_since = now()
       where id = ${id}`;
     expect(await patch(id, { is_active: true })).toMatchObject({
-      ...{ status: 'active', disabled_reason: null, disabled_at: null, consecutive_failures: 0 },
+      status: 'active',
+      disabled_reason: null,
+      disabled_at: null,
+      consecutive_failures: 0,
     });
     const [row] = await database()`select * from webhook_subscriptions where id = ${id}`;
     expect(row).toMatchObject({ exhausted_deliveries: 0, failing_since: null, warned_at: null, probing_since: null });
@@ -217,7 +236,8 @@ describe('a secret', () => {
     expect(expires).toBe(24 * 3_600_000);
     expect(rotated.secret).not.toBe(old);
     expect(rotated.subscription).toMatchObject({
-      ...{ secret_last4: rotated.secret.slice(-4), previous_secret_expires_at: rotated.previous_secret_expires_at },
+      secret_last4: rotated.secret.slice(-4),
+      previous_secret_expires_at: rotated.previous_secret_expires_at,
     });
     await expectStatus(200, 'POST', `${path}/test`, { key });
     const { headers, body } = receiver.requests.at(-1) ?? { headers: {} as Record<string, string>, body: '' };
@@ -257,19 +277,24 @@ describe('a test', () => {
     });
     const delivery = await test1(id);
     expect(delivery).toMatchObject({
-      ...{
-        subscription_id: id,
-        event: 'sla.breached',
-        status: 'succeeded',
-        attempts: 1,
-        max_attempts: 1,
-        is_test: true,
-      },
-      ...{ last_response_code: 200, last_response_snippet: 'ok', last_error: null, next_attempt_at: null },
+      subscription_id: id,
+      event: 'sla.breached',
+      status: 'succeeded',
+      attempts: 1,
+      max_attempts: 1,
+      is_test: true,
+      last_response_code: 200,
+      last_response_snippet: 'ok',
+      last_error: null,
+      next_attempt_at: null,
     });
     const { headers, body } = receiver.requests.at(-1) ?? { headers: {}, body: '' };
     expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toMatchObject({
-      ...{ test: true, test_mode: true, event: 'sla.breached', id: delivery.event_id, data: { level: 0 } },
+      test: true,
+      test_mode: true,
+      event: 'sla.breached',
+      id: delivery.event_id,
+      data: { level: 0 },
     });
     expect((await test1(id, { event: 'record.deleted' })).event).toBe('record.deleted');
     const list = await expectStatus(200, 'GET', `/v1/webhooks/${id}/deliveries`, { key: tenant.testKey });

@@ -65,7 +65,11 @@ describe('a run', () => {
     expect(tags).toMatchObject([{ name: 'Urgent', is_manual: true }]);
     const drafts = await expectStatus(200, 'GET', `/v1/messages/drafts/${run.steps[5].made.id}`, { key: tenant.key });
     expect(drafts.body.data.draft).toMatchObject({
-      ...{ status: 'draft', to: lead.email, subject: 'For Sara', body: 'Hello Sara', record_id: lead.id },
+      status: 'draft',
+      to: lead.email,
+      subject: 'For Sara',
+      body: 'Hello Sara',
+      record_id: lead.id,
     });
     const audit = await database()`
       select actor_kind, actor_id, action, api_key_id from audit_logs
@@ -335,14 +339,12 @@ describe('enrolling', () => {
     const answer = await post(tenant.testKey, workforce, body);
     expect(answer.status).toBe(200);
     expect(answer.body.data).toMatchObject({
-      ...{
-        enrolled: false,
-        simulated: true,
-        test_mode: true,
-        kind: 'workforce_run',
-        reason: 'test_mode',
-        run_id: null,
-      },
+      enrolled: false,
+      simulated: true,
+      test_mode: true,
+      kind: 'workforce_run',
+      reason: 'test_mode',
+      run_id: null,
       detail: { would_run_steps: 1 },
     });
     expect((await post(tenant.testKey, workforce, { ...body, subject_id: (await newLead()).id })).status).toBe(404);

@@ -32,8 +32,15 @@ describe('a workforce', () => {
   test('is a draft that stops for nothing, unless it says otherwise', async () => {
     const { workforce } = (await create({ name: ' Welcome ' })).body.data;
     expect(workforce).toMatchObject({
-      ...{ name: 'Welcome', description: null, kind: 'sequence', status: 'draft', subject_types: ['lead'] },
-      ...{ step_count: 1, enrolled_count: 0, stop_when: null, stop_when_replied: false },
+      name: 'Welcome',
+      description: null,
+      kind: 'sequence',
+      status: 'draft',
+      subject_types: ['lead'],
+      step_count: 1,
+      enrolled_count: 0,
+      stop_when: null,
+      stop_when_replied: false,
       steps: [{ kind: 'wait', minutes: 1 }],
     });
     const read = await expectStatus(200, 'GET', `${path}/${workforce.id}`, { key: tenant.testKey });
@@ -58,7 +65,9 @@ describe('a workforce', () => {
     const same = await patch(id, { steps });
     const audit = await database()`select action, changes from audit_logs where record_id = ${id} order by seq`;
     expect(audit.map(({ action }) => action)).toEqual([
-      ...['settings.workforce.create', 'settings.workforce.update', 'settings.workforce.update'],
+      'settings.workforce.create',
+      'settings.workforce.update',
+      'settings.workforce.update',
     ]);
     expect(audit[1]?.changes.status).toEqual({ from: 'active', to: 'paused' });
     expect(same.body.data.workforce.updated_at).not.toBe(changed.body.data.workforce.created_at);

@@ -64,7 +64,9 @@ test('a repeated call with the same Idempotency-Key has the same warnings', asyn
   const tenant = await newSubscriber();
   const ask = () =>
     expectStatus(200, 'POST', '/v1/subscription/downgrade', {
-      ...{ key: tenant.key, body: { package_code: 'starter' }, idempotencyKey: 'downgrade-1' },
+      key: tenant.key,
+      body: { package_code: 'starter' },
+      idempotencyKey: 'downgrade-1',
     });
   const first = await ask();
   expect(first.body.data.warnings).toHaveLength(1);

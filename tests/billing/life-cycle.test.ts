@@ -129,7 +129,10 @@ describe('at the end of a period', () => {
     await pass(new Date(), 1);
     expect(await charged(tenant)).toEqual([2900 + 1200 + 9900]);
     expect(await storedSubscription(tenant)).toMatchObject({
-      ...{ package_code: 'starter', seats: 4, add_ons: ['workforces'], scheduled: [] },
+      package_code: 'starter',
+      seats: 4,
+      add_ons: ['workforces'],
+      scheduled: [],
     });
   });
 
@@ -201,8 +204,12 @@ describe('after the end', () => {
       insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)
       values (${tenant.companyId}, false, ${id}, 'subscribe', 'growth', 'monthly', 'USD', '', ${now}, ${new Date(now.getTime() + day)})`;
       const change = {
-        ...{ action: 'subscribe' as const, package_code: 'growth', billing_cycle: 'monthly' as const, seats: null },
-        ...{ card: goodCard, checkout_session: id },
+        action: 'subscribe' as const,
+        package_code: 'growth',
+        billing_cycle: 'monthly' as const,
+        seats: null,
+        card: goodCard,
+        checkout_session: id,
       };
       const scope = { companyId: tenant.companyId, testMode: false };
       expect((await submitOperation(operationServices(), scope, uuidv7(), change, now)).kind).toBe('done');

@@ -43,8 +43,13 @@ const untilUsed = (tenant: Tenant, count: number): Promise<void> =>
 /** As the server opens it, with places for four processes. */
 const openCredentialPool = (): Pool =>
   new Pool({
-    ...{ url: inject('databaseUrl'), role: 'crm_platform', lanes: 12, prepare: true, spread: false },
-    ...{ wait: 10_000, statementTimeout: 10_000 },
+    url: inject('databaseUrl'),
+    role: 'crm_platform',
+    lanes: 12,
+    prepare: true,
+    spread: false,
+    wait: 10_000,
+    statementTimeout: 10_000,
   });
 
 const me = (key: string, options: object = {}): Promise<Answer> => call('GET', '/v1/me', { key, ...options });

@@ -59,7 +59,11 @@ describe('a subscription at a price that the price list no longer has', () => {
 
   test('shows the bill to come at those prices, and is charged just that', async () => {
     expect(await pending(tenant)).toMatchObject({
-      ...{ currency: 'USD', subtotal_minor: 3400, tax_minor: 0, total_minor: 3400, is_estimate: false },
+      currency: 'USD',
+      subtotal_minor: 3400,
+      tax_minor: 0,
+      total_minor: 3400,
+      is_estimate: false,
       lines: [
         { quantity: 1, unit_amount_minor: 1900, amount_minor: 1900, proration: false },
         { quantity: 1, unit_amount_minor: 1500, amount_minor: 1500, proration: false },
@@ -82,7 +86,9 @@ describe('a coupon and a tax rate', () => {
     await world.catchUp();
     expect((await world.subscription(tenant)).discounts).toEqual([
       {
-        ...{ name: 'Launch offer', percent_off: 20, amount_off_minor: null },
+        name: 'Launch offer',
+        percent_off: 20,
+        amount_off_minor: null,
         ends_at: new Date(ends * 1000).toISOString(),
       },
     ]);
@@ -129,7 +135,8 @@ describe('the bill to come', () => {
     setPrice('module.campaigns', 3900);
     expect((await change(tenant, 'downgrade', { package_code: 'starter' })).status).toBe(200);
     expect(await pending(tenant)).toMatchObject({
-      ...{ total_minor: 2900 + 3900, is_estimate: false },
+      total_minor: 2900 + 3900,
+      is_estimate: false,
       lines: [{ amount_minor: 2900 }, { amount_minor: 3900 }],
     });
     expect(await world.subscription(tenant)).toMatchObject({ plan: { package_code: 'growth', price_minor: 9900 } });

@@ -30,8 +30,12 @@ async function isDue({ companyId }: Tenant): Promise<boolean> {
 }
 
 const newEvent = (customer: string, more: object = {}) => ({
-  ...{ id: `evt_${randomUUID()}`, object: 'event', type: 'invoice.paid', created: 0 },
-  ...{ data: { object: { object: 'invoice', id: 'in_1', customer } }, ...more },
+  id: `evt_${randomUUID()}`,
+  object: 'event',
+  type: 'invoice.paid',
+  created: 0,
+  data: { object: { object: 'invoice', id: 'in_1', customer } },
+  ...more,
 });
 
 const seconds = (): number => Math.floor(Date.now() / 1000);

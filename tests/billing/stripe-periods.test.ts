@@ -154,7 +154,10 @@ describe('a subscription that is paused at Stripe', () => {
     await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
     await setStatus('paused');
     expect(await subscriptionFor({ key: tenant.key })).toMatchObject({
-      ...{ status: 'past_due', billing_status: 'NONE', current_period: null, dormant: null },
+      status: 'past_due',
+      billing_status: 'NONE',
+      current_period: null,
+      dormant: null,
       plan: { package_code: 'starter' },
     });
     const refused = await expectStatus(402, 'GET', '/v1/objects', { key: tenant.key });

@@ -149,7 +149,11 @@ describe('what support changed while something was scheduled', () => {
     const { books } = world.standIn;
     const live = await atStripe(tenant);
     const price = books.newPrice({
-      ...{ currency: 'usd', unit_amount: 12_500, lookup_key: null, metadata: {}, nickname: 'Account manager' },
+      currency: 'usd',
+      unit_amount: 12_500,
+      lookup_key: null,
+      metadata: {},
+      nickname: 'Account manager',
       recurring: { interval: 'month' },
     });
     const { current_period_start: start, current_period_end: end } = planOf(live);

@@ -149,7 +149,11 @@ describe('a second live subscription of a customer', () => {
     const { books } = world.standIn;
     const other = books.subscriptions.get(second);
     const price = books.newPrice({
-      ...{ currency: 'usd', unit_amount: 90_000, lookup_key: null, metadata: {}, nickname: 'Retainer' },
+      currency: 'usd',
+      unit_amount: 90_000,
+      lookup_key: null,
+      metadata: {},
+      nickname: 'Retainer',
       recurring: { interval: 'month' },
     });
     Object.assign(other ?? {}, { created: 1, items: { data: [books.newItem(price, 1, 1, 4_000_000_000)] } });

@@ -40,7 +40,9 @@ describe('the settings', () => {
   test('are a key, the secret of the events, and another host', () => {
     expect(readConfig({}).stripe).toBeUndefined();
     expect(readConfig({ ...settings, STRIPE_API_BASE: 'https://proxy.example/' }).stripe).toEqual({
-      ...{ secretKey: 'sk_test_1', webhookSecret: 'whsec_1', apiBase: 'https://proxy.example' },
+      secretKey: 'sk_test_1',
+      webhookSecret: 'whsec_1',
+      apiBase: 'https://proxy.example',
     });
   });
 
@@ -337,7 +339,8 @@ describe('a change', () => {
     const answer = await change(tenant, 'upgrade', { package_code: 'growth' });
     const [invoice] = await world.invoices(tenant);
     expect(failure(answer)).toEqual({
-      ...{ status: 402, code: 'CARD_CHARGE_FAILED' },
+      status: 402,
+      code: 'CARD_CHARGE_FAILED',
       details: { action_url: invoice.hosted_url },
     });
     expect((await world.subscription(tenant)).plan.package_code).toBe('starter');

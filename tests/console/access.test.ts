@@ -28,12 +28,15 @@ const menuOf = (text: string): string[] =>
 
 /** All that forms can be sent to, beside the pages themselves. */
 const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
-  ...[`/console/api-keys/${apiKey}/rotate`, `/console/api-keys/${apiKey}/revoke`],
+  `/console/api-keys/${apiKey}/rotate`,
+  `/console/api-keys/${apiKey}/revoke`,
   ...['enable', 'disable', 'test', 'rotate', 'delete', 'recover', 'replay'].map(
     (action) => `/console/webhooks/${webhook}/${action}`,
   ),
   `/console/webhooks/${webhook}/deliveries/${delivery}/replay`,
-  ...['/console/plan/checkout', '/console/plan/portal', '/console/plan/change'],
+  '/console/plan/checkout',
+  '/console/plan/portal',
+  '/console/plan/change',
 ];
 
 describe('a page', () => {
@@ -52,8 +55,15 @@ describe('a page', () => {
     const everybody = [home, '/console/sessions', '/console/password'];
     const menus = {
       Company_Admin: [
-        ...[home, '/console/messages', '/console/api-keys', '/console/apps', '/console/webhooks'],
-        ...['/console/plan', '/console/audit-log', '/console/sessions', '/console/password'],
+        home,
+        '/console/messages',
+        '/console/api-keys',
+        '/console/apps',
+        '/console/webhooks',
+        '/console/plan',
+        '/console/audit-log',
+        '/console/sessions',
+        '/console/password',
       ],
       Viewer: [home, '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
       nobody: everybody,
@@ -75,7 +85,10 @@ describe('a page', () => {
     for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
       const { status, text } = await admin.ask(`${path}?mode=test`);
       expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Show live mode`)]).toEqual([
-        ...[path, 200, true, true],
+        path,
+        200,
+        true,
+        true,
       ]);
       expect((await admin.ask(path)).text).toContain(`href="${path}?mode=test">Show test mode`);
     }
@@ -91,8 +104,10 @@ describe('a page', () => {
     const other = await furnishedTenant();
     const { apiKey, webhook, delivery } = other;
     const paths = [
-      ...[`/console/api-keys/${apiKey}`, `/console/webhooks/${webhook}`],
-      ...[`/console/webhooks/${webhook}/deliveries/${delivery}`, pagesOf(other).run ?? ''],
+      `/console/api-keys/${apiKey}`,
+      `/console/webhooks/${webhook}`,
+      `/console/webhooks/${webhook}/deliveries/${delivery}`,
+      pagesOf(other).run ?? '',
     ];
     for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
     const form = await admin.formOf('/console', '/console/sign-out');

@@ -28,13 +28,18 @@ const statusWith = async (key: string): Promise<number> => (await call('GET', '/
 describe('a key', () => {
   test('is minted as it was asked for, works, and is shown on that page alone', async () => {
     const minted = await mint({
-      ...{ name: 'Office', scopes: 'leads:view\nleads:create, tasks:*', ip_allowlist: '203.0.113.0/24\n198.51.100.7' },
-      ...{ environment: 'test', expires_at: '2099-01-01', description: 'For the front desk' },
+      name: 'Office',
+      scopes: 'leads:view\nleads:create, tasks:*',
+      ip_allowlist: '203.0.113.0/24\n198.51.100.7',
+      environment: 'test',
+      expires_at: '2099-01-01',
+      description: 'For the front desk',
     });
     const key = keyIn(minted.text);
     expect([minted.status, key.startsWith('svc_test_')]).toEqual([200, true]);
     expect((await call('GET', '/v1/me', { key, ip: '198.51.100.7' })).body.data).toMatchObject({
-      ...{ environment: 'test', scopes: ['leads:view', 'leads:create', 'tasks:*'] },
+      environment: 'test',
+      scopes: ['leads:view', 'leads:create', 'tasks:*'],
       expires_at: '2099-01-01T00:00:00.000Z',
     });
     for (const path of [home, `${home}/${await idOf('Office')}`]) {

@@ -30,7 +30,10 @@ beforeAll(async () => {
   await useDatabase(databaseUrl);
   smtp = await startSmtp();
   server = await startServer({
-    ...{ ...testSettings, DATABASE_URL: databaseUrl, SECRET_KEY: secretKey, DATA_DIR: folder },
+    ...testSettings,
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: secretKey,
+    DATA_DIR: folder,
     SMTP_URL: `smtp://127.0.0.1:${smtp.port}`,
   });
 });

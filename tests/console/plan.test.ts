@@ -22,7 +22,8 @@ const formFor = (text: string, action: string): Record<string, string> => {
 
 const pay = (url: string): Promise<Response> =>
   fetch(url, {
-    ...{ method: 'POST', redirect: 'manual' },
+    method: 'POST',
+    redirect: 'manual',
     body: new URLSearchParams({ card_number: '4242 4242 4242 4242', expiry: '12/35', code: '123', action: 'pay' }),
   });
 

@@ -53,16 +53,23 @@ beforeAll(async () => {
   const keyPath = `/console/api-keys/${row?.id}`;
   forms = {
     'minting a key': {
-      ...{ page: '/console/api-keys/new', action: '/console/api-keys/new', count: keys },
+      page: '/console/api-keys/new',
+      action: '/console/api-keys/new',
+      count: keys,
       fields: { ...key, rate_limit_per_hour: '1000' },
     },
     'rotating a key': { page: keyPath, action: `${keyPath}/rotate`, count: keys, fields: { overlap_hours: '24' } },
     'adding a webhook': {
-      ...{ page: '/console/webhooks/new', action: '/console/webhooks/new', count: webhooks },
+      page: '/console/webhooks/new',
+      action: '/console/webhooks/new',
+      count: webhooks,
       fields: webhook,
     },
     'rotating a webhook secret': {
-      ...{ page: webhookPath, action: `${webhookPath}/rotate`, count: rotations, fields: {} },
+      page: webhookPath,
+      action: `${webhookPath}/rotate`,
+      count: rotations,
+      fields: {},
     },
   };
 });

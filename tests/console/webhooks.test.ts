@@ -41,7 +41,10 @@ test('a webhook is added, tested, rotated, disabled, enabled and deleted, in its
   const id = /webhooks\/([0-9a-f-]{36})/.exec(added.text)?.[1] ?? '';
   const path = `${home}/${id}`;
   expect(await shown(id)).toMatchObject({
-    ...{ url: receiver.url, events: ['webhook.disabled'], include: ['changes'], description: 'The shop' },
+    url: receiver.url,
+    events: ['webhook.disabled'],
+    include: ['changes'],
+    description: 'The shop',
     created_by: { kind: 'user', id: tenant.admin.id },
   });
   expect((await admin.ask(path)).status).toBe(404);

@@ -109,7 +109,9 @@ describe('PostgreSQL that hangs for five seconds', () => {
       let link: Link | undefined;
       let resume: (() => void) | undefined;
       void traps.set({
-        ...{ statement: 'commit', moment: 'before', handOn: true },
+        statement: 'commit',
+        moment: 'before',
+        handOn: true,
         act: (at) => {
           link = at;
           resume = database.pause();

@@ -99,7 +99,10 @@ describe('a server that holds a feed', () => {
     const tenant = await newTenant();
     const create = (server: OwnServer) =>
       send(undefined, server.url, tenant.key, {
-        ...{ method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name: 'A' } },
+        method: 'POST',
+        path: '/v1/objects/accounts/records',
+        key: crypto.randomUUID(),
+        body: { name: 'A' },
       });
     const hit = traps.set({ statement: 'lock of the feed', moment: 'answered', act: (link) => link.silence() });
     await create(first);

@@ -64,7 +64,8 @@ const abandoned = (): Promise<void> =>
 function start(): void {
   const env = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
   job = spawn(process.execPath, [program, url, `smtp://127.0.0.1:${smtp.port}`, 'twilio://AC0:x@127.0.0.1:9'], {
-    ...{ env, stdio: 'inherit' },
+    env,
+    stdio: 'inherit',
   });
 }
 

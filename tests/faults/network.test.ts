@@ -95,7 +95,8 @@ describe('a network that', () => {
       await ask('POST', accounts, 'silent-000000', { name: 'First' });
       let silent = false;
       void traps.set({
-        ...{ statement, moment },
+        statement,
+        moment,
         act: (link) => {
           silent = true;
           link.silence();

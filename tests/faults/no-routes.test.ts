@@ -30,14 +30,16 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     databaseUrl = await newDatabase();
     await useDatabase(databaseUrl);
     server = await ServerWithoutRoutes.start({
-      ...{ DATABASE_URL: databaseUrl, SECRET_KEY: '5e'.repeat(32), TRUSTED_PROXIES: '127.0.0.1' },
-      ...{ SMTP_URL: 'smtp://six.test:2525', MESSAGING_URL: 'twilio://AC1:token@six.test' },
-      ...{ STORAGE: 's3://key:secret@six.test/bucket', REDIS_URL: 'redis://six.test:6379' },
-      ...{
-        STRIPE_SECRET_KEY: 'sk_test_none',
-        STRIPE_WEBHOOK_SECRET: 'whsec_none',
-        STRIPE_API_BASE: 'https://six.test',
-      },
+      DATABASE_URL: databaseUrl,
+      SECRET_KEY: '5e'.repeat(32),
+      TRUSTED_PROXIES: '127.0.0.1',
+      SMTP_URL: 'smtp://six.test:2525',
+      MESSAGING_URL: 'twilio://AC1:token@six.test',
+      STORAGE: 's3://key:secret@six.test/bucket',
+      REDIS_URL: 'redis://six.test:6379',
+      STRIPE_SECRET_KEY: 'sk_test_none',
+      STRIPE_WEBHOOK_SECRET: 'whsec_none',
+      STRIPE_API_BASE: 'https://six.test',
     });
     useServer(server.url);
     tenant = await newWideTenant();

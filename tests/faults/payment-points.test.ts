@@ -37,7 +37,9 @@ async function upgrade(
   const response = await fetch(`${server.url}/v1/subscription/upgrade`, {
     method: 'POST',
     headers: {
-      ...{ 'x-api-key': tenant.key, 'content-type': 'application/json', 'idempotency-key': key },
+      'x-api-key': tenant.key,
+      'content-type': 'application/json',
+      'idempotency-key': key,
       'x-forwarded-for': anyAddress(),
       // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
       connection: 'close',

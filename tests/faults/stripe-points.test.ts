@@ -44,7 +44,9 @@ async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
   const response = await fetch(`${world.server.url}/v1/subscription/upgrade`, {
     method: 'POST',
     headers: {
-      ...{ 'x-api-key': key, 'content-type': 'application/json', 'idempotency-key': idempotencyKey },
+      'x-api-key': key,
+      'content-type': 'application/json',
+      'idempotency-key': idempotencyKey,
       'x-forwarded-for': anyAddress(),
       // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
       connection: 'close',
@@ -90,18 +92,23 @@ async function expectOnce(tenant: Tenant): Promise<void> {
 
 /** What a change asks of Stripe, in its order: it looks at everything before and after. */
 const requests = [
-  ...['first look before', 'second look before', 'third look before', 'fourth look before'],
+  'first look before',
+  'second look before',
+  'third look before',
+  'fourth look before',
   'preview of the next invoice before',
-  ...['subscriptions of the customer', 'prices', 'release of the schedule', 'change', 'subscriptions again'],
-  ...[
-    'new schedule',
-    'schedule that was taken off',
-    'phases',
-    'first look',
-    'second look',
-    'third look',
-    'fourth look',
-  ],
+  'subscriptions of the customer',
+  'prices',
+  'release of the schedule',
+  'change',
+  'subscriptions again',
+  'new schedule',
+  'schedule that was taken off',
+  'phases',
+  'first look',
+  'second look',
+  'third look',
+  'fourth look',
   'preview of the next invoice',
 ].map((name, number) => ({ name, number }));
 
@@ -118,7 +125,10 @@ test('a change makes just these requests', async () => {
   const asked = world.standIn.asked.slice(before).map(({ call }) => call.replace(/\w+_\w{18}/, '{id}'));
   // A look, whose requests are sent together.
   const look = [
-    ...['GET /v1/checkout/sessions', 'GET /v1/customers/{id}', 'GET /v1/invoices', 'GET /v1/subscriptions'],
+    'GET /v1/checkout/sessions',
+    'GET /v1/customers/{id}',
+    'GET /v1/invoices',
+    'GET /v1/subscriptions',
     'POST /v1/invoices/create_preview',
   ];
   expect(asked.slice(0, 5).toSorted()).toEqual(look);

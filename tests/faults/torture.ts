@@ -59,7 +59,9 @@ async function strike(fault: Fault, stand: Stand, writers: Writers): Promise<voi
   const before = writers.violations.length;
   writers.takeTally();
   const scene = {
-    ...{ stand, writers, random },
+    stand,
+    writers,
+    random,
     measure: (name: string, value: number) => void row.measured.set(name, Math.max(value, row.measured.get(name) ?? 0)),
     count: (name: string, value: number) => void row.counted.set(name, value + (row.counted.get(name) ?? 0)),
   };

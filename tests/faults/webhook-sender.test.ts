@@ -94,7 +94,11 @@ async function tell(tenant: Tenant, count: number, commits: boolean): Promise<st
   const events = Array.from(
     { length: count },
     (): HappenedEvent => ({
-      ...{ id: uuidv7(), event: 'record.created', occurredAt: new Date(), requestId: null, changes: null },
+      id: uuidv7(),
+      event: 'record.created',
+      occurredAt: new Date(),
+      requestId: null,
+      changes: null,
       actor: { kind: 'api_key', id: 'k', name: null },
       data: { object: 'leads', record_id: uuidv7(), occurred_at: new Date().toISOString() },
     }),

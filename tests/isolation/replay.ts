@@ -69,7 +69,9 @@ async function ask(
     const key = looks === 0 ? idempotencyKey : `${idempotencyKey}-${looks}`;
     const keyed = idempotencyKey === undefined ? options : { ...options, idempotencyKey: key };
     const answer = await call(operation.method, path, keyed).catch((error: Error) => ({
-      ...{ status: 0, body: error.message.slice(0, 500), text: error.message },
+      status: 0,
+      body: error.message.slice(0, 500),
+      text: error.message,
     }));
     if (answer.body?.error?.details?.reason !== 'run_in_progress') return answer;
     await sleep(patience.between);

@@ -80,7 +80,9 @@ function templatesOfFiles(): Template[] {
         : [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
       const pieces = texts.flatMap((text) => text.split(constants)).map((text) => text.trim());
       return {
-        ...{ place: `${file} ${functionAround(template)}`, from: template.getStart(), to: template.getEnd() },
+        place: `${file} ${functionAround(template)}`,
+        from: template.getStart(),
+        to: template.getEnd(),
         pieces: pieces.filter((text) => text !== ''),
       };
     }),

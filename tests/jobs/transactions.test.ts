@@ -11,8 +11,13 @@ let pool: Pool;
 let tenant: Tenant;
 beforeAll(async () => {
   pool = new Pool({
-    ...{ url: inject('databaseUrl'), role: 'crm_app', lanes: 1 },
-    ...{ prepare: true, spread: false, wait: 2000, statementTimeout: 10_000 },
+    url: inject('databaseUrl'),
+    role: 'crm_app',
+    lanes: 1,
+    prepare: true,
+    spread: false,
+    wait: 2000,
+    statementTimeout: 10_000,
   });
   tenant = await newTenant();
 });

@@ -71,8 +71,10 @@ describe.each(generations)('a client of %s', (generation) => {
     const { slot_token } = slots[0];
     const { reservation } = await use('hold_slot', { slot_token });
     const { booking } = await use('book_meeting', {
-      ...{ slot_token, reservation_id: reservation.id },
-      ...{ attendee: { name: 'Sara', email: 'sara@example.com' }, meeting: { title: 'First call' } },
+      slot_token,
+      reservation_id: reservation.id,
+      attendee: { name: 'Sara', email: 'sara@example.com' },
+      meeting: { title: 'First call' },
     });
     expect(booking.status).toBe('confirmed');
   });

@@ -19,12 +19,23 @@ const fixtureServer = fileURLToPath(new URL('fixture-server.ts', import.meta.url
 /** By revision: scenarios that the route must pass with tools, resources and prompts of its own. */
 const onTheRoute = {
   '2025-11-25': [
-    ...['server-initialize', 'ping', 'server-session-lifecycle', 'dns-rebinding-protection'],
-    ...['tools-list', 'resources-list', 'prompts-list'],
+    'server-initialize',
+    'ping',
+    'server-session-lifecycle',
+    'dns-rebinding-protection',
+    'tools-list',
+    'resources-list',
+    'prompts-list',
   ],
   '2026-07-28': [
-    ...['server-stateless', 'http-header-validation', 'caching', 'dns-rebinding-protection'],
-    ...['tools-list', 'resources-list', 'prompts-list', 'sep-2164-resource-not-found'],
+    'server-stateless',
+    'http-header-validation',
+    'caching',
+    'dns-rebinding-protection',
+    'tools-list',
+    'resources-list',
+    'prompts-list',
+    'sep-2164-resource-not-found',
     'input-required-result-unsupported-methods',
   ],
 } as const;

@@ -259,8 +259,11 @@ function describeFixtures(library: Library): () => McpServer {
       {
         // Lists never change, which the library takes for granted of tools otherwise.
         capabilities: {
-          ...{ tools: { listChanged: false }, prompts: { listChanged: false } },
-          ...{ resources: { subscribe: true, listChanged: false }, logging: {}, completions: {} },
+          tools: { listChanged: false },
+          prompts: { listChanged: false },
+          resources: { subscribe: true, listChanged: false },
+          logging: {},
+          completions: {},
         },
         requestState: { verify: states.verify },
       },

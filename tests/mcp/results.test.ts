@@ -51,7 +51,9 @@ describe('data that are too large', () => {
 
   test('a search keeps every group and loses hits, then the records of hits', async () => {
     const hit = (index: number, notes: string) => ({
-      ...{ id: `id-${index}`, label: `Label ${index}`, matched_field: 'name' },
+      id: `id-${index}`,
+      label: `Label ${index}`,
+      matched_field: 'name',
       record: { id: `id-${index}`, name: `Label ${index}`, notes },
     });
     const search = (groups: number, hits: number, notes: string) => ({
@@ -79,7 +81,9 @@ describe('data that are too large', () => {
 
   test('a schema keeps every field and loses options', async () => {
     const fields = times(110, (index) => ({
-      ...{ name: `field_${index}`, type: 'select', required: false },
+      name: `field_${index}`,
+      type: 'select',
+      required: false,
       options: times(50, (option) => ({ label: `Option ${option}`, value: `option_${option}` })),
     }));
     const result = await succeeded({ schema: { object: 'leads', fields } }, named('describe_object'));

@@ -84,7 +84,9 @@ describe('who is let in', () => {
 
 describe('a client that takes JSON alone', () => {
   const initialize = {
-    ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
     params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1.0.0' } },
   };
   const whoami = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'whoami', arguments: {} } };
@@ -276,7 +278,9 @@ describe('hostile messages', () => {
   test('who listens for changes is told that there are none, and that this is all', async () => {
     const { key } = await newWideTenant();
     const notifications = {
-      ...{ toolsListChanged: true, resourcesListChanged: true, promptsListChanged: true },
+      toolsListChanged: true,
+      resourcesListChanged: true,
+      promptsListChanged: true,
       resourceSubscriptions: ['schema://leads'],
     };
     const { status, text } = await post('subscriptions/listen', { notifications }, { key });

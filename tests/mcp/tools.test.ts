@@ -151,7 +151,9 @@ describe('a result', () => {
     async (_name, notes) => {
       const big = await newWideTenant();
       const rows = Array.from({ length: 40 }, (_, index) => ({
-        ...{ email: `lead${index}@example.com`, first_name: `Lead ${index}`, notes: notes(index) },
+        email: `lead${index}@example.com`,
+        first_name: `Lead ${index}`,
+        notes: notes(index),
       }));
       for (let from = 0; from < 40; from += 20)
         await data('batch_create_records', { object: 'leads', records: rows.slice(from, from + 20) }, big.key);
@@ -181,7 +183,9 @@ describe('a result', () => {
       const named = object === 'accounts' ? 'name' : 'first_name';
       const text = object === 'accounts' ? 'description' : 'notes';
       const records = Array.from({ length: 10 }, (_, index) => ({
-        ...{ [named]: `Findable ${index}`, [text]: notes, email: `findable${index}@example.com` },
+        [named]: `Findable ${index}`,
+        [text]: notes,
+        email: `findable${index}@example.com`,
       }));
       await data('batch_create_records', { object, records }, big.key);
     }

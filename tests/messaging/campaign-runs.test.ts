@@ -76,16 +76,31 @@ describe('a run', () => {
     const own = { status: 'draft', object: 'leads', created_by_name: run.created_by.name };
     expect(await draftsOf(campaign)).toEqual([
       {
-        ...{ ...own, channel: 'sms', recipient: '+971501111111', sender: number.phone_number, subject: null },
-        ...{ body: 'Ada, look into your mailbox.', record_id: ada?.id },
+        ...own,
+        channel: 'sms',
+        recipient: '+971501111111',
+        sender: number.phone_number,
+        subject: null,
+        body: 'Ada, look into your mailbox.',
+        record_id: ada?.id,
       },
       {
-        ...{ ...own, channel: 'email', recipient: 'ada@x.example', sender: null, subject: 'For Ada' },
-        ...{ body: 'Hello Ada of Berlin!', record_id: ada?.id },
+        ...own,
+        channel: 'email',
+        recipient: 'ada@x.example',
+        sender: null,
+        subject: 'For Ada',
+        body: 'Hello Ada of Berlin!',
+        record_id: ada?.id,
       },
       {
-        ...{ ...own, channel: 'email', recipient: 'ben@x.example', sender: null, subject: 'For Ben' },
-        ...{ body: 'Hello Ben of Berlin!', record_id: ben?.id },
+        ...own,
+        channel: 'email',
+        recipient: 'ben@x.example',
+        sender: null,
+        subject: 'For Ben',
+        body: 'Hello Ben of Berlin!',
+        record_id: ben?.id,
       },
     ]);
     const listed = await expectStatus(200, 'GET', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key });

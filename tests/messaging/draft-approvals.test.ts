@@ -146,7 +146,8 @@ describe('a draft', () => {
     await people.decide(tenant, (call) => rejectDraft(call, draft.id, 'Too early'));
     const read = await expectStatus(200, 'GET', `/v1/messages/drafts/${draft.id}`, { key: tenant.key });
     expect(read.body.data.draft).toMatchObject({
-      ...{ status: 'rejected', rejection_reason: 'Too early' },
+      status: 'rejected',
+      rejection_reason: 'Too early',
       rejected_by: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
     });
     expect(await told(draft.id)).toEqual([{ from: 'draft', to: 'rejected', by: 'user' }]);
@@ -177,13 +178,16 @@ describe('a run', () => {
   async function prepared(leads: number): Promise<{ campaignId: string; runId: string; hash: string }> {
     const city = randomUUID();
     const rows = Array.from({ length: leads }, (_, index) => ({
-      ...{ first_name: `L${index}`, city, email: `l${index}-${city}@x.example` },
+      first_name: `L${index}`,
+      city,
+      email: `l${index}-${city}@x.example`,
     }));
     for (let from = 0; from < leads; from += 100)
       await createRecords(tenant.key, 'leads', rows.slice(from, from + 100));
     const campaign = await newCampaign(tenant.key, { filter: { field: 'city', op: 'eq', value: city } });
     const begun = await expectStatus(202, 'POST', `/v1/campaigns/${campaign.id}/runs`, {
-      ...{ key: tenant.key, idempotencyKey: true },
+      key: tenant.key,
+      idempotencyKey: true,
     });
     await runCampaigns(contextOf('campaigns', pools));
     const { id: runId } = begun.body.data.run;

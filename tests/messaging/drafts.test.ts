@@ -24,9 +24,22 @@ describe('a draft', () => {
   test('is kept as it will be sent, and sent by nobody', async () => {
     const { draft } = (await post({ ...email, note: 'Asked for on the phone' })).body.data;
     expect(draft).toMatchObject({
-      ...{ status: 'draft', channel: 'email', to: 'sara@bluelake.example', subject: 'Your quote', body: 'Hello Sara' },
-      ...{ from: null, object: null, record_id: null, note: 'Asked for on the phone', warnings: [], error: null },
-      ...{ approved_by: null, sent_at: null, provider_ref: null, test_mode: false, campaign_id: null },
+      status: 'draft',
+      channel: 'email',
+      to: 'sara@bluelake.example',
+      subject: 'Your quote',
+      body: 'Hello Sara',
+      from: null,
+      object: null,
+      record_id: null,
+      note: 'Asked for on the phone',
+      warnings: [],
+      error: null,
+      approved_by: null,
+      sent_at: null,
+      provider_ref: null,
+      test_mode: false,
+      campaign_id: null,
       created_by: { kind: 'api_key' },
     });
     const read = await expectStatus(200, 'GET', `${path}/${draft.id}`, { key: tenant.key });

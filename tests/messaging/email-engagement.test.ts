@@ -166,7 +166,10 @@ describe('what a provider reports', () => {
   test('says nothing of an email that came in', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     await report({
-      ...{ type: 'email', from: lead.email, to: 'sales@x.example', body: 'Hello' },
+      type: 'email',
+      from: lead.email,
+      to: 'sales@x.example',
+      body: 'Hello',
     });
     const { id } = await messageOf(lead);
     await report({ engagement: 'open', message_id: id });
@@ -294,8 +297,13 @@ describe('an open', () => {
     await expect.poll(() => toldOf(draft), patience).toHaveLength(1);
     const [{ data, actor, test_mode }] = (await toldOf(draft)) as [Json];
     expect(data).toMatchObject({
-      ...{ message_id: draft.id, engagement: 'open', recipient: draft.to, campaign_id: campaign.id },
-      ...{ object: 'leads', record_id: lead.id, timestamp: expect.any(String) },
+      message_id: draft.id,
+      engagement: 'open',
+      recipient: draft.to,
+      campaign_id: campaign.id,
+      object: 'leads',
+      record_id: lead.id,
+      timestamp: expect.any(String),
     });
     expect(data).not.toHaveProperty('link_url');
     expect([actor.kind, test_mode]).toEqual(['system', false]);
@@ -429,7 +437,13 @@ describe('nothing is noted', () => {
 
   test('where there is no way to: people get where they want to all the same', () => {
     const tenants = new Pool({
-      ...{ url: databaseUrl, role: 'crm_app', name: 'unused', lanes: 1, prepare: true, spread: false, wait: 1 },
+      url: databaseUrl,
+      role: 'crm_app',
+      name: 'unused',
+      lanes: 1,
+      prepare: true,
+      spread: false,
+      wait: 1,
       statementTimeout: 1,
     });
     const [opened, clicked] = engagementScreens({ tenants, tokens, told: () => undefined });

@@ -93,7 +93,10 @@ describe('a signature', () => {
     for (const [what, header] of Object.entries(headers)) {
       const { status, body: answer } = await send(header, body);
       expect({ what, status, code: answer.error.code, details: answer.error.details }).toEqual({
-        ...{ what, status: 401, code: 'AUTH_INVALID_KEY', details: { reason: 'invalid_signature' } },
+        what,
+        status: 401,
+        code: 'AUTH_INVALID_KEY',
+        details: { reason: 'invalid_signature' },
       });
     }
     expect(await reportsOf(tenant)).toBe(before);
@@ -103,7 +106,9 @@ describe('a signature', () => {
     const body = sms();
     const { status, body: answer } = await send(signatureOf(secret, JSON.stringify(body), seconds() + away), body);
     expect([status, answer.error.code, answer.error.details]).toEqual([
-      ...[401, 'AUTH_INVALID_KEY', { reason: 'signature_expired' }],
+      401,
+      'AUTH_INVALID_KEY',
+      { reason: 'signature_expired' },
     ]);
   });
 
@@ -129,7 +134,9 @@ describe('a signature', () => {
     );
     for (const { status, body: answer } of answers)
       expect([status, answer.error.code, answer.error.details]).toEqual([
-        ...[401, 'AUTH_INVALID_KEY', { reason: 'invalid_signature' }],
+        401,
+        'AUTH_INVALID_KEY',
+        { reason: 'invalid_signature' },
       ]);
   });
 
@@ -195,7 +202,9 @@ describe('the secret', () => {
         },
       },
       test: {
-        ...{ secret_last4: null, created_at: null, previous_secret_expires_at: null },
+        secret_last4: null,
+        created_at: null,
+        previous_secret_expires_at: null,
         urls: { generic: `${inject('baseUrl')}${path}?company_id=${of.companyId}&environment=test`, twilio: null },
       },
     });
@@ -253,13 +262,21 @@ describe('a report', () => {
     const { id } = await receive(sms({ from: lead.mobile, occurred_at: '2026-01-02T03:04:05.000Z' }));
     expect(await changesAfter(tenant.key, cursor)).toMatchObject([
       {
-        ...{ event: 'message.sms.received', object: 'leads', record_id: lead.id },
+        event: 'message.sms.received',
+        object: 'leads',
+        record_id: lead.id,
         actor: { kind: 'system', id: 'inbound', name: null },
       },
     ]);
     expect((await toldOf(id))[0].data).toEqual({
-      ...{ message_id: id, channel: 'sms', from: lead.mobile, to: '+97145550100', preview: 'Hello' },
-      ...{ object: 'leads', record_id: lead.id, timestamp: '2026-01-02T03:04:05.000Z' },
+      message_id: id,
+      channel: 'sms',
+      from: lead.mobile,
+      to: '+97145550100',
+      preview: 'Hello',
+      object: 'leads',
+      record_id: lead.id,
+      timestamp: '2026-01-02T03:04:05.000Z',
       occurred_at: expect.stringMatching(/Z$/),
     });
   });
@@ -276,7 +293,10 @@ describe('a report', () => {
       await database()`select actor_kind, actor_id, action, metadata, changes from audit_logs where record_id = ${id}`;
     expect(rows).toEqual([
       {
-        ...{ actor_kind: 'system', actor_id: 'inbound', action: 'report.receive', changes: null },
+        actor_kind: 'system',
+        actor_id: 'inbound',
+        action: 'report.receive',
+        changes: null,
         metadata: { type: 'sms', provider: 'generic' },
       },
     ]);
@@ -359,7 +379,9 @@ describe('what came in is linked', () => {
     const german = await newTenant();
     await database()`update companies set country = 'DE', config_version = config_version + 1 where id = ${german.companyId}`;
     const lead = await createRecord(german.key, 'leads', {
-      ...{ first_name: 'A', mobile: '+4915112345678', email: 'sara@x.example' },
+      first_name: 'A',
+      mobile: '+4915112345678',
+      email: 'sara@x.example',
     });
     for (const from of ['+4915112345678', '+49 151 1234 5678', '0151 12345678'])
       expect((await receive(sms({ from }), german)).record_id).toBe(lead.id);
@@ -377,15 +399,23 @@ describe('what came in is linked', () => {
 
   test('and shown in the timeline of its record, the newest first', async () => {
     const lead = await createRecord(tenant.key, 'leads', {
-      ...{ first_name: 'A', mobile: newNumber(), email: `${randomUUID()}@x.example` },
+      first_name: 'A',
+      mobile: newNumber(),
+      email: `${randomUUID()}@x.example`,
     });
     const text = await receive(sms({ from: lead.mobile, occurred_at: '2026-01-01T00:00:00.000Z' }));
     const whatsapp = await receive(
       sms({ type: 'whatsapp', from: lead.mobile, occurred_at: '2026-01-03T00:00:00.000Z' }),
     );
     const email = await receive({
-      ...{ type: 'email', external_id: randomUUID(), from: lead.email, to: 'sales@x.example', subject: 'Re: You' },
-      ...{ body: 'Yes', has_attachments: true, occurred_at: '2026-01-02T00:00:00.000Z' },
+      type: 'email',
+      external_id: randomUUID(),
+      from: lead.email,
+      to: 'sales@x.example',
+      subject: 'Re: You',
+      body: 'Yes',
+      has_attachments: true,
+      occurred_at: '2026-01-02T00:00:00.000Z',
     });
     const { messages } = await listChildren(tenant.key, 'leads', lead.id, 'messages');
     expect(messages.map((each: Json) => [each.id, each.channel])).toEqual([
@@ -394,19 +424,23 @@ describe('what came in is linked', () => {
       [text.id, 'sms'],
     ]);
     expect(messages[1]).toEqual({
-      ...{
-        id: email.id,
-        channel: 'email',
-        direction: 'inbound',
-        source: null,
-        from: lead.email,
-        to: 'sales@x.example',
-      },
-      ...{ subject: 'Re: You', preview: 'Yes', status: 'received', record_id: lead.id, campaign_id: null },
-      ...{ draft_id: null, occurred_at: '2026-01-02T00:00:00.000Z' },
+      id: email.id,
+      channel: 'email',
+      direction: 'inbound',
+      source: null,
+      from: lead.email,
+      to: 'sales@x.example',
+      subject: 'Re: You',
+      preview: 'Yes',
+      status: 'received',
+      record_id: lead.id,
+      campaign_id: null,
+      draft_id: null,
+      occurred_at: '2026-01-02T00:00:00.000Z',
     });
     expect((await toldOf(whatsapp.id))[0]).toMatchObject({
-      ...{ event: 'message.sms.received', data: { channel: 'whatsapp' } },
+      event: 'message.sms.received',
+      data: { channel: 'whatsapp' },
     });
     expect((await toldOf(email.id))[0]).toMatchObject({
       event: 'message.email.received',
@@ -427,8 +461,14 @@ describe('what came in is linked', () => {
 
 function aCall(more: object = {}): Record<string, unknown> {
   return {
-    ...{ type: 'call', external_id: randomUUID(), from: newNumber(), to: '+97145550100' },
-    ...{ direction: 'inbound', outcome: 'answered', duration_seconds: 61, ...more },
+    type: 'call',
+    external_id: randomUUID(),
+    from: newNumber(),
+    to: '+97145550100',
+    direction: 'inbound',
+    outcome: 'answered',
+    duration_seconds: 61,
+    ...more,
   };
 }
 
@@ -455,7 +495,11 @@ describe('calls, faxes and forms', () => {
 
   test('a fax is told with its pages', async () => {
     const { id } = await receive({
-      ...{ type: 'fax', external_id: randomUUID(), from: '+97143330100', to: '+97145550100', pages: 3 },
+      type: 'fax',
+      external_id: randomUUID(),
+      from: '+97143330100',
+      to: '+97145550100',
+      pages: 3,
     });
     expect((await toldOf(id))[0]).toMatchObject({ event: 'fax.received', data: { pages: 3, from: '+97143330100' } });
   });
@@ -468,7 +512,10 @@ describe('calls, faxes and forms', () => {
       await createRecord(tenant.key, 'leads', { first_name: 'E', email }),
     ];
     const submission = (more: object) => ({
-      ...{ type: 'form', external_id: randomUUID(), form: { id: 'contact', name: 'Contact us' }, ...more },
+      type: 'form',
+      external_id: randomUUID(),
+      form: { id: 'contact', name: 'Contact us' },
+      ...more,
     });
     const records = async () => database()`select id from leads where company_id = ${tenant.companyId}`;
     const before = (await records()).length;
@@ -488,7 +535,10 @@ describe('calls, faxes and forms', () => {
 
 describe('what becomes of an email that was sent', () => {
   const engaged = (more: object) => ({
-    ...{ type: 'email_engagement', external_id: randomUUID(), to: `${randomUUID()}@x.example`, engagement: 'open' },
+    type: 'email_engagement',
+    external_id: randomUUID(),
+    to: `${randomUUID()}@x.example`,
+    engagement: 'open',
     ...more,
   });
   const toldTo = (recipient: string): Promise<Json[]> =>
@@ -497,7 +547,11 @@ describe('what becomes of an email that was sent', () => {
   test('is told of the message that was opened, and of its record', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     const sent = await receive({
-      ...{ type: 'email', external_id: randomUUID(), from: lead.email, to: 'sales@x.example', body: 'x' },
+      type: 'email',
+      external_id: randomUUID(),
+      from: lead.email,
+      to: 'sales@x.example',
+      body: 'x',
     });
     const to = `${randomUUID()}@x.example`;
     const link_url = 'https://bluelake.example/offer';
@@ -538,12 +592,16 @@ describe('who says stop', () => {
       await receive(text);
       expect(await listed(text.from)).toEqual([
         {
-          ...{ reason: body.trim().toUpperCase(), source: 'opt_out', test_mode: false },
-          ...{ created_by_kind: 'system', created_by_id: 'inbound' },
+          reason: body.trim().toUpperCase(),
+          source: 'opt_out',
+          test_mode: false,
+          created_by_kind: 'system',
+          created_by_id: 'inbound',
         },
       ]);
       const { body: answer } = await expectStatus(200, 'GET', '/v1/dnc-list', {
-        ...{ key: tenant.key, query: { search: String(text.from) } },
+        key: tenant.key,
+        query: { search: String(text.from) },
       });
       expect(answer.data.entries).toMatchObject([{ source: 'opt_out' }]);
     },
@@ -577,7 +635,8 @@ describe('who says stop', () => {
     const text = sms({ body: 'STOP' });
     await receive(text);
     const { body } = await expectStatus(201, 'POST', '/v1/messages/drafts', {
-      ...{ key: tenant.key, body: { channel: 'sms', to: text.from, body: 'Hello' } },
+      key: tenant.key,
+      body: { channel: 'sms', to: text.from, body: 'Hello' },
     });
     expect(body.data.draft.warnings).toMatchObject([{ code: 'on_dnc_list' }]);
   });

@@ -35,7 +35,10 @@ let number: string;
 
 const start = (more: Record<string, string>): Promise<TestServer> =>
   startServer({
-    ...{ ...testSettings, DATABASE_URL: databaseUrl, SECRET_KEY: '5e'.repeat(32), DATA_DIR: folder },
+    ...testSettings,
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: '5e'.repeat(32),
+    DATA_DIR: folder,
     ...more,
   });
 
@@ -85,7 +88,10 @@ const waits = (draft: Json, attempts: number): Promise<void> =>
 const makeDue = (draft: Json): Promise<unknown> =>
   database()`update message_drafts set due_at = now() where id = ${draft.id} and status = 'approved'`;
 const anEmail = (): { channel: string; to: string; subject: string; body: string } => ({
-  ...{ channel: 'email', to: `${randomUUID()}@bluelake.example`, subject: 'Your quote', body: 'Hello Sara' },
+  channel: 'email',
+  to: `${randomUUID()}@bluelake.example`,
+  subject: 'Your quote',
+  body: 'Hello Sara',
 });
 const sentTo = (email: string): ReceivedMail[] => smtp.received.filter(({ recipients }) => recipients.includes(email));
 const mailTo = (email: string): string => sentTo(email)[0]?.raw ?? '';
@@ -118,8 +124,16 @@ describe('an email', () => {
     const timeline = await listChildren(tenant.key, 'accounts', account, 'messages');
     expect(timeline.messages).toMatchObject([
       {
-        ...{ channel: 'email', direction: 'outbound', source: null, status: 'sent', to: email.to, from: user.email },
-        ...{ draft_id: draft.id, campaign_id: null, preview: 'Hello Sara', subject: 'Your quote' },
+        channel: 'email',
+        direction: 'outbound',
+        source: null,
+        status: 'sent',
+        to: email.to,
+        from: user.email,
+        draft_id: draft.id,
+        campaign_id: null,
+        preview: 'Hello Sara',
+        subject: 'Your quote',
       },
     ]);
     const events = await database()`
@@ -265,7 +279,8 @@ describe('the link in an email', () => {
     const { draft, link } = await linkOf({ campaignId });
     for (const body of ['List-Unsubscribe=One-Click', '']) {
       const answer = await fetch(link, {
-        ...{ method: 'POST', body },
+        method: 'POST',
+        body,
         headers: { 'content-type': 'application/x-www-form-urlencoded' },
       });
       expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('You are unsubscribed')]);
@@ -417,9 +432,19 @@ describe('a text', () => {
 test('a company with many messages keeps no other waiting', async () => {
   const [crowd, other] = [await newWideTenant(), await newWideTenant()];
   const rows = Array.from({ length: 2000 }, (_, index) => ({
-    ...{ company_id: crowd.companyId, test_mode: false, id: randomUUID(), channel: 'email', status: 'approved' },
-    ...{ recipient: `crowd-${index}@x.example`, subject: 'Many', body: 'Hello', due_at: new Date(0) },
-    ...{ created_by_kind: 'system', created_by_id: 'tests', created_at: new Date(), updated_at: new Date() },
+    company_id: crowd.companyId,
+    test_mode: false,
+    id: randomUUID(),
+    channel: 'email',
+    status: 'approved',
+    recipient: `crowd-${index}@x.example`,
+    subject: 'Many',
+    body: 'Hello',
+    due_at: new Date(0),
+    created_by_kind: 'system',
+    created_by_id: 'tests',
+    created_at: new Date(),
+    updated_at: new Date(),
   }));
   await database()`insert into message_drafts ${database()(rows)}`;
   const draft = await newDraft(other.key, anEmail());
@@ -468,6 +493,9 @@ test.each([
 test('a MESSAGING_URL names the account, its token and the host', () => {
   const { messagingProvider } = readConfig({ MESSAGING_URL: 'twilio://AC1:hu%3Ash@api.twilio.com' });
   expect(messagingProvider).toEqual({
-    ...{ kind: 'twilio', accountId: 'AC1', authToken: 'hu:sh', url: 'https://api.twilio.com' },
+    kind: 'twilio',
+    accountId: 'AC1',
+    authToken: 'hu:sh',
+    url: 'https://api.twilio.com',
   });
 });

@@ -20,7 +20,9 @@ let url: string;
 
 beforeAll(async () => {
   server = await startServer({
-    ...{ ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') },
+    ...testSettings,
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
     MESSAGING_URL: `twilio://AC0123:${encodeURIComponent(token)}@api.twilio.com`,
   });
   tenant = await newWideTenant();
@@ -61,12 +63,23 @@ async function newLead(): Promise<Json> {
 }
 
 const text = (more: Form = {}): Form => ({
-  ...{ MessageSid: `SM${randomUUID()}`, AccountSid: 'AC0123', From: '+14155567777', To: ours, Body: 'Hello' },
-  ...{ NumMedia: '0', SmsStatus: 'received', ...more },
+  MessageSid: `SM${randomUUID()}`,
+  AccountSid: 'AC0123',
+  From: '+14155567777',
+  To: ours,
+  Body: 'Hello',
+  NumMedia: '0',
+  SmsStatus: 'received',
+  ...more,
 });
 const aCall = (more: Form = {}): Form => ({
-  ...{ CallSid: `CA${randomUUID()}`, From: '+14155567777', To: ours, Direction: 'inbound', CallStatus: 'completed' },
-  ...{ CallDuration: '61', ...more },
+  CallSid: `CA${randomUUID()}`,
+  From: '+14155567777',
+  To: ours,
+  Direction: 'inbound',
+  CallStatus: 'completed',
+  CallDuration: '61',
+  ...more,
 });
 
 async function reports(of = tenant): Promise<Json[]> {
@@ -90,7 +103,8 @@ describe('a text', () => {
     const lead = await newLead();
     const answer = await tell(text({ From: lead.mobile, Body: 'Grüße + 100 % 👋' }));
     expect(answer).toEqual({
-      ...{ status: 200, type: 'text/xml; charset=utf-8' },
+      status: 200,
+      type: 'text/xml; charset=utf-8',
       text: '<?xml version="1.0" encoding="UTF-8"?><Response/>',
     });
     const { messages } = await listChildren(tenant.key, 'leads', lead.id, 'messages');
@@ -110,7 +124,11 @@ describe('a text', () => {
     const lead = await newLead();
     await tell(text({ From: `whatsapp:${lead.mobile}`, To: `whatsapp:${ours}` }));
     expect((await reports())[0]).toMatchObject({
-      ...{ kind: 'whatsapp', record_id: lead.id, channel: 'whatsapp', sender: lead.mobile, recipient: ours },
+      kind: 'whatsapp',
+      record_id: lead.id,
+      channel: 'whatsapp',
+      sender: lead.mobile,
+      recipient: ours,
     });
   });
 
@@ -190,7 +208,10 @@ describe('what is not Twilio’s is refused', () => {
     const before = (await reports()).length;
     const other = await newTenant();
     for (const signature of [
-      ...['', 'nonsense', good({ ...form, Body: 'Other' }), good(form, url, 'another token')],
+      '',
+      'nonsense',
+      good({ ...form, Body: 'Other' }),
+      good(form, url, 'another token'),
       good(form, url.replace(tenant.companyId, other.companyId)),
       good(form, url.replace('environment=live', 'environment=test')),
     ]) {

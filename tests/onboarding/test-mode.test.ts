@@ -67,8 +67,16 @@ describe('a reset', () => {
     expect(Object.keys(before)).toEqual(expect.arrayContaining(['leads', 'notes', 'attachments', 'feed_events']));
     const { deleted } = await reset(tenant.testKey);
     expect(deleted).toMatchObject({
-      ...{ leads: 1, customers: before.customers, accounts: before.accounts, tasks: 1, activities: 1 },
-      ...{ 'object:visits': 1, notes: 1, attachments: 1, deliveries: 1, events: before.feed_events },
+      leads: 1,
+      customers: before.customers,
+      accounts: before.accounts,
+      tasks: 1,
+      activities: 1,
+      'object:visits': 1,
+      notes: 1,
+      attachments: 1,
+      deliveries: 1,
+      events: before.feed_events,
     });
     // The file waits for the sweep; how far the feed went, and who wants to be told, is kept.
     expect(await rowsOf(tenant, true)).toEqual({ stored_files: 1, feeds: 1, webhook_subscriptions: 1 });
@@ -127,8 +135,21 @@ describe('a reset', () => {
     await newCustomObject(own, 'visits');
     const objects = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts', 'object:visits'];
     const further = [
-      ...['notes', 'attachments', 'reservations', 'bookings', 'drafts', 'campaign_runs', 'campaigns', 'workforce_runs'],
-      ...['dnc_entries', 'email_suppressions', 'phone_numbers', 'inbound_reports', 'messages', 'deliveries', 'events'],
+      'notes',
+      'attachments',
+      'reservations',
+      'bookings',
+      'drafts',
+      'campaign_runs',
+      'campaigns',
+      'workforce_runs',
+      'dnc_entries',
+      'email_suppressions',
+      'phone_numbers',
+      'inbound_reports',
+      'messages',
+      'deliveries',
+      'events',
     ];
     await reset(own.testKey);
     const nothing = (kinds: string[]) => Object.fromEntries(kinds.map((kind) => [kind, 0]));

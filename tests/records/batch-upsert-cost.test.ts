@@ -63,7 +63,9 @@ test.each([
   const before = await lookUps();
   const started = performance.now();
   const { body } = await expectStatus(200, 'POST', `${recordsPath('leads')}:batch-upsert`, {
-    ...{ key: tenant.key, body: { match_on, records: bodies }, idempotencyKey: true },
+    key: tenant.key,
+    body: { match_on, records: bodies },
+    idempotencyKey: true,
   });
   if (process.env.UPSERT_ROWS) process.stdout.write(`${match_on}: ${Math.round(performance.now() - started)} ms\n`);
   expect(body.data).toMatchObject({ succeeded_count: items, failed_count: 0 });

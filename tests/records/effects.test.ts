@@ -32,7 +32,11 @@ describe('statuses', () => {
     });
     const { events } = await leftBehind(deal.id);
     expect(events[1].data.changed_fields.sort()).toEqual([
-      ...['probability', 'stage', 'stage_changed_at', 'stage_id', 'won_at'],
+      'probability',
+      'stage',
+      'stage_changed_at',
+      'stage_id',
+      'won_at',
     ]);
     const same = await patchRecord(key, 'deals', deal.id, { stage: 'Signed', description: 'x' });
     expect(same).toMatchObject({ won_at: won.won_at, stage_changed_at: won.stage_changed_at });

@@ -82,7 +82,8 @@ describe('the feed', () => {
     const cursor = await now(key);
     await expectStatus(201, 'POST', `${recordsPath('accounts', id)}/attachments`, { key, ...fileForm() });
     await expectStatus(201, 'POST', '/v1/objects/accounts/fields', {
-      ...{ key, body: { name: 'fleet', label: 'Fleet', type: 'number' } },
+      key,
+      body: { name: 'fleet', label: 'Fleet', type: 'number' },
     });
     await database()`
       insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
@@ -100,7 +101,9 @@ describe('the feed', () => {
     await expectStatus(201, 'POST', `${recordsPath('leads', id)}/attachments`, { key, ...fileForm() });
     const changes = await changesAfter(key, cursor);
     const about = (index: number) => ({
-      ...{ object: 'leads', record_id: id, occurred_at: changes[index]?.occurred_at },
+      object: 'leads',
+      record_id: id,
+      occurred_at: changes[index]?.occurred_at,
     });
     expect(changes.map(({ event, data }) => [event, data])).toEqual([
       ['record.created', about(0)],
@@ -232,7 +235,8 @@ describe('a cursor', () => {
     const stranger = await newWideTenant();
     for (const bad of [cursor, 'junk', 'NOW', `${cursor}x`]) {
       const answer = await expectStatus(400, 'GET', '/v1/changes', {
-        ...{ key: bad === cursor ? stranger.key : key, query: { cursor: bad } },
+        key: bad === cursor ? stranger.key : key,
+        query: { cursor: bad },
       });
       expect(answer.body.error.details.fields).toMatchObject([{ field: 'cursor', code: 'INVALID_FORMAT' }]);
     }

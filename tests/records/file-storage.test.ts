@@ -32,13 +32,11 @@ let path: string;
 
 async function startStore(): Promise<void> {
   store = new StoreServer({
-    ...{
-      port,
-      address: '127.0.0.1',
-      silent: true,
-      directory: join(folder, 'store'),
-      configureBuckets: [{ name: 'files' }],
-    },
+    port,
+    address: '127.0.0.1',
+    silent: true,
+    directory: join(folder, 'store'),
+    configureBuckets: [{ name: 'files' }],
   });
   port = (await store.run()).port;
 }

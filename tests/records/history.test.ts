@@ -35,7 +35,9 @@ test('is what was done to the record, the newest first, in pages', async () => {
   expect(first.history).toEqual(rows.slice(0, 3));
   const rest = { key, query: { limit: 3, cursor: first.next_cursor } };
   expect((await expectStatus(200, 'GET', pathOf(id), rest)).body.data).toEqual({
-    ...{ history: rows.slice(3), next_cursor: null, has_more: false },
+    history: rows.slice(3),
+    next_cursor: null,
+    has_more: false,
   });
 });
 

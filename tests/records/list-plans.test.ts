@@ -136,7 +136,8 @@ test.each(agedFields)(
     const page: Page = {
       sort: [{ field: 'created_at', descending: true }],
       filter: isOne(field),
-      ...{ after: undefined, limit: 33 },
+      after: undefined,
+      limit: 33,
     };
     const before = new Map((await pool.use(keptBy)).map(({ name, custom }) => [name, custom]));
     for (let time = 0; time < 7; time += 1) await list({ object, page, columns: '' });

@@ -155,11 +155,9 @@ test('changes of tasks and activities, and deletions of their leads', async () =
       tenant.key,
       'tasks',
       shuffle([...leads, ...activities]).map((_, index) => ({
-        ...{
-          ...task(),
-          object: index % 2 ? 'leads' : 'activities',
-          record_id: index % 2 ? of(index) : activities[index % 5].id,
-        },
+        ...task(),
+        object: index % 2 ? 'leads' : 'activities',
+        record_id: index % 2 ? of(index) : activities[index % 5].id,
       })),
     );
     return [

@@ -74,7 +74,9 @@ async function history(key: string): Promise<History> {
   const task = await createRecord(key, 'tasks', of('leads', id));
   const taskOfActivity = await createRecord(key, 'tasks', of('activities', activity.id));
   const { body } = await expectStatus(201, 'POST', `${recordsPath('activities', activity.id)}/notes`, {
-    ...{ key, body: { content: 'Said yes' }, idempotencyKey: true },
+    key,
+    body: { content: 'Said yes' },
+    idempotencyKey: true,
   });
   return { lead: id, activity: activity.id, task: task.id, taskOfActivity: taskOfActivity.id, note: body.data.note.id };
 }

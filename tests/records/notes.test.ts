@@ -70,20 +70,16 @@ describe('notes', () => {
   test('are listed newest first, 100 on a page, neither repeated nor skipped while others come', async () => {
     const on = await newAccount(key);
     const notes = Array.from({ length: 101 }, (_, index) => ({
-      ...{
-        company_id: tenant.companyId,
-        test_mode: false,
-        id: uuidv7(),
-        object: 'accounts',
-        record_id: on,
-        content: 'N',
-      },
-      ...{
-        created_by_kind: 'system',
-        created_by_id: 'test',
-        created_at: new Date(1e12 + Math.floor(index / 3)),
-        updated_at: new Date(),
-      },
+      company_id: tenant.companyId,
+      test_mode: false,
+      id: uuidv7(),
+      object: 'accounts',
+      record_id: on,
+      content: 'N',
+      created_by_kind: 'system',
+      created_by_id: 'test',
+      created_at: new Date(1e12 + Math.floor(index / 3)),
+      updated_at: new Date(),
     }));
     await database()`insert into notes ${database()(notes)}`;
     const first = await listChildren(key, 'accounts', on, 'notes');

@@ -64,7 +64,8 @@ describe('a record that loses its reference', () => {
       expect(await etagOf(name, id)).toBe(`"${Number(before.get(name).etag.slice(1, -1)) + 1}"`);
       const { body } = await expectStatus(200, 'GET', `${recordsPath(name, id)}/history`, { key });
       expect(body.data.history[0]).toMatchObject({
-        ...{ actor: { kind: 'api_key' }, occurred_at: record.updated_at },
+        actor: { kind: 'api_key' },
+        occurred_at: record.updated_at,
         changes: { [field]: { from: ids[object], to: null } },
       });
     }
@@ -165,7 +166,9 @@ describe('a record that thousands refer to', { timeout: 120_000 }, () => {
       customers.push(id);
     }
     const { body } = await expectStatus(200, 'POST', `${recordsPath('customers')}:batch-delete`, {
-      ...{ key, body: { ids: customers }, idempotencyKey: true },
+      key,
+      body: { ids: customers },
+      idempotencyKey: true,
     });
     expect(body.data.succeeded_count).toBe(2);
     for (const id of customers) await untilCleared(id, 600);

@@ -28,10 +28,15 @@ describe('figures', () => {
     const { key } = await newTenant();
     const nothing = await report(key, { object: 'deals' });
     expect(nothing).toEqual({
-      ...{ object: 'deals', metric: 'count', field: null, group_by: null, bucket: null },
+      object: 'deals',
+      metric: 'count',
+      field: null,
+      group_by: null,
+      bucket: null,
       groups: [{ key: null, value: 0, count: 0 }],
       total: { value: 0, count: 0 },
-      ...{ rows_scanned: 0, truncated: false },
+      rows_scanned: 0,
+      truncated: false,
     });
     await deals(key, {}, { amount_minor: 5 });
     expect(await report(key, { object: 'deals' })).toMatchObject({

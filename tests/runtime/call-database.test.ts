@@ -23,7 +23,11 @@ async function openCall(): Promise<BoundDatabase> {
   const requests = new RequestDatabase({ tenants: pool, platform: pool, credentials: pool }, 1000, () => undefined);
   const caller = { ...anonymous({ requestId: 'r', ip: '', userAgent: null }), companyId: tenant.companyId };
   const context: CallContext = {
-    ...{ caller, now: new Date(), configVersion: 1, deadline: new Deadline(), isVerified: true },
+    caller,
+    now: new Date(),
+    configVersion: 1,
+    deadline: new Deadline(),
+    isVerified: true,
     ...({ operation: { id: 'test' }, trace: {} } as Pick<CallContext, 'operation' | 'trace'>),
   };
   return new BoundDatabase(requests, await requests.open({ companyId: tenant.companyId, testMode: false }), context);

@@ -25,7 +25,9 @@ describe('The log', () => {
     const { url: baseUrl } = server;
     const body = { name: 'Whispered' };
     const created = await expectStatus(201, 'POST', '/v1/objects/accounts/records', {
-      ...{ key: tenant.key, body, baseUrl },
+      key: tenant.key,
+      body,
+      baseUrl,
       headers: { 'idempotency-key': 'a-key-of-the-caller' },
     });
     const refused = await expectStatus(401, 'GET', '/v1/me', { key: `${tenant.key}0`, baseUrl });
@@ -46,12 +48,20 @@ describe('The log', () => {
     ]);
     expect(lines[1]).toMatchObject({
       request_id: created.headers.get('x-request-id'),
-      ...{ operation: 'createRecord', method: 'POST', status: 201, ms: expect.any(Number) },
-      ...{ company: tenant.companyId, actor: expect.any(String), test_mode: false },
+      operation: 'createRecord',
+      method: 'POST',
+      status: 201,
+      ms: expect.any(Number),
+      company: tenant.companyId,
+      actor: expect.any(String),
+      test_mode: false,
     });
     expect(lines[2]).toMatchObject({
       request_id: refused.headers.get('x-request-id'),
-      ...{ operation: 'getMe', method: 'GET', status: 401, error: refused.body.error.code },
+      operation: 'getMe',
+      method: 'GET',
+      status: 401,
+      error: refused.body.error.code,
     });
     for (const secret of [tenant.key, inject('secretKey'), 'Whispered', 'a-key-of-the-caller', tenant.admin.email])
       expect(server.output()).not.toContain(secret);

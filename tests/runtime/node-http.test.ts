@@ -12,7 +12,10 @@ import { newTenant } from '../support/tenants.ts';
 test('a server that answers has loaded none of fetch', async () => {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `modules-${randomUUID()}`);
   const server = await startServer({
-    ...{ DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: folder, METRICS_PORT: '0' },
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: folder,
+    METRICS_PORT: '0',
     NODE_OPTIONS: tellModules,
   });
   try {

@@ -12,7 +12,9 @@ test.each([
   for (const method of ['GET', 'HEAD']) {
     const answer = await ask(method, accept);
     expect([answer.status, answer.headers.get('location'), answer.headers.get('vary')]).toEqual([
-      ...[302, '/docs', 'accept'],
+      302,
+      '/docs',
+      'accept',
     ]);
     expect(await answer.text()).toBe('');
   }

@@ -198,8 +198,13 @@ describe('the deadline of a commit', () => {
     async (prepare) => {
       const scope = { companyId: tenant.companyId, testMode: false };
       const own = new Pool({
-        ...{ url: inject('databaseUrl'), role: tried('crm_app'), lanes: 1, prepare, spread: false },
-        ...{ wait: 1000, statementTimeout: 5000 },
+        url: inject('databaseUrl'),
+        role: tried('crm_app'),
+        lanes: 1,
+        prepare,
+        spread: false,
+        wait: 1000,
+        statementTimeout: 5000,
       });
       const transaction = await Transaction.open(own, scope);
       await transaction.sql`update companies set name = 'Held' where id = ${tenant.companyId}`;
@@ -267,7 +272,10 @@ describe('what must hold of a transaction', () => {
   });
 
   const aClaim = () => ({
-    ...{ companyId: tenant.companyId, testMode: false, endpoint: 'POST /taken', key: randomUUID() },
+    companyId: tenant.companyId,
+    testMode: false,
+    endpoint: 'POST /taken',
+    key: randomUUID(),
     requestHash: Buffer.alloc(32),
   });
 

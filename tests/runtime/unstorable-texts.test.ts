@@ -29,9 +29,15 @@ beforeAll(async () => {
   const port = await freePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
-    ...{ ...testSettings, DATABASE_URL: databaseUrl, SECRET_KEY: '5e'.repeat(32), DATA_DIR: '.test-data/unstorable' },
-    ...{ PORT: String(port), BASE_URL: base, MESSAGING_URL: `twilio://AC1:${providers.twilio}@127.0.0.1:1?insecure=1` },
-    ...{ STRIPE_SECRET_KEY: 'sk_test_none', STRIPE_WEBHOOK_SECRET: providers.stripe },
+    ...testSettings,
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: '5e'.repeat(32),
+    DATA_DIR: '.test-data/unstorable',
+    PORT: String(port),
+    BASE_URL: base,
+    MESSAGING_URL: `twilio://AC1:${providers.twilio}@127.0.0.1:1?insecure=1`,
+    STRIPE_SECRET_KEY: 'sk_test_none',
+    STRIPE_WEBHOOK_SECRET: providers.stripe,
     STRIPE_API_BASE: 'http://127.0.0.1:1',
   });
   useServer(base);
@@ -68,22 +74,46 @@ describe('an app that registers with such a text', () => {
 
 describe('a request of an app with such a text', () => {
   const parameters = [
-    ...['client_id', 'redirect_uri', 'response_type', 'response_mode', 'scope', 'state', 'nonce', 'prompt', 'display'],
-    ...['login_hint', 'id_token_hint', 'acr_values', 'ui_locales', 'claims_locales', 'max_age', 'resource', 'request'],
-    ...['code_challenge', 'code_challenge_method', 'claims', 'registration', 'unknown'],
+    'client_id',
+    'redirect_uri',
+    'response_type',
+    'response_mode',
+    'scope',
+    'state',
+    'nonce',
+    'prompt',
+    'display',
+    'login_hint',
+    'id_token_hint',
+    'acr_values',
+    'ui_locales',
+    'claims_locales',
+    'max_age',
+    'resource',
+    'request',
+    'code_challenge',
+    'code_challenge_method',
+    'claims',
+    'registration',
+    'unknown',
   ];
 
   test.each(['GET', 'POST'])('in any parameter of %s /oauth/authorize is refused', async (method) => {
     const app = await register(base);
     const good = {
-      ...{ response_type: 'code', client_id: app.client_id, redirect_uri: app.redirect_uris[0] ?? '', scope: 'openid' },
-      ...{ code_challenge: newProof().challenge, code_challenge_method: 'S256' },
+      response_type: 'code',
+      client_id: app.client_id,
+      redirect_uri: app.redirect_uris[0] ?? '',
+      scope: 'openid',
+      code_challenge: newProof().challenge,
+      code_challenge_method: 'S256',
     };
     for (const name of parameters)
       for (const text of inForms) {
         const query = `${new URLSearchParams(Object.entries(good).filter(([each]) => each !== name))}&${name}=${text}`;
         const answer = await fetch(`${base}/auth/v1/oauth/authorize${method === 'GET' ? `?${query}` : ''}`, {
-          ...{ method, redirect: 'manual' },
+          method,
+          redirect: 'manual',
           headers: {
             'x-forwarded-for': anyAddress(),
             ...(method === 'POST' ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
@@ -112,21 +142,30 @@ describe('a request of an app with such a text', () => {
 
 describe('a page or form of the console with such a text', () => {
   const names = [
-    ...['cursor', 'after', 'done', 'status', 'next', 'mode', 'again', 'request_id', 'actor', 'action', 'from', 'to'],
-    ...[
-      'email',
-      'password',
-      'reason',
-      'hash',
-      'group',
-      'name',
-      'url',
-      'events',
-      'scopes',
-      'filter',
-      'token',
-      'unknown',
-    ],
+    'cursor',
+    'after',
+    'done',
+    'status',
+    'next',
+    'mode',
+    'again',
+    'request_id',
+    'actor',
+    'action',
+    'from',
+    'to',
+    'email',
+    'password',
+    'reason',
+    'hash',
+    'group',
+    'name',
+    'url',
+    'events',
+    'scopes',
+    'filter',
+    'token',
+    'unknown',
   ];
 
   test('is refused, whoever sends it', async () => {
@@ -177,7 +216,8 @@ describe('a call of a provider with such a text', () => {
     ['null', 'null'],
   ])('that Stripe signed, %s, is refused', async (_, body) => {
     const header = new Stripe('sk_test_none').webhooks.generateTestHeaderString({
-      ...{ payload: body, secret: providers.stripe },
+      payload: body,
+      secret: providers.stripe,
     });
     const headers = { 'content-type': 'application/json', 'stripe-signature': header };
     const answer = await fetch(`${base}/v1/billing/provider-events`, { method: 'POST', headers, body });
@@ -188,7 +228,8 @@ describe('a call of a provider with such a text', () => {
   test('that is signed and holds an escaped NUL in what nobody reads is taken', async () => {
     const body = JSON.stringify({ ...customer('cus_unknown'), note: 'a%00b' });
     const header = new Stripe('sk_test_none').webhooks.generateTestHeaderString({
-      ...{ payload: body, secret: providers.stripe },
+      payload: body,
+      secret: providers.stripe,
     });
     const headers = { 'content-type': 'application/json', 'stripe-signature': header };
     expect((await fetch(`${base}/v1/billing/provider-events`, { method: 'POST', headers, body })).status).toBe(200);

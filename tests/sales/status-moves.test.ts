@@ -82,8 +82,13 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect(events.map((each) => each.event)).toEqual(['record.created', 'record.updated', moved]);
     expect(events[1].data).toMatchObject({ object, changed_fields: expect.arrayContaining([field, `${field}_id`]) });
     expect(events[2].data).toEqual({
-      ...{ object, record_id: id, occurred_at: data[record].updated_at },
-      ...{ from: 'New', from_id: from, to: 'Qualified', to_id: to },
+      object,
+      record_id: id,
+      occurred_at: data[record].updated_at,
+      from: 'New',
+      from_id: from,
+      to: 'Qualified',
+      to_id: to,
     });
   });
 

@@ -50,15 +50,27 @@ describe('a slot that was held', () => {
     const { slot_token } = slots[1];
     const body = { slot_token, reservation_id: reservation.id, attendee, meeting, record_id: record.id };
     const { body: answer } = await expectStatus(201, 'POST', '/v1/bookings', {
-      ...{ key: tenant.key, body, idempotencyKey: true },
+      key: tenant.key,
+      body,
+      idempotencyKey: true,
     });
     const { booking } = answer.data;
     expect(booking).toMatchObject({
-      ...{ status: 'confirmed', user_id: pool.member_ids[0], user_name: 'Uma User', pool_id: pool.id },
-      ...{ start_at: slots[1].start_at, end_at: slots[1].end_at, provider: 'internal', policy_id: pool.policy_id },
+      status: 'confirmed',
+      user_id: pool.member_ids[0],
+      user_name: 'Uma User',
+      pool_id: pool.id,
+      start_at: slots[1].start_at,
+      end_at: slots[1].end_at,
+      provider: 'internal',
+      policy_id: pool.policy_id,
       attendee: { ...attendee, phone: null, timezone: 'Asia/Dubai', locale: null },
-      ...{ object: 'leads', record_id: record.id, meeting_title: 'First call', location_kind: 'video' },
-      ...{ rescheduled_from: null, test_mode: false },
+      object: 'leads',
+      record_id: record.id,
+      meeting_title: 'First call',
+      location_kind: 'video',
+      rescheduled_from: null,
+      test_mode: false,
     });
     expect(await get(booking.id)).toEqual(booking);
     await expectStatus(404, 'GET', `/v1/scheduling/reservations/${reservation.id}`, { key: tenant.key });

@@ -22,8 +22,14 @@ const busy = (text: string, asked = november, timezone = 'Europe/Berlin'): strin
 
 const clockOf = (zone: string): Intl.DateTimeFormat =>
   new Intl.DateTimeFormat('en-US', {
-    ...{ timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
-    ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
+    timeZone: zone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
   });
 const clocks = new Map<string, Intl.DateTimeFormat>();
 
@@ -33,7 +39,12 @@ function offsetAt(moment: number, zone: string): number {
   clocks.set(zone, clock);
   const parts = clock.formatToParts(moment);
   const [year = 0, month = 0, date = 0, hour = 0, minutes = 0, seconds = 0] = [
-    ...['year', 'month', 'day', 'hour', 'minute', 'second'],
+    'year',
+    'month',
+    'day',
+    'hour',
+    'minute',
+    'second',
   ].map((type) => Number(parts.find((part) => part.type === type)?.value));
   return Date.UTC(year, month - 1, date, hour, minutes, seconds) - moment;
 }
@@ -127,7 +138,10 @@ function written(repeated: Repeated, asked: Interval, zone: string): string {
   const at = (of: number): string => `;TZID=${zone}:${basic(of + atMinute * minute)}`;
   const itself = [`DTSTART${at(first)}`, `DURATION:PT${minutes}M`, rule, ...leftOut.map((each) => `EXDATE${at(each)}`)];
   return calendar(
-    ...['BEGIN:VEVENT', 'UID:x', ...itself, 'END:VEVENT'],
+    'BEGIN:VEVENT',
+    'UID:x',
+    ...itself,
+    'END:VEVENT',
     ...chosen(dates, asked, repeated.moved).flatMap((each) => {
       const start = momentOf(each + atMinute * minute, zone) + 120 * minute;
       const times = [`DTSTART:${basic(start)}Z`, `DTEND:${basic(start + minutes * minute)}Z`];
@@ -190,12 +204,19 @@ describe('an event', () => {
 
   test('may describe a zone of its own', () => {
     const half = (name: string, from: string, to: string, month: number): string[] => [
-      ...[`BEGIN:${name}`, `DTSTART:1970${month === 3 ? '0329T020000' : '1025T030000'}`, `TZOFFSETFROM:${from}`],
-      ...[`TZOFFSETTO:${to}`, `RRULE:FREQ=YEARLY;BYMONTH=${month};BYDAY=-1SU`, `END:${name}`],
+      `BEGIN:${name}`,
+      `DTSTART:1970${month === 3 ? '0329T020000' : '1025T030000'}`,
+      `TZOFFSETFROM:${from}`,
+      `TZOFFSETTO:${to}`,
+      `RRULE:FREQ=YEARLY;BYMONTH=${month};BYDAY=-1SU`,
+      `END:${name}`,
     ];
     const zone = [
-      ...['BEGIN:VTIMEZONE', 'TZID:W. Europe Standard Time'],
-      ...[...half('STANDARD', '+0200', '+0100', 10), ...half('DAYLIGHT', '+0100', '+0200', 3), 'END:VTIMEZONE'],
+      'BEGIN:VTIMEZONE',
+      'TZID:W. Europe Standard Time',
+      ...half('STANDARD', '+0200', '+0100', 10),
+      ...half('DAYLIGHT', '+0100', '+0200', 3),
+      'END:VTIMEZONE',
     ];
     const weekly = ['DTSTART;TZID=W. Europe Standard Time:20260105T100000', 'DURATION:PT1H', 'RRULE:FREQ=WEEKLY'];
     const text = calendar(...zone, 'BEGIN:VEVENT', 'UID:x', ...weekly, 'END:VEVENT');
@@ -274,11 +295,13 @@ describe('an event that repeats', () => {
   test('may have more than a rule says, and less', () => {
     expect(starts('RDATE:20261105T080000Z,20261106T080000Z')).toEqual(['11-02 09:00', '11-05 08:00', '11-06 08:00']);
     expect(starts('RRULE:FREQ=DAILY;COUNT=4', 'EXDATE:20261103T090000Z', 'EXDATE;VALUE=DATE:20261105')).toEqual([
-      ...['11-02 09:00', '11-04 09:00'],
+      '11-02 09:00',
+      '11-04 09:00',
     ]);
     // Some that are no repetitions do not hide those behind them.
     expect(starts('RRULE:FREQ=DAILY;COUNT=3', 'EXDATE:20261102T113000Z,20261102T114500Z,20261103T090000Z')).toEqual([
-      ...['11-02 09:00', '11-04 09:00'],
+      '11-02 09:00',
+      '11-04 09:00',
     ]);
   });
 

@@ -84,7 +84,11 @@ describe.skipIf(!findProgram('radicale'))(`a CalDAV server${skipNote('radicale')
 describe('a server that is not as it should be', () => {
   let receiver: Receiver;
   const connection = (url = receiver.url): Connection => ({
-    ...{ provider: 'caldav', userId: user, username: 'omar', password: 'secret', timezone: 'Europe/Berlin' },
+    provider: 'caldav',
+    userId: user,
+    username: 'omar',
+    password: 'secret',
+    timezone: 'Europe/Berlin',
     url: `${url}/`,
   });
   beforeAll(async () => {
@@ -213,8 +217,16 @@ describe('a server that is not as it should be', () => {
   function endlessZone(): string {
     const zone = ['BEGIN:VTIMEZONE', 'TZID:Nowhere', 'BEGIN:STANDARD', 'DTSTART:19000101T000000', 'TZOFFSETFROM:+0100'];
     return object(
-      ...[...zone, 'TZOFFSETTO:+0200', 'RRULE:FREQ=SECONDLY', 'END:STANDARD', 'END:VTIMEZONE'],
-      ...['BEGIN:VEVENT', 'UID:x', 'DTSTART;TZID=Nowhere:20261102T090000', 'DURATION:PT1H', 'END:VEVENT'],
+      ...zone,
+      'TZOFFSETTO:+0200',
+      'RRULE:FREQ=SECONDLY',
+      'END:STANDARD',
+      'END:VTIMEZONE',
+      'BEGIN:VEVENT',
+      'UID:x',
+      'DTSTART;TZID=Nowhere:20261102T090000',
+      'DURATION:PT1H',
+      'END:VEVENT',
     );
   }
 });

@@ -156,7 +156,8 @@ describe('a calendar', () => {
     expect(await unread(now)).toContain(userId);
     await afterLook(userId, now);
     expect([await unread(now), await unread(later(5 * minute, now))].map((ids) => ids.includes(userId))).toEqual([
-      ...[false, true],
+      false,
+      true,
     ]);
     receiver.behave = (_, response) => void response.writeHead(207).end('<multistatus xmlns="DAV:"/>');
     expect(await afterLook(userId, later(5 * minute, now))).toMatchObject({
@@ -305,10 +306,16 @@ describe('an invitation', () => {
   });
 
   const facts = {
-    ...{ invitationId: '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04', location: 'https://meet.example.com/sara?a=1,2;3' },
-    ...{ startAt: new Date('2026-11-23T06:00Z'), endAt: new Date('2026-11-23T06:30Z'), timezone: 'Asia/Dubai' },
-    ...{ attendee: { name: 'Sara Ali', email: 'sara@example.org' }, userName: 'Omar Nasser', companyName: 'Blue Lake' },
-    ...{ title: 'First call', changedAt: new Date('2026-11-20T06:00Z') },
+    invitationId: '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04',
+    location: 'https://meet.example.com/sara?a=1,2;3',
+    startAt: new Date('2026-11-23T06:00Z'),
+    endAt: new Date('2026-11-23T06:30Z'),
+    timezone: 'Asia/Dubai',
+    attendee: { name: 'Sara Ali', email: 'sara@example.org' },
+    userName: 'Omar Nasser',
+    companyName: 'Blue Lake',
+    title: 'First call',
+    changedAt: new Date('2026-11-20T06:00Z'),
   };
   async function received(
     invitation: ReturnType<typeof invitationOf>,
@@ -355,7 +362,11 @@ describe('an invitation', () => {
       const event = calendar.getFirstSubcomponent('vevent');
       const value = (name: string): unknown => event?.getFirstPropertyValue(name);
       expect([value('uid'), value('sequence'), value('status'), value('summary'), value('location')]).toEqual([
-        ...[facts.invitationId, sequence, status, 'First call', facts.location],
+        facts.invitationId,
+        sequence,
+        status,
+        'First call',
+        facts.location,
       ]);
       expect([String(value('dtstart')), String(value('dtend'))]).toEqual([
         '2026-11-23T06:00:00Z',
@@ -369,11 +380,14 @@ describe('an invitation', () => {
   test('says nothing of its own that somebody wrote into a name', async () => {
     const hostile = 'x\r\nATTENDEE:mailto:eve@evil.example\nEND:VEVENT\rBEGIN:VEVENT\u2028"; https://evil.example';
     const invitation = invitationOf({
-      ...{ ...facts, what: 'scheduled', sequence: 0, title: hostile, userName: hostile, companyName: hostile },
-      ...{
-        attendee: { name: hostile, email: facts.attendee.email },
-        location: `Room 1\r\nBcc: eve@evil.example\r${hostile}`,
-      },
+      ...facts,
+      what: 'scheduled',
+      sequence: 0,
+      title: hostile,
+      userName: hostile,
+      companyName: hostile,
+      attendee: { name: hostile, email: facts.attendee.email },
+      location: `Room 1\r\nBcc: eve@evil.example\r${hostile}`,
     });
     const { raw, parts, calendar } = await received(invitation);
     expect(raw.split(/\r?\n\r?\n/)[0]).not.toMatch(/evil\.example/);

@@ -35,9 +35,18 @@ const minutesAfter = (moment: Date, minutes: number): Date => new Date(moment.ge
 /** An event, of half an hour unless it is said, as another program would write it. */
 const external = (uid: string, start: Date, duration = 'PT30M'): string =>
   [
-    ...['BEGIN:VCALENDAR', 'VERSION:2.0', 'PRODID:-//test//EN', 'BEGIN:VEVENT', `UID:${uid}`],
-    ...[`DTSTAMP:${basic(start)}`, `DTSTART:${basic(start)}`, `DURATION:${duration}`, 'SUMMARY:Dentist'],
-    ...['END:VEVENT', 'END:VCALENDAR', ''],
+    'BEGIN:VCALENDAR',
+    'VERSION:2.0',
+    'PRODID:-//test//EN',
+    'BEGIN:VEVENT',
+    `UID:${uid}`,
+    `DTSTAMP:${basic(start)}`,
+    `DTSTART:${basic(start)}`,
+    `DURATION:${duration}`,
+    'SUMMARY:Dentist',
+    'END:VEVENT',
+    'END:VCALENDAR',
+    '',
   ].join('\r\n');
 
 describe('the calendar of a user', () => {
@@ -56,7 +65,10 @@ describe('the calendar of a user', () => {
     expect(body.data.calendar).toEqual({ user_id: id, ...internal });
     const audit = await database()`select action from audit_logs where record_id = ${id} order by seq`;
     expect(audit.map(({ action }) => action.replace('user.calendar.', ''))).toEqual([
-      ...['connect', 'disconnect', 'connect', 'disconnect'],
+      'connect',
+      'disconnect',
+      'connect',
+      'disconnect',
     ]);
   });
 
@@ -165,7 +177,8 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     });
   const booking = (member_ids: string[], more: object): Promise<Answer> =>
     call('POST', '/v1/bookings', {
-      ...{ key: tenant.key, idempotencyKey: true },
+      key: tenant.key,
+      idempotencyKey: true,
       body: { member_ids, attendee, meeting, ...more },
     });
   const outcomeOf = ({ status, body }: Answer): unknown[] => [status, body.error?.details?.reason];
@@ -228,7 +241,8 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const [first, second] = await Promise.all(slots.map((slot: Json) => hold(tenant.key, slot)));
     const bookHeld = (slot: Json, reservation: Json) =>
       call('POST', '/v1/bookings', {
-        ...{ key: tenant.key, idempotencyKey: true },
+        key: tenant.key,
+        idempotencyKey: true,
         body: { slot_token: slot.slot_token, reservation_id: reservation.id, attendee, meeting },
       });
     await calendar.put('late.ics', external('late', new Date(slots[0].start_at)));
@@ -253,7 +267,9 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await database()`update user_calendars set looked_until = null, due_at = now() + interval '1 hour' where user_id = ${id}`;
     const unknown = { user_id: id, reason: 'calendar_not_read_yet' };
     expect(await availability(id)).toMatchObject({
-      ...{ bookable: false, reasons: ['calendar_not_read_yet'], free: [] },
+      bookable: false,
+      reasons: ['calendar_not_read_yet'],
+      free: [],
       calendar: { status: 'connected', provider: 'caldav' },
     });
     const query = { member_ids: id, policy_id: pool.policy_id };

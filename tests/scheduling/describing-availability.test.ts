@@ -38,7 +38,10 @@ test.each([
   ['whose calendar was not read yet', { calendar: 'not_read' }, 'calendar_not_read_yet'],
 ] as const)('of a person %s nothing is free', (_, person, reason) => {
   expect(describeAvailability({ ...somebody, ...person }, within)).toMatchObject({
-    ...{ bookable: false, reasons: [reason], free: [], workingHours: [part('08:00', '16:00')] },
+    bookable: false,
+    reasons: [reason],
+    free: [],
+    workingHours: [part('08:00', '16:00')],
   });
 });
 

@@ -101,8 +101,12 @@ const post = (path: string, body: object): Promise<Answer> =>
   call('POST', path, { key: tenant.key, body, idempotencyKey: true });
 const bookingOf = (floor: Floor, from: number, to: number, ids = floor.members.map(({ id }) => id)) =>
   post('/v1/bookings', {
-    ...{ member_ids: ids, policy_id: floor.policy.id, attendee, meeting },
-    ...{ from: new Date(from).toISOString(), to: new Date(to).toISOString() },
+    member_ids: ids,
+    policy_id: floor.policy.id,
+    attendee,
+    meeting,
+    from: new Date(from).toISOString(),
+    to: new Date(to).toISOString(),
   });
 
 /** Bookings, holds and cancellations, eight at a time. */
@@ -125,7 +129,10 @@ async function live(floor: Floor, start: number): Promise<void> {
       return id === undefined ? undefined : post(`/v1/bookings/${id}/cancel`, {});
     }
     const { body } = await post('/v1/scheduling/slots/search', {
-      ...{ pool_id: pool.body.data.pool.id, from: new Date(from).toISOString(), limit: 5, exposure: 'merged' },
+      pool_id: pool.body.data.pool.id,
+      from: new Date(from).toISOString(),
+      limit: 5,
+      exposure: 'merged',
     });
     const slot = body.data.slots[step.which % Math.max(1, body.data.slots.length)];
     return slot && post('/v1/scheduling/reservations', { slot_token: slot.slot_token });
@@ -179,8 +186,10 @@ describe(`a fortnight around a clock change, with FORTNIGHT_SEED=${seed}`, () =>
     const floor = await arrange(zone, start);
     await live(floor, start);
     const query = {
-      ...{ member_ids: floor.members.map(({ id }) => id).join(','), policy_id: floor.policy.id },
-      ...{ from: new Date(start).toISOString(), to: new Date(start + 14 * day).toISOString() },
+      member_ids: floor.members.map(({ id }) => id).join(','),
+      policy_id: floor.policy.id,
+      from: new Date(start).toISOString(),
+      to: new Date(start + 14 * day).toISOString(),
     };
     const { data } = (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body;
     const offered = data.slots.map(({ start_at, end_at, user_ids }: Json) => ({

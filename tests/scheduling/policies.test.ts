@@ -33,7 +33,8 @@ describe('a workspace', () => {
     expect((await patch(other.id, { is_default: true })).status).toBe(200);
     expect((await list()).filter((policy) => policy.is_default).map((policy) => policy.id)).toEqual([other.id]);
     expect((await patch(other.id, { is_default: false })).body.error).toMatchObject({
-      ...{ code: 'CONFLICT', details: { reason: 'default_policy' } },
+      code: 'CONFLICT',
+      details: { reason: 'default_policy' },
     });
     expect((await remove(other.id)).body.error.details.reason).toBe('default_policy');
     expect((await remove(id)).status).toBe(200);
@@ -57,7 +58,8 @@ describe('a policy', () => {
     expect(changed.body.data.policy).toMatchObject({ max_bookings_per_day: 3, working_hours: [], name: 'Short' });
     const audit = await database()`select action from audit_logs where record_id = ${policy.id} order by seq`;
     expect(audit.map(({ action }) => action)).toEqual([
-      ...['settings.scheduling_policy.create', 'settings.scheduling_policy.update'],
+      'settings.scheduling_policy.create',
+      'settings.scheduling_policy.update',
     ]);
   });
 

@@ -39,7 +39,9 @@ describe('a pool', () => {
       [1, true],
     ]);
     expect((await patch(pool.id, { description: null, policy_id: null })).body.data.pool).toMatchObject({
-      ...{ description: null, policy_id: null, member_ids: [a, b] },
+      description: null,
+      policy_id: null,
+      member_ids: [a, b],
     });
   });
 
@@ -79,7 +81,9 @@ describe('a pool', () => {
     await expectStatus(200, 'DELETE', `/v1/scheduling/reservations/${id}`, { key: tenant.key });
     await expectStatus(200, 'DELETE', `${path}/${pool.id}`, { key: tenant.key });
     await expectStatus(404, 'POST', '/v1/scheduling/reservations', {
-      ...{ key: tenant.key, body: { slot_token: slot.slot_token }, idempotencyKey: true as const },
+      key: tenant.key,
+      body: { slot_token: slot.slot_token },
+      idempotencyKey: true as const,
     });
   });
 });
@@ -123,7 +127,9 @@ describe('a turn', () => {
     await book(tenant.key, [a], { policy_id: pool.policy_id, from: at, to: halfHour(7).toISOString() });
     await database()`update users set status = 'inactive' where id = ${c}`;
     expect(await suggest(pool.id, { at })).toMatchObject({
-      ...{ user: { id: b }, strategy: 'priority', eligible_user_ids: [b] },
+      user: { id: b },
+      strategy: 'priority',
+      eligible_user_ids: [b],
       excluded: [
         { user_id: a, reason: 'booking' },
         { user_id: c, reason: 'user_inactive' },
@@ -131,7 +137,9 @@ describe('a turn', () => {
     });
     expect((await suggest(pool.id)).user.id).toBe(a);
     const refused = await call('POST', `${path}/${pool.id}/assignments`, {
-      ...{ key: tenant.key, body: { at, exclude_user_ids: [b] }, idempotencyKey: true as const },
+      key: tenant.key,
+      body: { at, exclude_user_ids: [b] },
+      idempotencyKey: true as const,
     });
     expect(refused.body.error.details).toMatchObject({ reason: 'no_eligible_rep' });
     expect(refused.body.error.details.excluded).toContainEqual({ user_id: b, reason: 'excluded_by_caller' });

@@ -25,7 +25,10 @@ describe('the slots of users', () => {
     await book(tenant.key, [a.id], { policy_id, from: halfHour(5).toISOString(), to: halfHour(6).toISOString() });
     const found = await slotsOf({ member_ids: `${b.id},${a.id}`, policy_id, from, to });
     expect(found).toEqual({
-      ...{ policy_id, from, to, truncated: false },
+      policy_id,
+      from,
+      to,
+      truncated: false,
       slots: [4, 5, 6].map((after) => ({
         start_at: halfHour(after).toISOString(),
         end_at: halfHour(after + 1).toISOString(),
@@ -33,7 +36,8 @@ describe('the slots of users', () => {
       })),
     });
     const answer = await expectStatus(200, 'GET', '/v1/scheduling/slots', {
-      ...{ key: tenant.key, query: { member_ids: a.id } },
+      key: tenant.key,
+      query: { member_ids: a.id },
     });
     expect(answer.headers.get('cache-control')).toBe('private, max-age=30');
   });

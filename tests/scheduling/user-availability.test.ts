@@ -36,7 +36,11 @@ describe('a person', () => {
     await hold(tenant.key, (await search(tenant.key, pool, { from: at(12), to: at(13), limit: 1 })).slots[0]);
     const [person] = await availability(id);
     expect(person).toEqual({
-      ...{ user_id: id, full_name: 'Uma User', bookable: true, reasons: [], timezone: 'UTC' },
+      user_id: id,
+      full_name: 'Uma User',
+      bookable: true,
+      reasons: [],
+      timezone: 'UTC',
       working_hours: [range(9, 17)],
       free: [range(9, 10), range(11, 12), range(13, 17)],
       busy: [
@@ -83,7 +87,9 @@ describe('a person', () => {
         now(), now())`;
     const [person] = await availability(id);
     expect(person).toMatchObject({
-      ...{ bookable: true, free: [range(10, 17)], busy: [{ ...range(9, 10), reason: 'external_event' }] },
+      bookable: true,
+      free: [range(10, 17)],
+      busy: [{ ...range(9, 10), reason: 'external_event' }],
       calendar: { status: 'connected', provider: 'caldav', checked_at: expect.any(String) },
     });
     await sql`update user_calendars set fault = 'unreachable' where user_id = ${id}`;
@@ -103,7 +109,9 @@ describe('a person', () => {
     await book(tenant.key, [id], { policy_id: policy.id, from: at(9.5), to: at(10) });
     const [person] = await availability(id);
     expect(person).toMatchObject({
-      ...{ bookable: false, reasons: ['booking', 'buffer'], free: [] },
+      bookable: false,
+      reasons: ['booking', 'buffer'],
+      free: [],
       busy: [
         { ...range(9, 9.5), reason: 'buffer' },
         { ...range(9.5, 10), reason: 'booking' },

@@ -68,7 +68,9 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
     const [booked] = await database()`
       select attendee_name, attendee_email, status, meeting_title from bookings where company_id = ${tenant.companyId}`;
     expect(booked).toMatchObject({
-      ...{ attendee_name: 'Sara Ali', attendee_email: 'sara@example.com', status: 'confirmed' },
+      attendee_name: 'Sara Ali',
+      attendee_email: 'sara@example.com',
+      status: 'confirmed',
       meeting_title: 'Call with Sara Ali',
     });
     // Nothing but the proxy is asked, and it keeps the key to itself.

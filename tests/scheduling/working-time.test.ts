@@ -156,8 +156,13 @@ describe('slots', () => {
   const starts = (from: string, to: string, intervalMinutes: number, ...windows: [string, string][]): string[] => {
     const member = { userId: 'one', hours: { timezone: 'Europe/Berlin', weekly: everyDay(...windows) }, busy: [] };
     const rules = {
-      ...{ durationMinutes: 30, intervalMinutes, bufferBeforeMinutes: 15, bufferAfterMinutes: 15 },
-      ...{ maxPerDay: null, timezone: 'UTC', within: { start: at(from), end: at(to) } },
+      durationMinutes: 30,
+      intervalMinutes,
+      bufferBeforeMinutes: 15,
+      bufferAfterMinutes: 15,
+      maxPerDay: null,
+      timezone: 'UTC',
+      within: { start: at(from), end: at(to) },
     };
     const { slots } = findSlots([{ ...member, daysOff: [], daysOffTimezone: 'UTC', bookedStarts: [] }], rules, 100);
     return slots.map(({ start }) => new Date(start).toISOString().slice(11, 16));
@@ -239,7 +244,11 @@ describe('the most of a day', () => {
   const weekly = everyDay(['00:00', '24:00']);
   const takes = (timezone: string, start: string, ...booked: string[]) => {
     const member: Member = {
-      ...{ userId: 'one', hours: { timezone, weekly }, daysOff: [], daysOffTimezone: 'UTC', busy: [] },
+      userId: 'one',
+      hours: { timezone, weekly },
+      daysOff: [],
+      daysOffTimezone: 'UTC',
+      busy: [],
       bookedStarts: booked.map(at),
     };
     const demand = { durationMinutes: 15, bufferBeforeMinutes: 0, bufferAfterMinutes: 0, maxPerDay: 2, timezone };

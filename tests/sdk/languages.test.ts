@@ -66,7 +66,13 @@ const languages: Record<string, Language> = {
       // Programs that run once are not worth the better of two compilers of machine code. The client is compiled once.
       [
         ...(['javac', '-J-XX:TieredStopAtLevel=1', '-Xlint:all', '-Werror', '-encoding', 'UTF-8'] as const),
-        ...['-d', '../classes', '-cp', '../classes', '-sourcepath', 'sdk/java/src/main/java', file],
+        '-d',
+        '../classes',
+        '-cp',
+        '../classes',
+        '-sourcepath',
+        'sdk/java/src/main/java',
+        file,
       ],
       ['java', '-XX:TieredStopAtLevel=1', '-cp', '../classes', file.replace('.java', '')],
     ],

@@ -424,11 +424,19 @@ test('a breach names its policy and its clock in the feed, as webhooks do', asyn
   await roundAfter(121);
   const told = (await changesAfter(tenant.key, cursor)).filter(({ event }) => event === 'sla.breached');
   const breachOf = (type: string, minutes: number) => ({
-    ...{ event: 'sla.breached', object: 'leads', record_id: lead.id },
+    event: 'sla.breached',
+    object: 'leads',
+    record_id: lead.id,
     data: {
-      ...{ object: 'leads', record_id: lead.id, level: 0, occurred_at: expect.stringMatching(/Z$/) },
+      object: 'leads',
+      record_id: lead.id,
+      level: 0,
+      occurred_at: expect.stringMatching(/Z$/),
       sla: {
-        ...{ policy_id: policy.id, policy_name: policy.name, type, overdue_minutes: expect.any(Number) },
+        policy_id: policy.id,
+        policy_name: policy.name,
+        type,
+        overdue_minutes: expect.any(Number),
         deadline: new Date(new Date(lead.created_at).getTime() + minutes * minute).toISOString(),
       },
     },

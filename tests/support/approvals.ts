@@ -35,7 +35,8 @@ export function openPeople(url: string) {
       const now = new Date();
       return inTransaction(pool, caller, 5000, (sql, tell, note) =>
         work({
-          ...{ caller, now },
+          caller,
+          now,
           authorize: (scope) => requireScope(scope, caller, moduleState),
           db: {
             sql,
@@ -52,13 +53,23 @@ export function openPeople(url: string) {
 
 function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCode }: PersonOptions): Caller {
   return {
-    ...{ kind: 'person', companyId: tenant.companyId, companyName: 'Tenant', testMode },
+    kind: 'person',
+    companyId: tenant.companyId,
+    companyName: 'Tenant',
+    testMode,
     actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
-    ...{ grants: grantsOf(scopes ?? ['*']), scopes: [], reach: { kind: 'company' }, expiresAt: null },
-    ...{ userId: tenant.admin.id, sessionId: randomUUID(), mustChangePassword: false },
+    grants: grantsOf(scopes ?? ['*']),
+    scopes: [],
+    reach: { kind: 'company' },
+    expiresAt: null,
+    userId: tenant.admin.id,
+    sessionId: randomUUID(),
+    mustChangePassword: false,
     modules: modulesOfWorkspace(packageCode ?? 'enterprise', [], []),
     limits: { perMinute: 1, perHour: 1, tenantPerMinute: 1, tenantPerDay: null },
-    ...{ ip: '127.0.0.1', userAgent: null, requestId: randomUUID() },
+    ip: '127.0.0.1',
+    userAgent: null,
+    requestId: randomUUID(),
     ...caller,
   };
 }

@@ -424,7 +424,8 @@ export const arrangedQueries: Record<
   createSession: (body) => ({ grant_type: 'refresh_token' in (body as Example) ? 'refresh_token' : 'password' }),
   getUserAvailability: async (_, tenant) => ({
     user_ids: (await usualPool(tenant)).member_ids[0],
-    ...{ from: '2036-01-07', to: '2036-01-08' },
+    from: '2036-01-07',
+    to: '2036-01-08',
   }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,

@@ -51,8 +51,12 @@ export class ServerWithoutRoutes {
     const server = await startServer(
       {
         ...settings,
-        ...{ PORT: String(port), BASE_URL: url, DATA_DIR: folder },
-        ...{ NO_ROUTES_FOLDER: folder, NO_ROUTES_DATABASE_PORT: String(databasePort), NO_ROUTES_PORT: String(port) },
+        PORT: String(port),
+        BASE_URL: url,
+        DATA_DIR: folder,
+        NO_ROUTES_FOLDER: folder,
+        NO_ROUTES_DATABASE_PORT: String(databasePort),
+        NO_ROUTES_PORT: String(port),
         NODE_OPTIONS: `${cheapPasswords} --import=${loaded}`,
       },
       { wrapper: ['unshare', ...namespaces, 'sh', '-c', entering, 'sh'] },

@@ -26,8 +26,14 @@ export class TestRadicale {
     radicale.#process = spawn(
       findProgram('radicale') ?? 'radicale',
       [
-        ...['--config', '', `--server-hosts=127.0.0.1:${radicale.#port}`, '--auth-type=htpasswd', '--auth-delay=0'],
-        ...[`--auth-htpasswd-filename=${users}`, '--auth-htpasswd-encryption=plain', '--logging-level=error'],
+        '--config',
+        '',
+        `--server-hosts=127.0.0.1:${radicale.#port}`,
+        '--auth-type=htpasswd',
+        '--auth-delay=0',
+        `--auth-htpasswd-filename=${users}`,
+        '--auth-htpasswd-encryption=plain',
+        '--logging-level=error',
         `--storage-filesystem-folder=${join(radicale.#folder, 'collections')}`,
       ],
       { stdio: 'ignore' },
@@ -52,7 +58,8 @@ export class TestRadicale {
   async #send(method: string, path: string, headers: Record<string, string>, body?: string): Promise<Response> {
     const authorization = `Basic ${Buffer.from(`${user.username}:${user.password}`).toString('base64')}`;
     const answer = await fetch(this.#url(path), {
-      ...{ method, headers: { authorization, ...headers } },
+      method,
+      headers: { authorization, ...headers },
       ...(body === undefined ? {} : { body }),
     });
     if (!answer.ok && answer.status !== 404)
@@ -71,7 +78,8 @@ export class TestRadicale {
     );
     const path = `omar/${name}/`;
     return {
-      ...{ ...user, url: this.#url(path) },
+      ...user,
+      url: this.#url(path),
       connection: (userId, timezone) => ({ provider: 'caldav', userId, timezone, ...user, url: this.#url(path) }),
       put: async (file, text) =>
         void (await this.#send('PUT', `${path}${file}`, { 'content-type': 'text/calendar' }, text)),

@@ -48,8 +48,12 @@ export function startServer(
   const [program = process.execPath, ...parameters] = [...wrapper, process.execPath, ...flags, main];
   const child = spawn(program, parameters, {
     env: {
-      ...{ PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache, NODE_OPTIONS: cheapPasswords },
-      ...{ PORT: '0', DEMO: '0', ...env },
+      PATH: process.env.PATH ?? '',
+      NODE_COMPILE_CACHE: compileCache,
+      NODE_OPTIONS: cheapPasswords,
+      PORT: '0',
+      DEMO: '0',
+      ...env,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -22,8 +22,10 @@ declare module 'vitest' {
 
 /** Settings of the server under test: a trusted proxy, so that tests can come from any address. */
 export const testSettings = {
-  ...{ TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'info' },
-  ...{ WEBHOOK_ALLOW_PRIVATE: '1', CALENDAR_ALLOW_PRIVATE: '1' },
+  TRUSTED_PROXIES: '127.0.0.1',
+  LOG_LEVEL: 'info',
+  WEBHOOK_ALLOW_PRIVATE: '1',
+  CALENDAR_ALLOW_PRIVATE: '1',
 };
 
 async function arrange(url: string): Promise<void> {

@@ -4,8 +4,13 @@ import { CalendarFault } from '../../domain/scheduling/calendars.ts';
 import { Reader } from '../../integrations/caldav/reader.ts';
 
 const events = Array.from({ length: 20 }, (_, index) => [
-  ...['BEGIN:VEVENT', `UID:${index}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H'],
-  ...['SUMMARY:Team meeting', 'RRULE:FREQ=DAILY;COUNT=20', 'END:VEVENT'],
+  'BEGIN:VEVENT',
+  `UID:${index}`,
+  'DTSTART:20261102T090000Z',
+  'DURATION:PT1H',
+  'SUMMARY:Team meeting',
+  'RRULE:FREQ=DAILY;COUNT=20',
+  'END:VEVENT',
 ]).flat();
 const calendar = ['BEGIN:VCALENDAR', 'VERSION:2.0', 'PRODID:-//test//EN', ...events, 'END:VCALENDAR', ''].join('\r\n');
 const answer = `<multistatus xmlns="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav"><response><propstat><prop><c:calendar-data><![CDATA[${calendar}]]></c:calendar-data></prop><status>HTTP/1.1 200 OK</status></propstat></response></multistatus>`;

@@ -83,7 +83,9 @@ export class TestTwilio {
 }
 
 const shown = ({ created, ...taken }: TakenText) => ({
-  ...{ ...taken, status: 'queued', date_sent: null },
+  ...taken,
+  status: 'queued',
+  date_sent: null,
   date_created: created.toUTCString(),
 });
 

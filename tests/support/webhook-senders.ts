@@ -87,7 +87,12 @@ export class SenderWorld {
   newEvent(more: Partial<HappenedEvent> = {}): HappenedEvent {
     const data = { object: 'leads', record_id: uuidv7(), occurred_at: this.now.toISOString() };
     return {
-      ...{ id: uuidv7(), event: 'record.created', occurredAt: this.now, requestId: null, data, changes: null },
+      id: uuidv7(),
+      event: 'record.created',
+      occurredAt: this.now,
+      requestId: null,
+      data,
+      changes: null,
       actor: { kind: 'api_key', id: 'somebody', name: 'Somebody' },
       ...more,
     };

@@ -20,9 +20,27 @@ const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities
 
 /** Names that no object has a field for: columns, what other operations take, and what programs trip over. */
 const unknown = [
-  ...['company_id', 'test_mode', 'version', 'custom', 'custom_fields', 'tags', 'metadata', 'expanded', 'etag'],
-  ...['created_by_id', 'created_by_user', 'updated_by', '_outcome', '_duration_seconds', 'retired', 'assigned_to_name'],
-  ...['constructor', 'toString', 'Name', ' name', ''],
+  'company_id',
+  'test_mode',
+  'version',
+  'custom',
+  'custom_fields',
+  'tags',
+  'metadata',
+  'expanded',
+  'etag',
+  'created_by_id',
+  'created_by_user',
+  'updated_by',
+  '_outcome',
+  '_duration_seconds',
+  'retired',
+  'assigned_to_name',
+  'constructor',
+  'toString',
+  'Name',
+  ' name',
+  '',
 ];
 
 async function least(object: string): Promise<Json> {

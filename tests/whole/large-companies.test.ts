@@ -73,8 +73,12 @@ async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): 
 /** Not by the company alone. */
 const byKey = /Index Cond: \(\(company_id = \$\d+\) AND \(test_mode = \$\d+\) AND \(id = (?:\$\d|\w+\.id|ANY)/g;
 const newRecord = () => ({
-  ...{ id: randomUUID(), version: 1, createdAt: new Date(), updatedAt: new Date() },
-  ...{ values: {}, custom: {} },
+  id: randomUUID(),
+  version: 1,
+  createdAt: new Date(),
+  updatedAt: new Date(),
+  values: {},
+  custom: {},
 });
 
 test.each([1, 3])('%i that are changed', async (count) => {
@@ -102,8 +106,10 @@ test('addresses of which some may be suppressed', async () => {
 
 test('one that an activity is logged on', async () => {
   const contact = {
-    ...{ entityType: 'lead' as const, entityId: randomUUID() },
-    ...{ contactedAt: new Date().toISOString(), followupAt: null },
+    entityType: 'lead' as const,
+    entityId: randomUUID(),
+    contactedAt: new Date().toISOString(),
+    followupAt: null,
   };
   const plan = await planOf('with contact as', (sql) => noteContacts(sql, scope, [contact], new Date()));
   expect(plan.match(byKey), plan).toHaveLength(2);

@@ -43,7 +43,11 @@ const samples: Sample[] = operations
       ({ lang }) => lang === 'Shell',
     );
     return shell.map(({ label, source }) => ({
-      ...{ name: `${id}: ${label}`, id, method, source, statuses },
+      name: `${id}: ${label}`,
+      id,
+      method,
+      source,
+      statuses,
       credential: scopes.includes('onboarding') ? 'platform' : declared['x-live-only'] ? 'live' : 'printed',
     }));
   });
@@ -126,7 +130,9 @@ async function inShell(commands: string, env: Record<string, string>): Promise<{
 
 async function paste(sample: Sample): Promise<{ status: string; answer: string }> {
   const env = {
-    ...{ API_KEY: kept[sample.credential], SESSION_TOKEN: await sessionFor(sample), INBOUND_SECRET: kept.inbound },
+    API_KEY: kept[sample.credential],
+    SESSION_TOKEN: await sessionFor(sample),
+    INBOUND_SECRET: kept.inbound,
   };
   const { statuses, answer } = await inShell(sample.source, env);
   return { status: statuses.join(), answer };
@@ -139,7 +145,9 @@ const failures: Record<string, number> = { createRecordBatch: 1 };
 const uncalled = 'tells of calls, and the demo workspace is made without any';
 const empty: Record<string, string> = {
   listSavedReports: 'saved in the web app, and not through the API',
-  ...{ listChanges: uncalled, listAuditLogs: uncalled, listRecordHistory: uncalled },
+  listChanges: uncalled,
+  listAuditLogs: uncalled,
+  listRecordHistory: uncalled,
 };
 
 /** The list that an answer brings. */

@@ -54,7 +54,12 @@ describe('a sales week', () => {
   let crm: Client;
   let omar: Schemas['User'];
   const ids: Record<'sara' | 'karim' | 'customer' | 'account' | 'deal' | 'file', string> = {
-    ...{ sara: '', karim: '', customer: '', account: '', deal: '', file: '' },
+    sara: '',
+    karim: '',
+    customer: '',
+    account: '',
+    deal: '',
+    file: '',
   };
   let fileLink = '';
 
@@ -94,8 +99,11 @@ describe('a sales week', () => {
 
   test('Monday: the leads of the fair are imported, one of them twice, and nobody is stored twice', async () => {
     const visitor = (first_name: string, number: number, mobile: string) => ({
-      ...{ first_name, mobile, email: `${first_name.toLowerCase()}@visitors.example` },
-      ...{ source: 'Trade fair', fair_badge: `B-${number}` },
+      first_name,
+      mobile,
+      email: `${first_name.toLowerCase()}@visitors.example`,
+      source: 'Trade fair',
+      fair_badge: `B-${number}`,
     });
     const records = [
       { ...visitor('Sara', 1, '+4917139200 11'), last_name: 'Haddad', company_name: 'Blue Lake Trading' },
@@ -259,10 +267,15 @@ describe('a sales week', () => {
   test('Saturday: nobody answers a lead in time, which is told once, by an event and in the app', async () => {
     const { sla_policy } = await crm.createSlaPolicy({
       body: {
-        ...{ name: 'Within the hour', entity_type: 'lead', first_response_time: 60 },
+        name: 'Within the hour',
+        entity_type: 'lead',
+        first_response_time: 60,
         escalations: [
           {
-            ...{ level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [omar.id] },
+            level: 1,
+            type: 'first_response',
+            minutes_after: 0,
+            recipient_user_ids: [omar.id],
             message_template: '{{record_name}} still waits.',
           },
         ],
@@ -339,27 +352,29 @@ describe('a sales week', () => {
       'user: session.create',
       'user: api_key.create',
       ...[
-        ...['user.create', 'settings.source.create'],
-        ...['settings.duplicate_check.update', 'field.create'],
-        ...['lead.create', 'lead.create', 'lead.create', 'lead.update'],
-        ...[
-          'lead.update',
-          'activity.create',
-          'lead.update',
-          'account.create',
-          'customer.create',
-          'deal.create',
-          'lead.convert',
-        ],
-        ...[
-          'settings.status.update',
-          'deal.update',
-          'activity.create',
-          'deal.update',
-          'attachment.create',
-          'deal.update',
-        ],
-        ...['settings.sla_policy.create', 'lead.create'],
+        'user.create',
+        'settings.source.create',
+        'settings.duplicate_check.update',
+        'field.create',
+        'lead.create',
+        'lead.create',
+        'lead.create',
+        'lead.update',
+        'lead.update',
+        'activity.create',
+        'lead.update',
+        'account.create',
+        'customer.create',
+        'deal.create',
+        'lead.convert',
+        'settings.status.update',
+        'deal.update',
+        'activity.create',
+        'deal.update',
+        'attachment.create',
+        'deal.update',
+        'settings.sla_policy.create',
+        'lead.create',
       ].map((action) => `Integration: ${action}`),
       'user: session.create',
       ...['user.create', 'user.update', 'user.create', 'field.update', 'field.update'].map(

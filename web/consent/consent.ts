@@ -22,7 +22,8 @@ interface GroupText {
 const textOf: Readonly<Record<ConsentGroup, GroupText>> = {
   records: { title: 'Records', text: 'read, create and edit leads, customers and activities', isOn: true },
   pipeline: {
-    ...{ title: 'Pipeline', isOn: true },
+    title: 'Pipeline',
+    isOn: true,
     text: 'read, create and edit deals, accounts, tasks and objects of your own; read reports',
   },
   automation: { title: 'Automation', text: 'read and start workflows, manage webhook subscriptions', isOn: true },

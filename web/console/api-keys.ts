@@ -83,8 +83,10 @@ export const mintKey: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const expires = given.get('expires_at') ?? '';
   const body = {
-    ...{ name: given.get('name') ?? '', environment: given.get('environment') ?? '' },
-    ...{ scopes: linesOf(given.get('scopes')), ip_allowlist: linesOf(given.get('ip_allowlist')) },
+    name: given.get('name') ?? '',
+    environment: given.get('environment') ?? '',
+    scopes: linesOf(given.get('scopes')),
+    ip_allowlist: linesOf(given.get('ip_allowlist')),
     expires_at: expires === '' ? null : `${expires}T00:00:00Z`,
     rate_limit_per_minute: numberOf(given.get('rate_limit_per_minute')),
     rate_limit_per_hour: numberOf(given.get('rate_limit_per_hour')),
@@ -144,7 +146,9 @@ ${key.status === 'revoked' ? null : revoke}`;
 
 const factsOf = (key: ApiKey): Html =>
   facts({
-    ...{ Key: html`<code>${key.prefix}…${key.last4}</code>`, Status: key.status, Environment: key.environment },
+    Key: html`<code>${key.prefix}…${key.last4}</code>`,
+    Status: key.status,
+    Environment: key.environment,
     Scopes: html`<code>${key.scopes.join(' ')}</code>`,
     Addresses: key.ip_allowlist.length === 0 ? 'any' : key.ip_allowlist.join(' '),
     Reach: key.reach.kind,

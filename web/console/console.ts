@@ -62,7 +62,9 @@ const routes: readonly Route[] = [
   { path: `/console/messages/(?<id>${uuid})`, send: decideDraft, recent: 'send' },
   {
     path: `/console/campaigns/(?<campaign>${uuid})/runs/(?<run>${uuid})`,
-    ...{ show: showRun, send: decideRun, recent: 'send' },
+    show: showRun,
+    send: decideRun,
+    recent: 'send',
   },
   { path: '/console/api-keys', show: showKeys },
   { path: '/console/api-keys/new', show: newKey, send: mintKey, recent: 'all' },
@@ -119,15 +121,21 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
       show: (request) => signIn(parts, request),
     },
     {
-      ...{ name: 'console_forgotten_password', path: /^\/console\/forgotten-password$/, limit: 'new-password' },
+      name: 'console_forgotten_password',
+      path: /^\/console\/forgotten-password$/,
+      limit: 'new-password',
       show: (request) => forgottenPassword(parts, request),
     },
     {
-      ...{ name: 'console_new_password', path: /^\/console\/new-password$/, limit: 'new-password' },
+      name: 'console_new_password',
+      path: /^\/console\/new-password$/,
+      limit: 'new-password',
       show: (request) => newPassword(parts, request),
     },
     ...routes.map((route) => ({
-      ...{ name: 'console', path: new RegExp(`^${route.path}$`), limit: 'console' },
+      name: 'console',
+      path: new RegExp(`^${route.path}$`),
+      limit: 'console',
       show: (request: ScreenRequest) => guarded(parts, request, route),
     })),
   ];

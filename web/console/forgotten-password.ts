@@ -71,7 +71,10 @@ async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: str
     const data = { full_name: fullName, sealed_link: secrets.encrypt(address) };
     await insertMail(sql, { companyId, recipient: found.email, template: 'new_password', data }, now);
     record({
-      ...{ action: 'user.password_forgotten', object: 'users', recordId: userId, companyId },
+      action: 'user.password_forgotten',
+      object: 'users',
+      recordId: userId,
+      companyId,
       actor: { kind: 'user', id: userId, name: fullName },
     });
   });
@@ -100,7 +103,10 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
     await updatePassword(sql, companyId, userId, passwordHash);
     await endSessionsOf(sql, companyId, userId, now);
     record({
-      ...{ action: 'user.password_reset', object: 'users', recordId: userId, companyId },
+      action: 'user.password_reset',
+      object: 'users',
+      recordId: userId,
+      companyId,
       actor: { kind: 'user', id: userId, name: found.fullName },
     });
     return true;

@@ -18,7 +18,9 @@ function passwordPage(request: PersonalRequest, status: number, typed: Typed = {
     ? html`<p role="status">The password that you signed in with was made for you. Choose one of your own to go on.</p>`
     : html`<p>All your other sessions end then.</p>`;
   const current = field('current_password', 'Present password', typed, {
-    ...{ type: 'password', autocomplete: 'current-password', required: true },
+    type: 'password',
+    autocomplete: 'current-password',
+    required: true,
   });
   const body = html`${done(request, told)}${refusal(typed)}${why}
 ${form(request, '/console/password', html`${nextField(request)}${current}${passwordFields(typed)}<button>Change</button>`)}`;

@@ -165,7 +165,10 @@ const portalForm = (request: PersonalRequest): Html => html`<h2>Card</h2>
 ${form(request, `${home}/portal`, html`<button>Open</button>`)}`;
 
 const states: Readonly<Record<Module['status'], string>> = {
-  ...{ active: 'active', inactive: 'not included', pending_webhook: 'on its way', scheduled_removal: 'leaves' },
+  active: 'active',
+  inactive: 'not included',
+  pending_webhook: 'on its way',
+  scheduled_removal: 'leaves',
 };
 
 /** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */

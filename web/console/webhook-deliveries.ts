@@ -9,8 +9,12 @@ import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type S
 type Delivery = Data<'listWebhookDeliveries'>['deliveries'][number];
 
 export const statuses: Readonly<Record<Delivery['status'], string>> = {
-  ...{ pending: 'Not tried yet', retrying: 'Failed, tried again', succeeded: 'Succeeded' },
-  ...{ failed: 'Given up', cancelled: 'Cancelled', skipped: 'Skipped while disabled' },
+  pending: 'Not tried yet',
+  retrying: 'Failed, tried again',
+  succeeded: 'Succeeded',
+  failed: 'Given up',
+  cancelled: 'Cancelled',
+  skipped: 'Skipped while disabled',
 };
 
 /** Nothing more becomes of it. */

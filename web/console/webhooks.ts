@@ -80,7 +80,8 @@ ${tick('changes', 'Tell what fields were and are', typed)}
 export const createWebhook: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const body = {
-    ...{ url: given.get('url') ?? '', events: linesOf(given.get('events')) },
+    url: given.get('url') ?? '',
+    events: linesOf(given.get('events')),
     description: given.get('description') || null,
     include: given.has('changes') ? ['changes'] : [],
   };
@@ -131,7 +132,8 @@ async function webhookPage(
   const [wanted, cursor] = [query.get('status') ?? '', query.get('cursor') ?? ''];
   const { subscription } = await ask(parts, request, 'getWebhookSubscription', { path: { id } });
   const { deliveries, next_cursor: next } = await ask(parts, request, 'listWebhookDeliveries', {
-    ...{ path: { id }, query: { status: wanted, cursor, limit: '25' } },
+    path: { id },
+    query: { status: wanted, cursor, limit: '25' },
   });
   const here = `${home}/${id}`;
   const body = html`${done(request, told)}${refusal(typed)}${tested ? outcomeOf(tested) : null}
@@ -154,7 +156,8 @@ const asciiOf = (url: string): string => new URL(url).href;
 
 const factsOf = (each: Subscription): Html =>
   facts({
-    ...{ Address: html`<code>${asciiOf(each.url)}</code>`, Events: each.events.join(', ') },
+    Address: html`<code>${asciiOf(each.url)}</code>`,
+    Events: each.events.join(', '),
     Description: each.description === null ? null : isolated(each.description),
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
@@ -249,10 +252,12 @@ export const sendAgain: Show = (parts, request) => {
       const { queued, more } =
         how === 'recover'
           ? await ask(parts, request, 'recoverWebhookDeliveries', { path, body: { since } }).then((answer) => ({
-              ...{ queued: answer.queued, more: answer.has_more },
+              queued: answer.queued,
+              more: answer.has_more,
             }))
           : await ask(parts, request, 'replayWebhookDeliveries', { path, body: { from, to } }).then((answer) => ({
-              ...{ queued: answer.queued, more: false },
+              queued: answer.queued,
+              more: false,
             }));
       return {
         redirect: inMode(`${home}/${id}`, request.testMode, { done: more ? 'more' : queued > 0 ? 'queued' : 'none' }),

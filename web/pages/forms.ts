@@ -50,9 +50,12 @@ export function field(name: string, label: string, { form: typed, refused }: Typ
   const wrong = problemsOf(refused).filter((problem) => nameOf(problem) === name);
   const described = [...(hint === undefined ? [] : [`${id}-hint`]), ...(wrong.length === 0 ? [] : [`${id}-problem`])];
   const shared = html`id="${id}" name="${name}"${attributes({
-    ...{ 'aria-describedby': described.length > 0 ? described.join(' ') : undefined },
-    ...{ 'aria-invalid': wrong.length > 0 ? 'true' : undefined, required: options.required ? '' : undefined },
-    ...{ maxlength: options.maxlength, minlength: options.minlength, autocomplete: options.autocomplete ?? 'off' },
+    'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
+    'aria-invalid': wrong.length > 0 ? 'true' : undefined,
+    required: options.required ? '' : undefined,
+    maxlength: options.maxlength,
+    minlength: options.minlength,
+    autocomplete: options.autocomplete ?? 'off',
   })}`;
   const input = choices
     ? html`<select ${shared}>${Object.entries(choices).map(

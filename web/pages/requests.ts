@@ -62,7 +62,8 @@ export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<Sc
 
 /** Who somebody is that asks for a page. */
 export const factsOf = ({ ip, headers }: ScreenRequest): RequestFacts => ({
-  ...{ requestId: newRequestId(), ip },
+  requestId: newRequestId(),
+  ip,
   userAgent: headers['user-agent']?.slice(0, 500) ?? null,
 });
 

@@ -49,7 +49,10 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
     const read = ({ token = '' }: ScreenRequest['path']): Said | undefined =>
       parts.tokens.read(purpose, token) as Said | undefined;
     return {
-      ...{ name, path, limit: 'engagement', methods: ['GET', 'HEAD'] },
+      name,
+      path,
+      limit: 'engagement',
+      methods: ['GET', 'HEAD'],
       async show({ method, path: place, now }) {
         const said = read(place);
         return said && (await note(parts, said, method, now)) ? answer(said) : notFound;

@@ -47,8 +47,12 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
     const mailed = await findMailedDraft(sql, scope, id);
     if (!mailed) return undefined;
     const { entry, isNew } = await addSuppressed(sql, scope, {
-      ...{ id: uuidv7(), email: mailed.recipient, reason: 'unsubscribed', source: 'opt_out' },
-      ...{ campaign_id: mailed.campaignId, created_at: now },
+      id: uuidv7(),
+      email: mailed.recipient,
+      reason: 'unsubscribed',
+      source: 'opt_out',
+      campaign_id: mailed.campaignId,
+      created_at: now,
     });
     if (isNew) {
       const metadata = { reason: entry.reason, source: entry.source, draft_id: id };

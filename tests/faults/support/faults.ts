@@ -185,7 +185,11 @@ export const faults: readonly Fault[] = [
   { name: 'PostgreSQL killed', figure: 'A2', times: 2, strike: killDatabase },
   { name: 'one connection of PostgreSQL killed', figure: 'A2', times: 1, strike: killBackend },
   {
-    ...{ name: 'Redis killed', figure: 'A3', times: 2, serves: true, needsRedis: true },
+    name: 'Redis killed',
+    figure: 'A3',
+    times: 2,
+    serves: true,
+    needsRedis: true,
     strike: (scene) =>
       harmRedis(
         scene,
@@ -194,7 +198,11 @@ export const faults: readonly Fault[] = [
       ),
   },
   {
-    ...{ name: 'Redis paused', figure: 'A3', times: 2, serves: true, needsRedis: true },
+    name: 'Redis paused',
+    figure: 'A3',
+    times: 2,
+    serves: true,
+    needsRedis: true,
     strike: (scene) =>
       harmRedis(
         scene,
@@ -203,12 +211,19 @@ export const faults: readonly Fault[] = [
       ),
   },
   {
-    ...{ name: 'Redis out of reach', figure: 'A3', times: 1, serves: true, needsRedis: true },
+    name: 'Redis out of reach',
+    figure: 'A3',
+    times: 1,
+    serves: true,
+    needsRedis: true,
     strike: (scene) =>
       harmRedis(scene, modes(scene.stand.redisProxy, 'swallow'), modes(scene.stand.redisProxy, 'pass')),
   },
   {
-    ...{ name: 'server killed at a point of a write', figure: 'A4', times: 4, cutsClients: true },
+    name: 'server killed at a point of a write',
+    figure: 'A4',
+    times: 4,
+    cutsClients: true,
     strike: (scene) => cutWrite(scene, 'kill'),
   },
   {
@@ -224,54 +239,82 @@ export const faults: readonly Fault[] = [
     strike: (scene) => cutWrite(scene, 'silence'),
   },
   {
-    ...{ name: 'server killed inside a batch', figure: 'A10', times: 2, cutsClients: true },
+    name: 'server killed inside a batch',
+    figure: 'A10',
+    times: 2,
+    cutsClients: true,
     strike: (scene) => cutWrite(scene, 'kill', ':batch'),
   },
   {
-    ...{ name: 'connection reset inside a batch', figure: 'A10', times: 4 },
+    name: 'connection reset inside a batch',
+    figure: 'A10',
+    times: 4,
     strike: (scene) => cutWrite(scene, 'reset', ':batch'),
   },
   {
-    ...{ name: 'server killed at a point of the dispatcher', figure: 'A8', times: 9, cutsClients: true },
+    name: 'server killed at a point of the dispatcher',
+    figure: 'A8',
+    times: 9,
+    cutsClients: true,
     strike: (scene) => cutJob(scene, dispatcherPoints, 'kill'),
   },
   {
-    ...{ name: 'dispatcher reset at a point', figure: 'A8', times: 6 },
+    name: 'dispatcher reset at a point',
+    figure: 'A8',
+    times: 6,
     strike: (scene) => cutJob(scene, dispatcherPoints, 'reset'),
   },
   {
-    ...{ name: 'dispatcher silent at a point', figure: 'A8', times: 1 },
+    name: 'dispatcher silent at a point',
+    figure: 'A8',
+    times: 1,
     strike: (scene) => cutJob(scene, dispatcherPoints, 'silence'),
   },
   {
-    ...{ name: 'server killed at a point of the matcher of webhooks', figure: 'A8', times: 9, cutsClients: true },
+    name: 'server killed at a point of the matcher of webhooks',
+    figure: 'A8',
+    times: 9,
+    cutsClients: true,
     strike: (scene) => cutJob(scene, matcherPoints, 'kill'),
   },
   {
-    ...{ name: 'matcher of webhooks reset at a point', figure: 'A8', times: 6 },
+    name: 'matcher of webhooks reset at a point',
+    figure: 'A8',
+    times: 6,
     strike: (scene) => cutJob(scene, matcherPoints, 'reset'),
   },
   {
-    ...{ name: 'server killed at a point of a webhook sender', figure: 'A8', times: 15, cutsClients: true },
+    name: 'server killed at a point of a webhook sender',
+    figure: 'A8',
+    times: 15,
+    cutsClients: true,
     strike: (scene) => cutJob(scene, senderPoints, 'kill'),
   },
   {
-    ...{ name: 'webhook sender reset at a point', figure: 'A8', times: 10 },
+    name: 'webhook sender reset at a point',
+    figure: 'A8',
+    times: 10,
     strike: (scene) => cutJob(scene, senderPoints, 'reset'),
   },
   {
-    ...{ name: 'webhook sender silent at a point', figure: 'A8', times: 1 },
+    name: 'webhook sender silent at a point',
+    figure: 'A8',
+    times: 1,
     strike: (scene) => cutJob(scene, senderPoints, 'silence'),
   },
   { name: 'PostgreSQL paused for 5 s', figure: 'B2', times: 1, strike: pauseDatabase },
   {
-    ...{ name: 'network slow', figure: 'B2', times: 1 },
+    name: 'network slow',
+    figure: 'B2',
+    times: 1,
     strike: slowNetwork,
   },
   { name: 'network stalled', figure: 'B2', times: 1, strike: (scene) => deadNetwork(scene, 'stall', 1500) },
   { name: 'network silent', figure: 'B2', times: 1, strike: (scene) => deadNetwork(scene, 'swallow', 2500) },
   {
-    ...{ name: 'all connections reset', figure: 'B2', times: 2 },
+    name: 'all connections reset',
+    figure: 'B2',
+    times: 2,
     strike: async ({ stand }) => {
       stand.databaseProxy.reset();
       return [];

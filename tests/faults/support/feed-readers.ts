@@ -42,7 +42,8 @@ export class FeedReader {
       // Known before the page is asked for: what is told later need not be on it.
       const isLast = this.#ending;
       const query = new URLSearchParams({
-        ...{ limit: String(1 + (turn % 50)), wait: String(isLast ? 0 : wait) },
+        limit: String(1 + (turn % 50)),
+        wait: String(isLast ? 0 : wait),
         ...(cursor === undefined ? {} : { cursor }),
       });
       const path = `/v1/changes?${query}`;

@@ -55,11 +55,19 @@ export class WebhookWatch {
   async #subscribe(wish: Wish | undefined): Promise<void> {
     const [id, now, secret] = [uuidv7(), new Date(), newSigningSecret()];
     await this.#sql`insert into webhook_subscriptions ${this.#sql({
-      ...{ company_id: this.#companyId, test_mode: true, id, url: `${this.#receiver.url}/${id}`, skip_own: false },
+      company_id: this.#companyId,
+      test_mode: true,
+      id,
+      url: `${this.#receiver.url}/${id}`,
+      skip_own: false,
       events: [wish?.event ?? '*'],
       filter: wish ? this.#sql.json({ field: 'object', op: 'eq', value: wish.object }) : null,
-      ...{ sealed_secret: new Secrets(secretKey).encrypt(secret), secret_last4: secret.slice(-4) },
-      ...{ created_by_kind: 'api_key', created_by_id: 'torture', created_at: now, updated_at: now },
+      sealed_secret: new Secrets(secretKey).encrypt(secret),
+      secret_last4: secret.slice(-4),
+      created_by_kind: 'api_key',
+      created_by_id: 'torture',
+      created_at: now,
+      updated_at: now,
       ...(wish ? {} : { disabled_reason: 'manual', disabled_at: now }),
     })}`;
     this.#subscriptions.push({ id, wish });

@@ -178,7 +178,11 @@ export class Writers {
     const key = `torture-${random.seed}-${turn}-${random.whole(0, 999_999_999)}`;
     const drawn = random.next();
     const write = (kind: Kind, method: string, path: string, body: unknown): Write => ({
-      ...{ kind, method, path, key, body },
+      kind,
+      method,
+      path,
+      key,
+      body,
       answer: undefined,
     });
     if (mine.length > 0 && drawn < 0.25)

@@ -416,7 +416,9 @@ export class Books {
     const end = later(start, next[0]?.price.recurring.interval ?? 'month');
     const items = next.map(({ price, quantity, discounts, tax_rates, metadata }) => ({
       ...this.newItem(price, quantity, start, end),
-      ...{ discounts, tax_rates, metadata },
+      discounts,
+      tax_rates,
+      metadata,
     }));
     subscription.items.data = items;
     const lines = this.periodLines(items);
@@ -428,7 +430,8 @@ export class Books {
 
   #itemsOfPhase({ items }: Phase): ({ price: Price; quantity: number } & ReturnType<typeof itemTermsInPhase>)[] {
     return items.map(({ price, quantity, ...terms }) => ({
-      ...{ price, quantity },
+      price,
+      quantity,
       ...itemTermsInPhase(terms),
     }));
   }
@@ -463,10 +466,13 @@ export class Books {
       metadata: {},
       phases: [
         {
-          ...{ start_date, end_date, metadata: {} },
+          start_date,
+          end_date,
+          metadata: {},
           ...termsFromSubscription(subscription),
           items: subscription.items.data.map((item) => ({
-            ...{ price: item.price, quantity: item.quantity },
+            price: item.price,
+            quantity: item.quantity,
             ...itemTermsFromSubscription(item),
           })),
         },
@@ -534,8 +540,21 @@ export class Books {
 
 /** Fields that are moments. */
 const times = new Set([
-  ...['created', 'start_date', 'end_date', 'ended_at', 'current_period_start', 'current_period_end', 'expires_at'],
-  ...['finalized_at', 'paid_at', 'period_start', 'period_end', 'start', 'end', 'released_at', 'trial_end'],
+  'created',
+  'start_date',
+  'end_date',
+  'ended_at',
+  'current_period_start',
+  'current_period_end',
+  'expires_at',
+  'finalized_at',
+  'paid_at',
+  'period_start',
+  'period_end',
+  'start',
+  'end',
+  'released_at',
+  'trial_end',
 ]);
 
 export { Refused };

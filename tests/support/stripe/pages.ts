@@ -50,8 +50,12 @@ function pay(books: Books, session: Session, number: string): Page {
     const payment = invoice.payments.data[0]?.payment.payment_intent.id ?? '';
     session.payment_intent = payment;
     books.topUps.set(payment, {
-      ...{ id: payment.replace('pi_', 'ch_'), customer: session.customer, amount: invoice.amount_due },
-      ...{ amount_refunded: 0, disputed: false, dispute: null },
+      id: payment.replace('pi_', 'ch_'),
+      customer: session.customer,
+      amount: invoice.amount_due,
+      amount_refunded: 0,
+      disputed: false,
+      dispute: null,
     });
   }
   session.status = 'complete';

@@ -100,9 +100,22 @@ export const itemTermsFromSubscription = ({
 });
 
 const phaseNames = new Set([
-  ...['application_fee_percent', 'automatic_tax', 'billing_cycle_anchor', 'collection_method', 'default_tax_rates'],
-  ...['description', 'discounts', 'invoice_settings', 'on_behalf_of', 'proration_behavior', 'trial_end'],
-  ...['duration', 'end_date', 'items', 'metadata', 'start_date'],
+  'application_fee_percent',
+  'automatic_tax',
+  'billing_cycle_anchor',
+  'collection_method',
+  'default_tax_rates',
+  'description',
+  'discounts',
+  'invoice_settings',
+  'on_behalf_of',
+  'proration_behavior',
+  'trial_end',
+  'duration',
+  'end_date',
+  'items',
+  'metadata',
+  'start_date',
 ]);
 const itemNames = new Set(['discounts', 'metadata', 'price', 'quantity', 'tax_rates']);
 

@@ -21,8 +21,15 @@ export function previewInvoice(books: Books, form: Form): object {
   const lines = books.periodLines(items);
   const { due, balance: _kept, ...amounts } = books.dueOf(subscription.customer, lines);
   return {
-    ...{ id: `upcoming_in_${id}`, object: 'invoice', status: 'draft', currency: 'usd', created: seconds() },
-    ...{ amount_due: due, ...amounts, next_payment_attempt: start + 3600, period_end: start },
+    id: `upcoming_in_${id}`,
+    object: 'invoice',
+    status: 'draft',
+    currency: 'usd',
+    created: seconds(),
+    amount_due: due,
+    ...amounts,
+    next_payment_attempt: start + 3600,
+    period_end: start,
     lines: { data: lines.slice(0, 10), has_more: lines.length > 10 },
   };
 }

@@ -133,7 +133,11 @@ export const routes: readonly Route[] = [
       const metadata = mergeMetadata({}, form.metadata);
       const id = `bpc_${randomBytes(9).toString('hex')}`;
       const made: Configuration = {
-        ...{ id, object: 'billing_portal.configuration', active: true, metadata, features: form.features },
+        id,
+        object: 'billing_portal.configuration',
+        active: true,
+        metadata,
+        features: form.features,
       };
       books.configurations.set(id, made);
       return made;
@@ -288,7 +292,8 @@ function updateSchedule(books: Books, form: Form, id: string) {
   const own = schedule.subscription ?? '';
   const subscription = required(books.subscriptions.get(own), own);
   const granted = new Set([
-    ...[...subscription.discounts, grantedDiscount],
+    ...subscription.discounts,
+    grantedDiscount,
     ...subscription.items.data.flatMap(({ discounts = [] }) => discounts),
   ]);
   let end = 0;

@@ -20,7 +20,9 @@ export type Discount = ReturnType<typeof discountOf>;
 export const grantedDiscount = 'di_standin';
 
 const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({
-  ...{ id: grantedDiscount, object: 'discount' as const, end },
+  id: grantedDiscount,
+  object: 'discount' as const,
+  end,
   source: {
     type: 'coupon' as const,
     coupon: { id: 'co_standin', object: 'coupon' as const, amount_off: null, ...coupon },

@@ -114,7 +114,11 @@ export class StripeWorld {
     const { tenants } = this.#pools;
     const test = testProvider(tenants, () => this.server.url);
     const live = stripeProvider({
-      ...{ stripe: this.#stripe, tenants, dashboardUrl: this.server.url, warn: () => undefined, alert: this.#alert },
+      stripe: this.#stripe,
+      tenants,
+      dashboardUrl: this.server.url,
+      warn: () => undefined,
+      alert: this.#alert,
     });
     await runBilling(contextOf('billing', this.#pools), {
       ...this.#pools,
