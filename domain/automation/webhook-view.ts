@@ -25,7 +25,7 @@ export interface StoredDelivery {
 }
 
 /** While an attempt is on its way, the time of the next one is not known. */
-export function shownDelivery(row: StoredDelivery, now: Date) {
+export function toDeliveryResponse(row: StoredDelivery, now: Date) {
   const isUnderway = row.leased_until !== null && row.leased_until > now;
   return {
     id: row.id,

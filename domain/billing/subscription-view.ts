@@ -37,7 +37,7 @@ export function toStatus(status: SubscriptionStatus): Shown['status'] {
  * @param usedSeats active users
  * @param providerBill prices and discounts as a provider with books of its own has them
  */
-export function shownSubscription(
+export function toSubscriptionResponse(
   subscription: Subscription,
   agreed: AgreedLimits,
   usedSeats: number,
@@ -54,7 +54,7 @@ export function shownSubscription(
   const bill = selectBill(subscription, providerBill);
   const kept = bill?.prices[`plan.${packageCode}`];
   const allowance = seatAllowance(packageCode, subscription.seats);
-  const changes = subscription.scheduled.map((change) => shownChange(change, periodEnd));
+  const changes = subscription.scheduled.map((change) => toScheduledChangeResponse(change, periodEnd));
   const cancel = {
     action: 'cancel' as const,
     package_code: null,
@@ -112,7 +112,7 @@ function hasAgreement({ hasAgreement: has, agreementEndsAt }: Subscription, now:
   return has && (agreementEndsAt === null || agreementEndsAt > now);
 }
 
-function shownChange(change: ScheduledChange, at: Date): Shown['scheduled_changes'][number] {
+function toScheduledChangeResponse(change: ScheduledChange, at: Date): Shown['scheduled_changes'][number] {
   return {
     action: change.action,
     package_code: change.action === 'downgrade' ? change.package_code : null,

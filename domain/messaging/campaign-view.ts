@@ -3,7 +3,7 @@ import type { components } from '../../generated/api.ts';
 import type { StoredRun } from './campaigns.ts';
 
 /** @param counts of the drafts of its campaign */
-export function shownRun(
+export function toCampaignRunResponse(
   run: StoredRun,
   createdBy: components['schemas']['Actor'],
   counts: readonly { run_id: string; status: string; count: number }[],

@@ -3,7 +3,7 @@ import type { components } from '../../generated/api.ts';
 import { listOf, type StoredDraft, stopped } from './drafts.ts';
 
 /** @param saidStop whether the recipient is on the list of the channel as things are now */
-export function shownDraft(
+export function toDraftResponse(
   draft: StoredDraft,
   createdBy: components['schemas']['Actor'],
   saidStop: boolean,

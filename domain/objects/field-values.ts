@@ -174,7 +174,7 @@ function checkOption({ items, options = [] }: Field, text: string): Checked {
 }
 
 /** A stored value as the API shows it: the name in place of a configured item's id, text in place of a time. */
-export function shownValue(field: Field, stored: unknown): StoredValue {
+export function toResponseValue(field: Field, stored: unknown): StoredValue {
   if (stored === null || stored === undefined) return null;
   if (stored instanceof Date) return stored.toISOString();
   if (field.items) return field.items.find((item) => item.id === stored)?.name ?? null;

@@ -3,7 +3,7 @@
 import { filterLimits } from '../service/request-limits.ts';
 import { type Condition, readComparison } from './comparisons.ts';
 import type { FieldProblem } from './field-values.ts';
-import { queryableField, shown, unknownField } from './queryable.ts';
+import { queryableField, quoteName, unknownField } from './queryable.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
 export type Filter = Condition | { and: readonly Filter[] } | { or: readonly Filter[] };
@@ -76,7 +76,8 @@ function readNode(given: unknown, depth: number, reading: Reading): Filter | und
   if (!keys.includes('and') && !keys.includes('or')) return readCondition(node, keys, reading);
   const [combinator = ''] = keys;
   const members = node[combinator];
-  if (keys.length > 1) reading.problems.push(malformed(`filter: ${shown(combinator)} must stand alone in its object`));
+  if (keys.length > 1)
+    reading.problems.push(malformed(`filter: ${quoteName(combinator)} must stand alone in its object`));
   else if (!Array.isArray(members) || members.length === 0)
     reading.problems.push(malformed(`filter: ${combinator} needs a list with at least one condition`));
   else if (depth > filterLimits.depth)
@@ -99,7 +100,7 @@ function readCondition(node: Record<string, unknown>, keys: string[], reading: R
   const { vocabulary, problems } = reading;
   const extra = keys.find((key) => key !== 'field' && key !== 'op' && key !== 'value');
   const { field: name, op } = node;
-  if (extra !== undefined) problems.push(malformed(`filter: ${shown(extra)} is not part of a condition; ${shape}`));
+  if (extra !== undefined) problems.push(malformed(`filter: ${quoteName(extra)} is not part of a condition; ${shape}`));
   else if (typeof name !== 'string') problems.push(malformed('filter: a condition names its field as a string'));
   else {
     const field = vocabulary.field(name);

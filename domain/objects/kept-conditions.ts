@@ -60,7 +60,7 @@ function isOperator(given: unknown): given is Operator {
 }
 
 /** The value with the names that its ids have now; ids of what is gone stay. */
-export function shownComparisonValue(object: WorkspaceObject, kept: KeptComparison): unknown {
+export function toResponseComparisonValue(object: WorkspaceObject, kept: KeptComparison): unknown {
   const field = queryableField(object, kept.field);
   return field ? withNames(field, kept.value) : kept.value;
 }

@@ -24,15 +24,15 @@ export function unknownField(parameter: string, name: string, object: WorkspaceO
   const names = queryableNames(object);
   const meant = closest(name, names);
   return {
-    field: shown(name),
+    field: quoteName(name),
     code: 'UNKNOWN_FIELD',
-    message: `${parameter}: ${shown(name)} is not a field of ${object.object}`,
+    message: `${parameter}: ${quoteName(name)} is not a field of ${object.object}`,
     allowed: names.slice(0, 50),
     ...(meant ? { did_you_mean: meant } : {}),
   };
 }
 
 /** A name as messages repeat it: cut, since it comes from the caller. */
-export function shown(name: string): string {
+export function quoteName(name: string): string {
   return name.length > 60 ? `${name.slice(0, 60)}…` : name;
 }

@@ -22,7 +22,7 @@ const own: Readonly<Record<string, (object: WorkspaceObject, generic: Json) => J
   CrmRecord: ({ label, fields }, record) => ({
     ...record,
     description: `${label}: with the query parameter \`fields\`, only those that it names.`,
-    properties: { ...mapped([...fields.values()], shownField), ...(record.properties as Json) },
+    properties: { ...mapped([...fields.values()], toFieldResponse), ...(record.properties as Json) },
   }),
   RecordCreate: ({ label, fields }) => ({
     type: 'object',
@@ -76,7 +76,7 @@ function typeOf({ type, integer }: Field): { type: string; format?: string } {
 }
 
 /** A field of an answer. Options come and go, so that what is stored is not held against those of today. */
-function shownField(field: Field): Json {
+function toFieldResponse(field: Field): Json {
   const { type, ...format } = typeOf(field);
   return { type: [type, 'null'], ...format, description: field.label };
 }

@@ -15,7 +15,7 @@ export interface ShowableUser {
   createdAt: Date;
 }
 
-export function shownUser(user: ShowableUser): components['schemas']['User'] {
+export function toUserResponse(user: ShowableUser): components['schemas']['User'] {
   return {
     id: user.id,
     full_name: user.fullName,

@@ -4,7 +4,7 @@ import type { Grants } from '../access/scopes.ts';
 import { type Modules, moduleState } from '../billing/plans.ts';
 import type { NamedItem } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
-import { shown, unknownField } from '../objects/queryable.ts';
+import { quoteName, unknownField } from '../objects/queryable.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
@@ -85,7 +85,7 @@ function readRelation(name: string, object: WorkspaceObject, relations: Relation
   problems.push({
     field: 'expand',
     code: 'INVALID_OPTION',
-    message: `expand: ${shown(name)} ${rule}`,
+    message: `expand: ${quoteName(name)} ${rule}`,
     allowed: allowed.slice(0, 50),
     ...(meant === undefined ? {} : { did_you_mean: meant }),
   });

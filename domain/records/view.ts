@@ -1,5 +1,5 @@
 // Records as the API shows them, and what a change of one did.
-import { type StoredValue, shownValue } from '../objects/field-values.ts';
+import { type StoredValue, toResponseValue } from '../objects/field-values.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import type { Possession } from '../possession.ts';
 import type { StoredRecord } from './draft.ts';
@@ -17,7 +17,7 @@ export function showRecord(object: WorkspaceObject, record: StoredRecord): Shown
   shown.id = record.id;
   shown.created_at = record.createdAt.toISOString();
   shown.updated_at = record.updatedAt.toISOString();
-  for (const field of object.fields.values()) shown[field.name] = shownValue(field, storedValue(record, field));
+  for (const field of object.fields.values()) shown[field.name] = toResponseValue(field, storedValue(record, field));
   return shown;
 }
 

@@ -3,7 +3,7 @@
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
-import { shown } from '../objects/queryable.ts';
+import { quoteName } from '../objects/queryable.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
 type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
@@ -73,7 +73,7 @@ function named(
   if (!field) {
     const allowed = [...object.fields.keys(), created.name].slice(0, 50);
     problems.push(
-      fieldProblem(place, 'UNKNOWN_FIELD', `names ${shown(name)}, which is not a field of ${object.object}`, {
+      fieldProblem(place, 'UNKNOWN_FIELD', `names ${quoteName(name)}, which is not a field of ${object.object}`, {
         allowed,
       }),
     );

@@ -1,7 +1,7 @@
 // A customer as its profile shows it: names in place of ids, without what is switched off.
 import type { components } from '../../generated/api.ts';
 import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
-import { shown } from '../objects/queryable.ts';
+import { quoteName } from '../objects/queryable.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 import type { StoredRecord } from '../records/draft.ts';
@@ -22,7 +22,7 @@ export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>
     const group = groups.find((each) => each === name);
     if (group) include.add(group);
     else {
-      const message = `include: "${shown(name)}" is not a group that can be added`;
+      const message = `include: "${quoteName(name)}" is not a group that can be added`;
       const meant = closest(name, groups);
       const suggested = meant === undefined ? {} : { did_you_mean: meant };
       problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });

@@ -1,7 +1,7 @@
 // What a lead becomes: the customer, the account and the deal that are made of it.
 
 import type { Status } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem, type StoredValue, shownValue } from '../objects/field-values.ts';
+import { type FieldProblem, fieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
 import { builtinOf, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
@@ -133,7 +133,7 @@ function defaultsOf(lead: StoredRecord, own: Record<string, unknown>, workspace:
   };
   const source = leads.fields.get('source');
   const active = workspace.sources.some((each) => each.id === lead.values.source && each.isActive);
-  if (source && active && deals.fields.has('source')) defaults.source = shownValue(source, lead.values.source);
+  if (source && active && deals.fields.has('source')) defaults.source = toResponseValue(source, lead.values.source);
   const assignee = lead.values.assigned_to ?? null;
   if (assignee !== null && deals.fields.has('assigned_to') && !('assigned_to_email' in own))
     defaults.assigned_to = assignee;

@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import type { StoredBooking } from './bookings.ts';
 
-export function shownBooking(
+export function toBookingResponse(
   row: StoredBooking & { user_name: string },
   createdBy: components['schemas']['Actor'],
   testMode: boolean,

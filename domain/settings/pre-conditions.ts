@@ -2,7 +2,7 @@
 import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { shownComparisonValue, toCondition } from '../objects/kept-conditions.ts';
+import { toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField } from '../objects/queryable.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { enteredStatus, statusItem } from './status-effects.ts';
@@ -161,7 +161,7 @@ function verdictOnField(rule: FieldRule, { object, record }: Asked): Verdict | u
   return {
     holds: fulfils(condition, object, record),
     field: rule.field,
-    message: rule.message ?? `${rule.field} ${demandOf(rule.op, shownComparisonValue(object, kept))}`,
+    message: rule.message ?? `${rule.field} ${demandOf(rule.op, toResponseComparisonValue(object, kept))}`,
   };
 }
 

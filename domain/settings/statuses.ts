@@ -1,7 +1,7 @@
 // Statuses of leads and stages of deals: their order, their outcomes, and what they ask.
 import type { SingleRule } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { checkComparison, shownComparisonValue } from '../objects/kept-conditions.ts';
+import { checkComparison, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 
 /** A rule as it was read; the document refuses alternatives within alternatives. */
@@ -121,11 +121,11 @@ function keptRule(reading: Reading, kind: string, rule: Given, path: string): Ke
 }
 
 /** A rule as callers see it. */
-export function shownRule<Rule extends KeptRule>(object: WorkspaceObject, workspace: Workspace, rule: Rule): Rule {
-  if ('or' in rule) return { ...rule, or: rule.or.map((each) => shownRule(object, workspace, each)) };
+export function toRuleResponse<Rule extends KeptRule>(object: WorkspaceObject, workspace: Workspace, rule: Rule): Rule {
+  if ('or' in rule) return { ...rule, or: rule.or.map((each) => toRuleResponse(object, workspace, each)) };
   if (rule.kind === 'field') {
     const { field, op: operator, value } = rule;
-    return { ...rule, value: shownComparisonValue(object, { field, operator, value }) };
+    return { ...rule, value: toResponseComparisonValue(object, { field, operator, value }) };
   }
   if (rule.kind === 'activity' && rule.activity_type !== undefined) {
     const type = workspace.activityTypes.find((each) => each.id === rule.activity_type);

@@ -2,7 +2,7 @@
 import { type ComparedRecord, type Condition, fulfils } from '../objects/comparisons.ts';
 import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { checkComparison, shownComparisonValue, toCondition } from '../objects/kept-conditions.ts';
+import { checkComparison, toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField, queryableNames } from '../objects/queryable.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
@@ -122,9 +122,9 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** A condition as callers see it. */
-export function shownCondition(object: WorkspaceObject, kept: KeptComparison): KeptComparison {
+export function toConditionResponse(object: WorkspaceObject, kept: KeptComparison): KeptComparison {
   const { field, operator } = kept;
-  return { field, operator, value: shownComparisonValue(object, kept) };
+  return { field, operator, value: toResponseComparisonValue(object, kept) };
 }
 
 interface AutomaticTag {

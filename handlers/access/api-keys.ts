@@ -51,7 +51,7 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
     recordId: key.id,
     metadata: { name: key.name, environment: key.environment, scopes: key.scopes, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: shown({ ...unused, ...key }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...unused, ...key }, now), key: made.key } };
 };
 
 export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
@@ -65,12 +65,12 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
     (after, limit) => db.listApiKeys(sql, caller.companyId, { environment, status, after }, limit, now),
     (last: db.ApiKeyRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { api_keys: rows.map((row) => shown(row, now)), ...rest } };
+  return { status: 200, data: { api_keys: rows.map((row) => toApiKeyResponse(row, now)), ...rest } };
 };
 
 export const getApiKey: Handler<'getApiKey'> = async ({ caller, now, request: { path }, db: { sql } }) => {
   const row = found(await db.findApiKey(sql, caller.companyId, path.id));
-  return { status: 200, data: { api_key: shown(row, now) } };
+  return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
 };
 
 export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
@@ -111,8 +111,8 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
     ipAllowlist: body.ip_allowlist ?? row.ipAllowlist,
     expiresAt: expiresAt === undefined ? row.expiresAt : expiresAt,
   };
-  const before = shown(row, now);
-  const after = shown({ ...row, ...settings }, now);
+  const before = toApiKeyResponse(row, now);
+  const after = toApiKeyResponse({ ...row, ...settings }, now);
   const changes = changesOf(before, after);
   if (Object.keys(changes).length > 0) {
     if (before.status === 'expired' && after.status === 'active') await refuseAtLimit(call);
@@ -130,7 +130,7 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async (call) => {
   if (await db.revokeApiKey(sql, caller.companyId, path.id, caller.actor.id, reason, now))
     call.db.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
   const row = found(await db.findApiKey(sql, caller.companyId, path.id));
-  return { status: 200, data: { api_key: shown(row, now) } };
+  return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
 };
 
 export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
@@ -138,7 +138,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
-  const { status } = shown(row, now);
+  const { status } = toApiKeyResponse(row, now);
   if (status === 'revoked') throw revoked();
   if (status === 'expired') throw conflict('key_expired', 'This key has expired. Mint a new one.');
   const refused = row.scopes.filter((scope) => !isGrantable(scope));
@@ -161,7 +161,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
     changes: { expires_at: overlap },
     metadata: { replaced_by: key.id, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: shown({ ...key, ...unused }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...unused }, now), key: made.key } };
 };
 
 const revoked = () => conflict('key_revoked', 'This key is revoked, which cannot be undone. Mint a new one.');
@@ -254,7 +254,7 @@ const unused = {
   totalRequests: 0,
 };
 
-function shown(row: db.ApiKeyRow, now: Date): ApiKey {
+function toApiKeyResponse(row: db.ApiKeyRow, now: Date): ApiKey {
   return {
     id: row.id,
     name: row.name,

@@ -16,7 +16,7 @@ export const listOauthGrants: Handler<'listOauthGrants'> = async (call) => {
     (after, limit) => db.listGrants(sql, caller.companyId, after, limit),
     (last: db.OAuthGrantRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { oauth_grants: rows.map(shown), ...rest } };
+  return { status: 200, data: { oauth_grants: rows.map(toOAuthGrantResponse), ...rest } };
 };
 
 export const revokeOauthGrant: Handler<'revokeOauthGrant'> = async (call) => {
@@ -29,10 +29,10 @@ export const revokeOauthGrant: Handler<'revokeOauthGrant'> = async (call) => {
     const metadata = { client_id: grant.clientId, client_name: grant.clientName, user_id: grant.userId };
     call.db.record({ action: 'oauth_grant.revoke', object: 'oauth_grants', recordId: grant.id, metadata });
   }
-  return { status: 200, data: { oauth_grant: shown(grant) } };
+  return { status: 200, data: { oauth_grant: toOAuthGrantResponse(grant) } };
 };
 
-function shown(row: db.OAuthGrantRow): OAuthGrant {
+function toOAuthGrantResponse(row: db.OAuthGrantRow): OAuthGrant {
   return {
     id: row.id,
     client_id: row.clientId,

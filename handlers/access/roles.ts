@@ -17,7 +17,7 @@ import { pageOfWhole } from '../../runtime/paging.ts';
 export const listRoles: Handler<'listRoles'> = async (call) => {
   const profiles = await listProfiles(call.db.sql, call.caller);
   const { rows, ...rest } = pageOfWhole(call, ['roles'], profiles, (profile) => profile.id);
-  return { status: 200, data: { roles: rows.map(shown), ...rest } };
+  return { status: 200, data: { roles: rows.map(toRoleResponse), ...rest } };
 };
 
 export const getRole: Handler<'getRole'> = async (call) => {
@@ -34,7 +34,10 @@ export const getRole: Handler<'getRole'> = async (call) => {
   return {
     status: 200,
     data: {
-      role: { ...shown(profile), permissions: permissions.map((permission) => shownPermission(permission, workspace)) },
+      role: {
+        ...toRoleResponse(profile),
+        permissions: permissions.map((permission) => toPermissionResponse(permission, workspace)),
+      },
     },
   };
 };
@@ -57,7 +60,7 @@ function customObjects(workspace: Workspace): string[] {
   return [...workspace.objects.values()].filter(({ kind }) => kind === 'custom').map(({ module }) => module);
 }
 
-function shown(profile: ProfileRow): components['schemas']['Role'] {
+function toRoleResponse(profile: ProfileRow): components['schemas']['Role'] {
   const isRole = profile.roleId !== null;
   return {
     id: profile.id,
@@ -71,7 +74,7 @@ function shown(profile: ProfileRow): components['schemas']['Role'] {
   };
 }
 
-function shownPermission(
+function toPermissionResponse(
   { module, actions, scope }: Permission,
   workspace: Workspace,
 ): components['schemas']['RolePermission'] {

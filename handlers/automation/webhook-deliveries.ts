@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/webhook-deliveries.ts';
 import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
-import { type StoredDelivery, shownDelivery } from '../../domain/automation/webhook-view.ts';
+import { type StoredDelivery, toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -33,7 +33,7 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
     !(await db.hasDeliveries(sql, caller, path.id))
   )
     throw notFound();
-  return { status: 200, data: { deliveries: rows.map((row) => shownDelivery(row, now)), ...rest } };
+  return { status: 200, data: { deliveries: rows.map((row) => toDeliveryResponse(row, now)), ...rest } };
 };
 
 export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) => {
@@ -43,7 +43,7 @@ export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) =>
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
   if (row.subscription_id !== path.id) throw notFound();
-  return { status: 200, data: { delivery: { ...shownDelivery(row, now), request_body: row.body } } };
+  return { status: 200, data: { delivery: { ...toDeliveryResponse(row, now), request_body: row.body } } };
 };
 
 export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (call) => {
@@ -64,7 +64,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
     recordId: row.subscription_id,
     metadata: { delivery_id: row.id, queued: 1 },
   });
-  return { status: 201, data: { delivery: shownDelivery({ ...copy, leased_until: null }, now) } };
+  return { status: 201, data: { delivery: toDeliveryResponse({ ...copy, leased_until: null }, now) } };
 };
 
 export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async (call) => {

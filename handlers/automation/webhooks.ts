@@ -5,7 +5,7 @@ import * as db from '../../db/automation/webhooks.ts';
 import { actorOf } from '../../db/client/created-by.ts';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
 import { eventsNamed, readEventFilter, unknownEvents } from '../../domain/automation/webhook-matching.ts';
-import { shownDelivery } from '../../domain/automation/webhook-view.ts';
+import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
@@ -30,12 +30,12 @@ export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = asy
     (after, limit) => db.listWebhooks(call.db.sql, call.caller, after, limit),
     (last: db.WebhookRow) => [last.created_at.toISOString(), last.id],
   );
-  return { status: 200, data: { subscriptions: rows.map((row) => shown(row, call)), ...rest } };
+  return { status: 200, data: { subscriptions: rows.map((row) => toWebhookResponse(row, call)), ...rest } };
 };
 
 export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (call) => {
   const row = found(await db.findWebhook(call.db.sql, call.caller, call.request.path.id));
-  return { status: 200, data: { subscription: shown(row, call) } };
+  return { status: 200, data: { subscription: toWebhookResponse(row, call) } };
 };
 
 export const createWebhookSubscription: Handler<'createWebhookSubscription'> = async (call) => {
@@ -61,7 +61,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
   await db.insertWebhook(call.db.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
   const row = found(await db.findWebhook(call.db.sql, caller, id));
   record(call, 'create', undefined, row);
-  return { status: 201, data: { subscription: shown(row, call), secret } };
+  return { status: 201, data: { subscription: toWebhookResponse(row, call), secret } };
 };
 
 export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = async (call) => {
@@ -83,11 +83,11 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
   if (body.is_active !== undefined && body.is_active !== (before.disabled_at === null))
     Object.assign(settings, stateOf(body.is_active, now));
   if (!record(call, 'update', before, { ...before, ...settings }))
-    return { status: 200, data: { subscription: shown(before, call) } };
+    return { status: 200, data: { subscription: toWebhookResponse(before, call) } };
   await db.updateWebhook(call.db.sql, caller, path.id, settings, now);
   if (before.disabled_at && !settings.disabled_at) await db.restartWebhook(call.db.sql, caller, path.id, now);
   const after = found(await db.findWebhook(call.db.sql, caller, path.id));
-  return { status: 200, data: { subscription: shown(after, call) } };
+  return { status: 200, data: { subscription: toWebhookResponse(after, call) } };
 };
 
 export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = async (call) => {
@@ -122,7 +122,10 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   const after = found(await db.findWebhook(sql, caller, path.id));
   record(call, 'rotate_secret', before, after);
   const expires = previousExpiresAt?.toISOString() ?? null;
-  return { status: 200, data: { subscription: shown(after, call), secret, previous_secret_expires_at: expires } };
+  return {
+    status: 200,
+    data: { subscription: toWebhookResponse(after, call), secret, previous_secret_expires_at: expires },
+  };
 };
 
 export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async (call) => {
@@ -181,7 +184,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     recordId: row.id,
     metadata: { event, status: delivery.status },
   });
-  return { status: 200, data: { delivery: shownDelivery({ ...delivery, leased_until: null }, now) } };
+  return { status: 200, data: { delivery: toDeliveryResponse({ ...delivery, leased_until: null }, now) } };
 };
 
 function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabled_reason' | 'disabled_at'> {
@@ -228,7 +231,7 @@ function record(
   before: db.WebhookRow | undefined,
   after: db.WebhookRow | undefined,
 ): boolean {
-  const changes = settingChanges(before && shown(before, call), after && shown(after, call));
+  const changes = settingChanges(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
   if (before && after && Object.keys(changes).length === 0) return false;
   // What follows the host is often a secret of the receiver's.
   if (changes.url) changes.url = { from: hostIn(changes.url.from), to: hostIn(changes.url.to) };
@@ -243,7 +246,7 @@ function record(
 
 const hostIn = (url: unknown): string | null => (typeof url === 'string' ? `${new URL(url).origin}/…` : null);
 
-function shown(row: db.WebhookRow, { caller, now }: Pick<Call, 'caller' | 'now'>): Webhook {
+function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'caller' | 'now'>): Webhook {
   const { previous_secret_expires_at: until } = row;
   return {
     id: row.id,

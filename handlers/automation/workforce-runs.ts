@@ -56,7 +56,7 @@ export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
     (after, limit) => db.listRuns(sql, caller, id, query.status, after, limit),
     (last: db.RunRow) => [last.enrolled_at.toISOString(), last.id],
   );
-  return { status: 200, data: { runs: rows.map((row) => shownItem(row, caller.testMode)), ...rest } };
+  return { status: 200, data: { runs: rows.map((row) => toRunListItem(row, caller.testMode)), ...rest } };
 };
 
 export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
@@ -65,7 +65,7 @@ export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
   const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findRun(sql, caller, path.id, path.run_id));
-  return { status: 200, data: { run: await shownRun(call, row) } };
+  return { status: 200, data: { run: await toRunResponse(call, row) } };
 };
 
 export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) => {
@@ -79,7 +79,7 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   if (status !== 'cancelled') throw conflict('run_ended', 'This run ended by itself before.', { status });
   if (cancelled)
     call.db.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
-  return { status: 200, data: { run: await shownRun(call, run) } };
+  return { status: 200, data: { run: await toRunResponse(call, run) } };
 };
 
 /** @throws ApiError 404 for a record that the caller does not see */
@@ -139,13 +139,13 @@ function newRun(
   };
 }
 
-async function shownRun({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, row: db.RunRow): Promise<Run> {
+async function toRunResponse({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, row: db.RunRow): Promise<Run> {
   const done = new Map((await db.listRunSteps(sql, caller, row.id)).map((step) => [step.position, step]));
-  const steps = row.steps.map((step, position) => shownStep(step, position, done.get(position)));
-  return { ...shownItem(row, caller.testMode), steps };
+  const steps = row.steps.map((step, position) => toStepResponse(step, position, done.get(position)));
+  return { ...toRunListItem(row, caller.testMode), steps };
 }
 
-function shownItem(row: db.RunRow, testMode: boolean): Item {
+function toRunListItem(row: db.RunRow, testMode: boolean): Item {
   return {
     id: row.id,
     workforce_id: row.workforce_id,
@@ -164,7 +164,7 @@ function shownItem(row: db.RunRow, testMode: boolean): Item {
   };
 }
 
-function shownStep({ kind }: GivenStep, position: number, done: db.RunStepRow | undefined): Run['steps'][number] {
+function toStepResponse({ kind }: GivenStep, position: number, done: db.RunStepRow | undefined): Run['steps'][number] {
   return {
     step: position + 1,
     kind,

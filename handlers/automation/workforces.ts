@@ -40,12 +40,15 @@ export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
     caller,
     rows.map(({ id }) => id),
   );
-  return { status: 200, data: { workforces: rows.map((row) => shownItem(row, counts.get(row.id))), ...rest } };
+  return {
+    status: 200,
+    data: { workforces: rows.map((row) => toWorkforceListItem(row, counts.get(row.id))), ...rest },
+  };
 };
 
 export const getWorkforce: Handler<'getWorkforce'> = async (call) => {
   const row = found(await db.findWorkforce(call.db.sql, call.caller.companyId, call.request.path.id));
-  return { status: 200, data: { workforce: await shown(call, row) } };
+  return { status: 200, data: { workforce: await toWorkforceResponse(call, row) } };
 };
 
 export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
@@ -74,7 +77,7 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', full);
   await db.insertWorkforce(sql, caller.companyId, row);
   recordChange(call, 'workforce', undefined, settingsOf(row));
-  return { status: 201, data: { workforce: await shown(call, row) } };
+  return { status: 201, data: { workforce: await toWorkforceResponse(call, row) } };
 };
 
 export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
@@ -89,10 +92,10 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   if (body.steps || body.subject_types || body.stop_when !== undefined) await refuseUnfit(call, after);
   refuseTwin('a workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
   if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
-    return { status: 200, data: { workforce: await shown(call, before) } };
+    return { status: 200, data: { workforce: await toWorkforceResponse(call, before) } };
   await db.updateWorkforce(sql, caller.companyId, after);
   if (after.status === 'active' && before.status !== 'active') await resumeRuns(sql, caller, before.id);
-  return { status: 200, data: { workforce: await shown(call, after) } };
+  return { status: 200, data: { workforce: await toWorkforceResponse(call, after) } };
 };
 
 /**
@@ -133,17 +136,20 @@ function settingsOf({
   return { id, name, description, kind, status, subject_types, steps, stop_when, stop_when_replied };
 }
 
-async function shown({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, row: db.WorkforceRow): Promise<Workforce> {
+async function toWorkforceResponse(
+  { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
+  row: db.WorkforceRow,
+): Promise<Workforce> {
   const counts = await countOnTheirWay(sql, caller, [row.id]);
   return {
-    ...shownItem(row, counts.get(row.id)),
+    ...toWorkforceListItem(row, counts.get(row.id)),
     steps: row.steps as Workforce['steps'],
     stop_when: row.stop_when as Workforce['stop_when'],
     stop_when_replied: row.stop_when_replied,
   };
 }
 
-function shownItem(row: db.WorkforceRow, onTheirWay = 0): Item {
+function toWorkforceListItem(row: db.WorkforceRow, onTheirWay = 0): Item {
   return {
     id: row.id,
     name: row.name,

@@ -80,7 +80,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     recordId: id,
     metadata: { kind: body.kind, package_code: packageCode, billing_cycle: billingCycle, amount_minor: amountMinor },
   });
-  return { status: 201, data: { checkout_session: shown({ ...session, url }, call) } };
+  return { status: 201, data: { checkout_session: toCheckoutSessionResponse({ ...session, url }, call) } };
 };
 
 function problemsOf({ request: { body } }: Call<'createCheckoutSession'>): FieldProblem[] {
@@ -109,7 +109,7 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
     session = found(await findCheckout(call.db.sql, scope, path.id));
   }
   const { sql } = call.db;
-  const data = shown(session, call);
+  const data = toCheckoutSessionResponse(session, call);
   if (session.kind === 'wallet_topup') {
     const balance = await walletBalance(sql, scope);
     return {
@@ -127,7 +127,7 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
   return { status: 200, data: { checkout_session: { ...data, activation } } };
 };
 
-function shown(session: CheckoutSession, { caller, now }: Pick<Call, 'caller' | 'now'>): Shown {
+function toCheckoutSessionResponse(session: CheckoutSession, { caller, now }: Pick<Call, 'caller' | 'now'>): Shown {
   return {
     id: session.id,
     session_id: session.id,

@@ -19,10 +19,13 @@ export const listInvoices: Handler<'listInvoices'> = async (call) => {
     caller.testMode ? undefined : findProviderBill(sql, caller.companyId),
   ]);
   const { rows, ...rest } = pageOfWhole(call, ['invoices'], invoices, ({ id }) => id);
-  return { status: 200, data: { invoices: rows.map(shown), pending: findPending(subscription, bill), ...rest } };
+  return {
+    status: 200,
+    data: { invoices: rows.map(toInvoiceResponse), pending: findPending(subscription, bill), ...rest },
+  };
 };
 
-function shown(row: InvoiceRow): components['schemas']['Invoice'] {
+function toInvoiceResponse(row: InvoiceRow): components['schemas']['Invoice'] {
   return {
     id: row.id,
     number: row.number,

@@ -6,7 +6,7 @@ import { findSeats } from '../../db/people/users.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { isAddOn } from '../../domain/billing/changes.ts';
-import { shownSubscription } from '../../domain/billing/subscription-view.ts';
+import { toSubscriptionResponse } from '../../domain/billing/subscription-view.ts';
 import { findWarnings } from '../../domain/billing/warnings.ts';
 import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -23,7 +23,7 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
     readBill(call),
     caller.testMode ? [] : findDuplicates(sql, caller.companyId),
   ]);
-  const shown = shownSubscription(subscription, agreed, used, caller.testMode, now, bill);
+  const shown = toSubscriptionResponse(subscription, agreed, used, caller.testMode, now, bill);
   return {
     status: 200,
     data: { subscription: { ...shown, duplicate_subscriptions: duplicates } },

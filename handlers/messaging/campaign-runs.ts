@@ -4,7 +4,7 @@ import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/campaign-runs.ts';
 import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../db/messaging/campaigns.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
-import { shownRun } from '../../domain/messaging/campaign-view.ts';
+import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
 import { begun, contentOf, newRun } from '../../domain/messaging/campaigns.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -23,7 +23,7 @@ export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
     (last: db.RunRow) => [last.created_at.toISOString(), last.id],
   );
   const counts = await countDrafts(sql, caller, path.id);
-  return { status: 200, data: { runs: rows.map((run) => shownRun(run, actorOf(run), counts)), ...rest } };
+  return { status: 200, data: { runs: rows.map((run) => toCampaignRunResponse(run, actorOf(run), counts)), ...rest } };
 };
 
 export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
@@ -55,5 +55,5 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
     changes: { status: { from: campaign.status, to: 'running' } },
     metadata: { run_id: run.id },
   });
-  return { status: 202, data: { run: shownRun(run, caller.actor, []) } };
+  return { status: 202, data: { run: toCampaignRunResponse(run, caller.actor, []) } };
 };

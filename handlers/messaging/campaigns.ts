@@ -7,7 +7,7 @@ import { countEngaged } from '../../db/messaging/messages.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
-import { shownRun } from '../../domain/messaging/campaign-view.ts';
+import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
 import { type CampaignChannel, noDrafts, type StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import { draftChannels, longestText } from '../../domain/messaging/drafts.ts';
 import { readFilter } from '../../domain/objects/filter.ts';
@@ -38,7 +38,7 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
     (after, limit) => db.listCampaigns(sql, caller, query.status, after, limit),
     (last: db.CampaignRow) => [last.created_at.toISOString(), last.id],
   );
-  return { status: 200, data: { campaigns: rows.map(shown), ...rest } };
+  return { status: 200, data: { campaigns: rows.map(toCampaignResponse), ...rest } };
 };
 
 export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { path }, db: { sql } }) => {
@@ -59,9 +59,9 @@ export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { p
   return {
     status: 200,
     data: {
-      campaign: shown(campaign),
+      campaign: toCampaignResponse(campaign),
       channels: campaign.channels.map((channel) => ({ ...channel })),
-      latest_runs: runs.map((run) => shownRun(run, actorOf(run), counts)),
+      latest_runs: runs.map((run) => toCampaignRunResponse(run, actorOf(run), counts)),
       stats,
     },
   };
@@ -89,7 +89,7 @@ export const createCampaign: Handler<'createCampaign'> = async (call) => {
   call.db.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });
   const { kind, id, name } = caller.actor;
   const by = { created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId };
-  return { status: 201, data: { campaign: shown({ ...campaign, ...by }) } };
+  return { status: 201, data: { campaign: toCampaignResponse({ ...campaign, ...by }) } };
 };
 
 export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
@@ -117,7 +117,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
     recordId: before.id,
     metadata: { fields: Object.keys(body) },
   });
-  return { status: 200, data: { campaign: shown({ ...before, ...changes }) } };
+  return { status: 200, data: { campaign: toCampaignResponse({ ...before, ...changes }) } };
 };
 
 export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
@@ -141,7 +141,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
   requireCompanyReach(call);
   const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
-  if (before.status === 'paused') return { status: 200, data: { campaign: shown(before) } };
+  if (before.status === 'paused') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   if (before.status !== 'running' && before.status !== 'scheduled')
     throw conflict('not_running', `This campaign is ${before.status}.`, { status: before.status });
   return changed(call, before, 'pause', { status: 'paused', due_at: null });
@@ -164,7 +164,7 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
   requireCompanyReach(call);
   const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
-  if (before.status === 'cancelled') return { status: 200, data: { campaign: shown(before) } };
+  if (before.status === 'cancelled') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   return changed(call, before, 'cancel', { status: 'cancelled', scheduled_at: null, due_at: call.now });
 };
 
@@ -184,7 +184,7 @@ async function changed(
     recordId: before.id,
     changes: { status: { from: before.status, to: changes.status } },
   });
-  return { status: 200, data: { campaign: shown({ ...before, ...changes, updated_at: now }) } };
+  return { status: 200, data: { campaign: toCampaignResponse({ ...before, ...changes, updated_at: now }) } };
 }
 
 /** @throws ApiError 409 for a campaign whose run is being prepared, and for one that was cancelled */
@@ -258,7 +258,7 @@ async function writingOf(
 
 type Asked = Pick<CampaignChannel, 'channel_type' | 'enabled' | 'phone_number_id' | 'from' | 'subject' | 'body'>;
 
-function shown(row: db.CampaignRow): Campaign {
+function toCampaignResponse(row: db.CampaignRow): Campaign {
   return {
     id: row.id,
     name: row.name,

@@ -21,7 +21,7 @@ export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
     (after, limit) => listDnc(sql, caller, patterns, after, limit),
     (last: DncRow) => [last.created_at.toISOString(), last.id],
   );
-  return { status: 200, data: { entries: rows.map(shown), ...rest } };
+  return { status: 200, data: { entries: rows.map(toDncEntryResponse), ...rest } };
 };
 
 export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
@@ -52,10 +52,10 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
       recordId: entry.id,
       metadata: { source: 'api' },
     });
-  return { status: isNew ? 201 : 200, data: { entry: shown(entry), already_present: !isNew } };
+  return { status: isNew ? 201 : 200, data: { entry: toDncEntryResponse(entry), already_present: !isNew } };
 };
 
-function shown(row: DncRow): components['schemas']['DncEntry'] {
+function toDncEntryResponse(row: DncRow): components['schemas']['DncEntry'] {
   return {
     id: row.id,
     phone_number: row.phone_number,

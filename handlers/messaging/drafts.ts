@@ -6,7 +6,7 @@ import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
-import { shownDraft } from '../../domain/messaging/draft-view.ts';
+import { toDraftResponse } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
 import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -25,12 +25,12 @@ export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
     (after, limit) => db.listDrafts(sql, caller, filter, after, limit),
     (last: db.DraftRow) => [last.created_at.toISOString(), last.id],
   );
-  return { status: 200, data: { drafts: await shown(call, rows), ...rest } };
+  return { status: 200, data: { drafts: await toDraftResponses(call, rows), ...rest } };
 };
 
 export const getMessageDraft: Handler<'getMessageDraft'> = async (call) => {
   const row = found(await db.findDraft(call.db.sql, call.caller, call.request.path.id));
-  return { status: 200, data: { draft: await shownOne(call, row) } };
+  return { status: 200, data: { draft: await loadDraftResponse(call, row) } };
 };
 
 export const createMessageDraft: Handler<'createMessageDraft'> = async (call) => {
@@ -62,7 +62,7 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
   });
   const { kind, id, name } = caller.actor;
   const row = { ...draft, created_by_kind: kind, created_by_id: id, created_by_name: name };
-  return { status: 201, data: { draft: await shownOne(call, row) } };
+  return { status: 201, data: { draft: await loadDraftResponse(call, row) } };
 };
 
 export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call) => {
@@ -84,7 +84,7 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
     event: draftEvent(row, 'draft', 'withdrawn', now),
   });
   const after: db.DraftRow = { ...row, status: 'withdrawn', withdrawal_reason: reason, updated_at: now };
-  return { status: 200, data: { draft: await shownOne(call, after) } };
+  return { status: 200, data: { draft: await loadDraftResponse(call, after) } };
 };
 
 /**
@@ -133,12 +133,12 @@ async function isOwn({ caller, db: { sql } }: Call, kind: 'email' | 'phone', add
   return (await findActiveNumber(sql, caller, address))?.can_sms === true;
 }
 
-async function shown(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {
+async function toDraftResponses(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {
   const saidStop = await whoSaidStop(call.db.sql, call.caller, rows);
-  return rows.map((row) => shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode));
+  return rows.map((row) => toDraftResponse(row, actorOf(row), saidStop(row), call.caller.testMode));
 }
 
-async function shownOne(call: Pick<Call, 'db' | 'caller'>, row: db.DraftRow) {
+async function loadDraftResponse(call: Pick<Call, 'db' | 'caller'>, row: db.DraftRow) {
   const saidStop = await whoSaidStop(call.db.sql, call.caller, [row]);
-  return shownDraft(row, actorOf(row), saidStop(row), call.caller.testMode);
+  return toDraftResponse(row, actorOf(row), saidStop(row), call.caller.testMode);
 }

@@ -15,7 +15,7 @@ export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'>
     (after, limit) => listSuppressed(sql, caller, query.reason, after, limit),
     (last: SuppressionRow) => [last.created_at.toISOString(), last.id],
   );
-  return { status: 200, data: { entries: rows.map(shown), ...rest } };
+  return { status: 200, data: { entries: rows.map(toSuppressionResponse), ...rest } };
 };
 
 export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'> = async (call) => {
@@ -37,9 +37,9 @@ export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'>
       recordId: entry.id,
       metadata: { reason: entry.reason, source: 'api' },
     });
-  return { status: isNew ? 201 : 200, data: { entry: shown(entry), already_present: !isNew } };
+  return { status: isNew ? 201 : 200, data: { entry: toSuppressionResponse(entry), already_present: !isNew } };
 };
 
-function shown(row: SuppressionRow): components['schemas']['EmailSuppression'] {
+function toSuppressionResponse(row: SuppressionRow): components['schemas']['EmailSuppression'] {
   return { ...row, created_at: row.created_at.toISOString() };
 }

@@ -18,7 +18,7 @@ const hourMilliseconds = 3_600_000;
 export const getInboundSettings: Handler<'getInboundSettings'> = async (call) => {
   const rows = await listInboundSecrets(call.db.sql, call.caller.companyId);
   const door = (environment: Environment) =>
-    shown(
+    toInboundResponse(
       call,
       environment,
       rows.find((row) => row.environment === environment),
@@ -35,7 +35,7 @@ export const rotateInboundSecret: Handler<'rotateInboundSecret'> = async (call) 
   const sealed = { environment, sealed_secret: call.services.secrets.encrypt(secret), secret_last4: secret.slice(-4) };
   const row = await putInboundSecret(sql, caller.companyId, sealed, until, now);
   call.db.record({ action: 'inbound.rotate_secret', object: 'inbound', metadata: { environment } });
-  return { status: 200, data: { inbound: shown(call, environment, row), secret } };
+  return { status: 200, data: { inbound: toInboundResponse(call, environment, row), secret } };
 };
 
 export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call) => {
@@ -54,7 +54,7 @@ export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call
   return { status: 200, data: { received: true, ...received } };
 };
 
-function shown(
+function toInboundResponse(
   { caller, now, services: { inboundUrls } }: Pick<Call, 'caller' | 'now' | 'services'>,
   environment: Environment,
   row: InboundSecretRow | undefined,

@@ -20,7 +20,7 @@ export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
       `${number.phone_number}\n${number.friendly_name ?? ''}`.toLowerCase().includes(wanted),
   );
   const { rows, ...rest } = pageOfWhole(call, ['phone numbers', status, wanted], numbers, ({ id }) => id);
-  return { status: 200, data: { phone_numbers: rows.map(shown), ...rest } };
+  return { status: 200, data: { phone_numbers: rows.map(toPhoneNumberResponse), ...rest } };
 };
 
 export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
@@ -61,8 +61,8 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
   refuseMute(number);
   await makeDefaults(call, number, undefined);
   await db.insertPhoneNumber(sql, caller, number);
-  recordChange(call, 'phone_number', undefined, shown(number));
-  return { status: 201, data: { phone_number: shown(number) } };
+  recordChange(call, 'phone_number', undefined, toPhoneNumberResponse(number));
+  return { status: 201, data: { phone_number: toPhoneNumberResponse(number) } };
 };
 
 export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
@@ -84,18 +84,18 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
   refuseMute(after);
   if ((before.is_default && !after.is_default) || (before.is_default_fax && !after.is_default_fax))
     throw conflict('default_number', `${before.phone_number} is the default. Make another one the default first.`);
-  if (!recordChange(call, 'phone_number', shown(before), shown(after)))
-    return { status: 200, data: { phone_number: shown(before) } };
+  if (!recordChange(call, 'phone_number', toPhoneNumberResponse(before), toPhoneNumberResponse(after)))
+    return { status: 200, data: { phone_number: toPhoneNumberResponse(before) } };
   await makeDefaults(call, after, before);
   await db.updatePhoneNumber(sql, caller, after);
-  return { status: 200, data: { phone_number: shown(after) } };
+  return { status: 200, data: { phone_number: toPhoneNumberResponse(after) } };
 };
 
 export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
   const before = await lockedNumber(call);
-  if (before.status === 'released') return { status: 200, data: { phone_number: shown(before) } };
+  if (before.status === 'released') return { status: 200, data: { phone_number: toPhoneNumberResponse(before) } };
   const after: db.PhoneNumberRow = {
     ...before,
     status: 'released',
@@ -104,8 +104,8 @@ export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) =>
     updated_at: now,
   };
   await db.updatePhoneNumber(sql, caller, after);
-  recordChange(call, 'phone_number', shown(before), shown(after));
-  return { status: 200, data: { phone_number: shown(after) } };
+  recordChange(call, 'phone_number', toPhoneNumberResponse(before), toPhoneNumberResponse(after));
+  return { status: 200, data: { phone_number: toPhoneNumberResponse(after) } };
 };
 
 async function lockedNumber({
@@ -140,7 +140,7 @@ async function refuseStranger({ caller, db: { sql } }: Pick<Call, 'db' | 'caller
     throw validationFailed([problem('assigned_user_id', 'NOT_FOUND', 'there is no such active user')], 422);
 }
 
-function shown(row: db.PhoneNumberRow): components['schemas']['PhoneNumber'] {
+function toPhoneNumberResponse(row: db.PhoneNumberRow): components['schemas']['PhoneNumber'] {
   return {
     id: row.id,
     phone_number: row.phone_number,

@@ -1,7 +1,7 @@
 // The org structure, to be read: the tree, branches, teams, and the users of each node.
 import * as db from '../../db/people/org-structure.ts';
 import { listUsers } from '../../db/people/users.ts';
-import { shownUser } from '../../domain/people/user-view.ts';
+import { toUserResponse } from '../../domain/people/user-view.ts';
 import type { components } from '../../generated/api.ts';
 import { found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -38,12 +38,12 @@ export const listBranches: Handler<'listBranches'> = async (call) => {
     (after, limit) => db.listBranches(sql, caller, after, limit),
     keysOf,
   );
-  return { status: 200, data: { branches: rows.map(shownBranch), ...rest } };
+  return { status: 200, data: { branches: rows.map(toBranchResponse), ...rest } };
 };
 
 export const getBranch: Handler<'getBranch'> = async ({ caller, request: { path }, db: { sql } }) => {
   const branch = found(await db.findBranch(sql, caller, path.id));
-  return { status: 200, data: { branch: shownBranch(branch) } };
+  return { status: 200, data: { branch: toBranchResponse(branch) } };
 };
 
 export const listTeams: Handler<'listTeams'> = async (call) => {
@@ -55,7 +55,7 @@ export const listTeams: Handler<'listTeams'> = async (call) => {
     (after, limit) => db.listTeams(sql, caller, after, limit),
     keysOf,
   );
-  return { status: 200, data: { teams: rows.map(shownTeam), ...rest } };
+  return { status: 200, data: { teams: rows.map(toTeamResponse), ...rest } };
 };
 
 export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
@@ -73,13 +73,13 @@ export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
   );
   return {
     status: 200,
-    data: { node: { id: node.id, kind: node.kind, name: node.name }, users: rows.map(shownUser), ...rest },
+    data: { node: { id: node.id, kind: node.kind, name: node.name }, users: rows.map(toUserResponse), ...rest },
   };
 };
 
 const keysOf = (row: { createdAt: Date; id: string }) => [row.createdAt.toISOString(), row.id] as const;
 
-function shownBranch(branch: db.BranchRow): components['schemas']['Branch'] {
+function toBranchResponse(branch: db.BranchRow): components['schemas']['Branch'] {
   return {
     id: branch.id,
     name: branch.name,
@@ -95,7 +95,7 @@ function shownBranch(branch: db.BranchRow): components['schemas']['Branch'] {
   };
 }
 
-function shownTeam(team: db.TeamRow): components['schemas']['Team'] {
+function toTeamResponse(team: db.TeamRow): components['schemas']['Team'] {
   return {
     id: team.id,
     name: team.name,

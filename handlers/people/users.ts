@@ -6,7 +6,7 @@ import { findNode, findPlace } from '../../db/people/org-structure.ts';
 import * as db from '../../db/people/users.ts';
 import { reachesAtLeast, scopeOfRole } from '../../domain/access/role-permissions.ts';
 import { seatAllowance } from '../../domain/billing/plans.ts';
-import { shownUser } from '../../domain/people/user-view.ts';
+import { toUserResponse } from '../../domain/people/user-view.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
 import {
   ApiError,
@@ -36,12 +36,12 @@ export const listUsers: Handler<'listUsers'> = async (call) => {
     (after, limit) => db.listUsers(sql, caller, { status, after }, limit),
     (last: db.UserRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { users: rows.map(shownUser), ...rest } };
+  return { status: 200, data: { users: rows.map(toUserResponse), ...rest } };
 };
 
 export const getUser: Handler<'getUser'> = async ({ caller, request: { path }, db: { sql } }) => {
   const user = found(await db.findUser(sql, caller, path.id));
-  return { status: 200, data: { user: shownUser(user) } };
+  return { status: 200, data: { user: toUserResponse(user) } };
 };
 
 export const createUser: Handler<'createUser'> = async (call) => {
@@ -86,7 +86,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
   return {
     status: 201,
     data: {
-      user: shownUser(created),
+      user: toUserResponse(created),
       ...(body.password === undefined ? { temp_password: password } : {}),
       welcome_email_sent: body.send_welcome && call.services.sendsMail,
     },
@@ -124,7 +124,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const changes = changesOf(user, changed);
   if (Object.keys(changes).length > 0)
     call.db.record({ action: 'user.update', object: 'users', recordId: user.id, changes });
-  return { status: 200, data: { user: shownUser(changed) } };
+  return { status: 200, data: { user: toUserResponse(changed) } };
 };
 
 const taken = (existingId: string | null) =>

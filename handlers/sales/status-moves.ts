@@ -66,7 +66,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
     record: showRecord(object, stored),
     etag: etagOf(stored),
     previous: previous ? { id: previous.id, name: previous.name } : null,
-    status: shownStatus(status),
+    status: toStatusResponse(status),
     changed: previous?.id !== status.id,
   };
 }
@@ -89,4 +89,4 @@ async function write(
   return before;
 }
 
-const shownStatus = ({ id, name, outcome }: Status) => ({ id, name, outcome });
+const toStatusResponse = ({ id, name, outcome }: Status) => ({ id, name, outcome });

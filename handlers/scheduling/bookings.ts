@@ -9,7 +9,7 @@ import { endReservation, findHeld, type ReservationRow } from '../../db/scheduli
 import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/scheduling/taken-times.ts';
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
-import { shownBooking } from '../../domain/scheduling/booking-view.ts';
+import { toBookingResponse } from '../../domain/scheduling/booking-view.ts';
 import { type BookingProvider, meetingUrl, type StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import { isKnown } from '../../domain/scheduling/user-availability.ts';
@@ -61,12 +61,12 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
     (after, limit) => db.listBookings(sql, caller, filter, after, limit),
     (last: db.BookingRow) => [last.start_at.toISOString(), last.id],
   );
-  return { status: 200, data: { bookings: rows.map((row) => shown(row, caller.testMode)), ...rest } };
+  return { status: 200, data: { bookings: rows.map((row) => toResponse(row, caller.testMode)), ...rest } };
 };
 
 export const getBooking: Handler<'getBooking'> = async ({ caller, request: { path }, db: { sql } }) => {
   const row = found(await db.findBooking(sql, caller, path.id));
-  return { status: 200, data: { booking: shown(row, caller.testMode) } };
+  return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
 };
 
 export const createBooking: Handler<'createBooking'> = async (call) => {
@@ -119,7 +119,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
   await db.insertBooking(call.db.sql, caller, booking, caller.actor);
   const row = { ...booking, user_name: userName, ...creatorOf(caller.actor) };
   await tellOf(call, 'scheduled', row, {});
-  return { status: 201, data: { booking: shown(row, caller.testMode) } };
+  return { status: 201, data: { booking: toResponse(row, caller.testMode) } };
 };
 
 export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
@@ -164,7 +164,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   await db.insertBooking(call.db.sql, caller, moved, caller.actor);
   const created = { ...moved, user_name, ...creatorOf(caller.actor) };
   await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
-  return { status: 200, data: { booking: shown(created, caller.testMode) } };
+  return { status: 200, data: { booking: toResponse(created, caller.testMode) } };
 };
 
 export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
@@ -172,7 +172,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const row = found(await db.lockBooking(sql, caller, path.id));
-  if (row.status === 'cancelled') return { status: 200, data: { booking: shown(row, caller.testMode) } };
+  if (row.status === 'cancelled') return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
   refuseOver(row);
   const end = {
     status: 'cancelled',
@@ -185,7 +185,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   await freeTime(sql, caller, { id: row.id, userId: row.user_id });
   const cancelled = { ...row, ...end, updated_at: now };
   await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
-  return { status: 200, data: { booking: shown(cancelled, caller.testMode) } };
+  return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
 
 const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer an active user.`);
@@ -196,7 +196,7 @@ async function providerOf({ caller, db: { sql } }: BookingCall, userId: string):
   return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
 }
 
-const shown = (row: db.BookingRow, testMode: boolean) => shownBooking(row, actorOf(row), testMode);
+const toResponse = (row: db.BookingRow, testMode: boolean) => toBookingResponse(row, actorOf(row), testMode);
 
 const creatorOf = ({ kind, id, name }: Call['caller']['actor']) => ({
   created_by_kind: kind,

@@ -94,7 +94,7 @@ async function disconnect(
   const { sql } = call.db;
   const before = await db.findCalendar(sql, caller.companyId, userId);
   if (await db.removeCalendar(sql, caller.companyId, userId)) note(call, 'disconnect', userId, before, undefined);
-  return { status: 200, data: { calendar: shown(userId, undefined) } };
+  return { status: 200, data: { calendar: toCalendarResponse(userId, undefined) } };
 }
 
 /** The address may lead into somebody's calendar without a password: of it, the host is noted. */
@@ -117,10 +117,10 @@ function note(
 }
 
 async function shownNow({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string): Promise<Shown> {
-  return shown(userId, await db.findCalendar(sql, caller.companyId, userId));
+  return toCalendarResponse(userId, await db.findCalendar(sql, caller.companyId, userId));
 }
 
-function shown(userId: string, row: db.CalendarRow | undefined): Shown {
+function toCalendarResponse(userId: string, row: db.CalendarRow | undefined): Shown {
   return {
     user_id: userId,
     provider: row?.provider ?? 'internal',

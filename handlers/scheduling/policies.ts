@@ -12,12 +12,12 @@ import { recordChange, refuseFull, refuseTwin } from '../../services/settings/se
 export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (call) => {
   const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
   const { rows, ...rest } = pageOfWhole(call, ['scheduling policies'], policies, ({ id }) => id);
-  return { status: 200, data: { policies: rows.map(shown), ...rest } };
+  return { status: 200, data: { policies: rows.map(toPolicyResponse), ...rest } };
 };
 
 export const getSchedulingPolicy: Handler<'getSchedulingPolicy'> = async (call) => {
   const policy = found(await db.findPolicy(call.db.sql, call.caller.companyId, call.request.path.id));
-  return { status: 200, data: { policy: shown(policy) } };
+  return { status: 200, data: { policy: toPolicyResponse(policy) } };
 };
 
 export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (call) => {
@@ -43,8 +43,8 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
   refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', full);
   if (policy.is_default) await db.clearDefault(sql, companyId);
   await db.insertPolicy(sql, companyId, policy);
-  recordChange(call, 'scheduling_policy', undefined, shown(policy));
-  return { status: 201, data: { policy: shown(policy) } };
+  recordChange(call, 'scheduling_policy', undefined, toPolicyResponse(policy));
+  return { status: 201, data: { policy: toPolicyResponse(policy) } };
 };
 
 export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (call) => {
@@ -59,11 +59,11 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   refuseUnfit(after);
   refuseTwin('a policy', after.name, policies, before.id);
   if (before.is_default && !after.is_default) throw isDefault(before.name);
-  if (!recordChange(call, 'scheduling_policy', shown(before), shown(after)))
-    return { status: 200, data: { policy: shown(before) } };
+  if (!recordChange(call, 'scheduling_policy', toPolicyResponse(before), toPolicyResponse(after)))
+    return { status: 200, data: { policy: toPolicyResponse(before) } };
   if (after.is_default && !before.is_default) await db.clearDefault(sql, companyId);
   await db.updatePolicy(sql, companyId, after);
-  return { status: 200, data: { policy: shown(after) } };
+  return { status: 200, data: { policy: toPolicyResponse(after) } };
 };
 
 export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (call) => {
@@ -79,7 +79,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
       references: { pools },
     });
   await db.deletePolicy(sql, companyId, policy.id);
-  recordChange(call, 'scheduling_policy', shown(policy), undefined);
+  recordChange(call, 'scheduling_policy', toPolicyResponse(policy), undefined);
   return { status: 200, data: { id: policy.id, deleted: true } };
 };
 
@@ -92,7 +92,7 @@ function refuseUnfit(policy: PolicySettings): void {
   if (problems.length > 0) throw validationFailed(problems, 400);
 }
 
-function shown(row: db.PolicyRow): components['schemas']['SchedulingPolicy'] {
+function toPolicyResponse(row: db.PolicyRow): components['schemas']['SchedulingPolicy'] {
   return {
     id: row.id,
     name: row.name,

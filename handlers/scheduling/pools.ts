@@ -21,12 +21,12 @@ const everybody = { kind: 'company' } as const;
 export const listSchedulingPools: Handler<'listSchedulingPools'> = async (call) => {
   const pools = await db.listPools(call.db.sql, call.caller);
   const { rows, ...rest } = pageOfWhole(call, ['scheduling pools'], pools, ({ id }) => id);
-  return { status: 200, data: { pools: rows.map(shown), ...rest } };
+  return { status: 200, data: { pools: rows.map(toPoolResponse), ...rest } };
 };
 
 export const getSchedulingPool: Handler<'getSchedulingPool'> = async (call) => {
   const pool = found(await db.findPool(call.db.sql, call.caller, call.request.path.id));
-  return { status: 200, data: { pool: shown(pool) } };
+  return { status: 200, data: { pool: toPoolResponse(pool) } };
 };
 
 export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call) => {
@@ -55,7 +55,7 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
   };
   await db.insertPool(sql, companyId, pool);
   await db.replaceMembers(sql, companyId, pool.id, members);
-  const created = shown(found(await db.findPool(sql, caller, pool.id)));
+  const created = toPoolResponse(found(await db.findPool(sql, caller, pool.id)));
   recordChange(call, 'scheduling_pool', undefined, created);
   return { status: 201, data: { pool: created } };
 };
@@ -88,12 +88,12 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   const differs = (['name', 'description', 'policy_id', 'assignment_strategy'] as const).some(
     (field) => after[field] !== before[field],
   );
-  if (isSame && !differs) return { status: 200, data: { pool: shown(before) } };
+  if (isSame && !differs) return { status: 200, data: { pool: toPoolResponse(before) } };
   await db.updatePool(sql, companyId, after);
   if (!isSame) await db.replaceMembers(sql, companyId, before.id, members);
   const changed = found(await db.findPool(sql, caller, before.id));
-  recordChange(call, 'scheduling_pool', shown(before), shown(changed));
-  return { status: 200, data: { pool: shown(changed) } };
+  recordChange(call, 'scheduling_pool', toPoolResponse(before), toPoolResponse(changed));
+  return { status: 200, data: { pool: toPoolResponse(changed) } };
 };
 
 export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call) => {
@@ -110,7 +110,7 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
       references: { reservations },
     });
   await db.deletePool(sql, companyId, pool.id);
-  recordChange(call, 'scheduling_pool', shown(pool), undefined);
+  recordChange(call, 'scheduling_pool', toPoolResponse(pool), undefined);
   return { status: 200, data: { id: pool.id, deleted: true } };
 };
 
@@ -147,7 +147,7 @@ async function refuseUnknownPolicy({ caller, request: { body }, db: { sql } }: W
   throw validationFailed([problem('policy_id', 'NOT_FOUND', 'there is no policy with this id')], 422);
 }
 
-function shown(row: db.PoolRow): Pool {
+function toPoolResponse(row: db.PoolRow): Pool {
   return {
     id: row.id,
     name: row.name,

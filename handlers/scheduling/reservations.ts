@@ -53,12 +53,12 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   record(call, 'create', reservation.id, { user_id: person.userId, pool_id: opened.pool.id });
   const { kind, id, name } = caller.actor;
   const row = { ...reservation, created_by_kind: kind, created_by_id: id, created_by_name: name };
-  return { status: 201, data: { reservation: shown(row, caller.testMode) } };
+  return { status: 201, data: { reservation: toReservationResponse(row, caller.testMode) } };
 };
 
 export const getReservation: Handler<'getReservation'> = async ({ caller, now, request: { path }, db: { sql } }) => {
   const row = found(await db.findHeld(sql, caller, path.id, now));
-  return { status: 200, data: { reservation: shown(row, caller.testMode) } };
+  return { status: 200, data: { reservation: toReservationResponse(row, caller.testMode) } };
 };
 
 export const extendReservation: Handler<'extendReservation'> = async (call) => {
@@ -75,7 +75,10 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   if (!expiresAt) throw notFound();
   await db.extendReservation(sql, caller, row.id, expiresAt);
   record(call, 'extend', row.id, { expires_at: expiresAt.toISOString() });
-  return { status: 200, data: { reservation: shown({ ...row, expires_at: expiresAt }, caller.testMode) } };
+  return {
+    status: 200,
+    data: { reservation: toReservationResponse({ ...row, expires_at: expiresAt }, caller.testMode) },
+  };
 };
 
 export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
@@ -106,7 +109,7 @@ function record(
   call.db.record({ action: `reservation.${verb}`, object: 'reservations', recordId: id, metadata });
 }
 
-function shown(row: db.ReservationRow, testMode: boolean): components['schemas']['Reservation'] {
+function toReservationResponse(row: db.ReservationRow, testMode: boolean): components['schemas']['Reservation'] {
   return {
     id: row.id,
     status: row.status,

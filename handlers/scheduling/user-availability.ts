@@ -25,12 +25,12 @@ export const getUserAvailability: Handler<'getUserAvailability'> = async (call) 
       from: new Date(within.start).toISOString(),
       to: new Date(within.end).toISOString(),
       timezone: 'UTC',
-      users: people.map((person) => shown(person, describeAvailability(person, within, clocks))),
+      users: people.map((person) => toAvailabilityResponse(person, describeAvailability(person, within, clocks))),
     },
   };
 };
 
-function shown(person: Person, described: Availability): components['schemas']['UserAvailability'] {
+function toAvailabilityResponse(person: Person, described: Availability): components['schemas']['UserAvailability'] {
   return {
     user_id: person.userId,
     full_name: person.fullName,

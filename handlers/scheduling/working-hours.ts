@@ -12,7 +12,7 @@ import { hoursOf } from '../../services/scheduling/bookable-users.ts';
 type Hours = components['schemas']['WorkingHours'];
 
 export const getWorkingHours: Handler<'getWorkingHours'> = async (call) => {
-  return { status: 200, data: { working_hours: await shown(call, await memberOf(call)) } };
+  return { status: 200, data: { working_hours: await toWorkingHoursResponse(call, await memberOf(call)) } };
 };
 
 export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) => {
@@ -29,7 +29,7 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
   const { id } = await memberOf(call);
   await lockMember(sql, caller.companyId, id);
   const member = await memberOf(call);
-  const before = await shown(call, member);
+  const before = await toWorkingHoursResponse(call, member);
   // Days off alone leave a user without own hours on those of the default policy.
   const getsOwnHours = before.is_own || body.timezone !== undefined || body.weekly !== undefined;
   const hours = {
@@ -38,7 +38,7 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
     daysOff: daysOff ?? member.daysOff ?? [],
   };
   await saveHours(sql, caller.companyId, id, hours, now);
-  const after = await shown(call, await memberOf(call));
+  const after = await toWorkingHoursResponse(call, await memberOf(call));
   const changes = settingChanges({ ...before }, { ...after });
   call.db.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
   return { status: 200, data: { working_hours: after } };
@@ -51,7 +51,10 @@ async function memberOf(call: Call<'getWorkingHours'> | Call<'updateWorkingHours
   return found(member);
 }
 
-async function shown({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, member: MemberRow): Promise<Hours> {
+async function toWorkingHoursResponse(
+  { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
+  member: MemberRow,
+): Promise<Hours> {
   const standard = member.timezone === null ? await findDefaultPolicy(sql, caller.companyId) : undefined;
   const { timezone, weekly } = hoursOf(member, undefined, standard);
   return {

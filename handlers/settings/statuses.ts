@@ -17,7 +17,7 @@ import {
   type KeptRule,
   outcomeProblem,
   preConditionFieldProblems,
-  shownRule,
+  toRuleResponse,
 } from '../../domain/settings/statuses.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found } from '../../runtime/errors.ts';
@@ -196,7 +196,7 @@ function toStatus(row: StatusRow, workspace: Workspace): Status {
     color: row.color,
     outcome: row.outcome as Status['outcome'],
     pre_condition_fields: row.pre_condition_fields,
-    pre_condition_rules: rules.map((rule) => shownRule(object, workspace, rule)) as Status['pre_condition_rules'],
+    pre_condition_rules: rules.map((rule) => toRuleResponse(object, workspace, rule)) as Status['pre_condition_rules'],
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -11,7 +11,7 @@ import {
 import type { KeptComparison } from '../../domain/objects/configuration.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { checkTagRule, shownCondition, type TagRule } from '../../domain/settings/tags.ts';
+import { checkTagRule, type TagRule, toConditionResponse } from '../../domain/settings/tags.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -145,7 +145,7 @@ function ruleOf(row: TagRow): TagRule {
 function toTag(row: TagRow, workspace: Workspace): Tag {
   const object = builtinOf(row.object, workspace);
   const rule = ruleOf(row);
-  const conditions = rule.conditions.map((each) => shownCondition(object, each)) as NonNullable<Tag['conditions']>;
+  const conditions = rule.conditions.map((each) => toConditionResponse(object, each)) as NonNullable<Tag['conditions']>;
   return {
     id: row.id,
     object: row.object,

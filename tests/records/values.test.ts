@@ -1,7 +1,7 @@
 // What each field type accepts and stores, and the rules of fields: pure decisions, no server.
 import { describe, expect, test } from 'vitest';
 import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
-import { type StoredValue, shownValue } from '../../domain/objects/field-values.ts';
+import { type StoredValue, toResponseValue } from '../../domain/objects/field-values.ts';
 import { buildWorkspace, type Workspace, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { checkCustomFields, checkRecord } from '../../domain/records/values.ts';
 
@@ -360,6 +360,6 @@ test('a field holds what its values are checked with: its list and its options, 
 test('a stored id of a configured list is shown as the name, active or not', () => {
   const source = objectOf('leads').fields.get('source');
   if (!source) throw new Error('no field');
-  expect(shownValue(source, 's2')).toBe('Fax');
-  expect(shownValue(source, null)).toBeNull();
+  expect(toResponseValue(source, 's2')).toBe('Fax');
+  expect(toResponseValue(source, null)).toBeNull();
 });
