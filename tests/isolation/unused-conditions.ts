@@ -77,8 +77,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/oauth-grants.ts listAdminNames: u.company_id = ${companyId}': 'not caught',
   'db/billing/quota.ts': 'not run',
   // Whoever finds something kept asks for it anew, with conditions that are caught; of two there would be an error.
-  'db/client/idempotency.ts noneKept: company_id = ${companyId}': 'not caught',
-  'db/client/idempotency.ts noneKept: test_mode = ${testMode}': 'not caught',
+  'db/client/idempotency.ts noneStored: company_id = ${companyId}': 'not caught',
+  'db/client/idempotency.ts noneStored: test_mode = ${testMode}': 'not caught',
   'db/access/roles.ts listProfiles: u.company_id = ur.company_id': 'not run',
   'db/access/sessions.ts findSignIn: u.company_id = ${companyId}': 'not run',
   'db/access/sessions.ts findSignIn: c.id = ${companyId}': 'not run',
