@@ -1,9 +1,9 @@
-// What V8 compiles beside a server that ends.
+// Keeps V8's compiler threads from blocking the exit of a server.
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * Has V8 compile nothing more: to be called while requests still finish, so that what is being compiled is done before the exit. A compilation
- * that needs memory then waits for the main thread, which waits in its exit for the compilation: such a process never ends (Node's issue 54918).
+ * Stops compilation. Call it while requests still finish, so that compilations under way end before the exit. A compilation that needs
+ * memory waits for the main thread, and the main thread's exit waits for the compilation: the process never ends (Node's issue 54918).
  */
 export function compileNothingMore(): void {
   for (const compiler of ['sparkplug', 'maglev', 'turbofan']) setFlagsFromString(`--no-${compiler}`);

@@ -60,7 +60,7 @@ function watchFeeds(registry: Registry, platform: Pool): Histogram {
   });
   return new Histogram({
     name: 'crm_feed_lag_seconds',
-    help: 'Time from the call that told an event to its position in the feed.',
+    help: 'Time from the call that recorded an event to its position in the feed.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30, 300],
     registers,
   });

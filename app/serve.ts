@@ -65,7 +65,7 @@ import { startServingJobs } from './workforces.ts';
 
 /** Milliseconds for which idle connections stay open when the server stops: a request on one is still answered, and the client asked to leave. */
 const leaveTime = 500;
-/** Milliseconds that requests in flight get to finish when the server is told to stop. */
+/** Milliseconds that requests in flight have to finish when the server stops. */
 export const drainTime = 8000;
 
 /** What was made ready before anybody serves. */

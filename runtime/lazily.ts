@@ -1,8 +1,8 @@
-// What is made when it is first needed, and then shared.
+// Creates a value when it is first needed, and shares it.
 
 /**
- * Makes something once.
- * @param make where it fails, those who wait for it fail, and whoever needs it next tries again
+ * Returns a function that creates a value once.
+ * @param make if it fails, the callers that wait for it fail, and the next caller tries again
  */
 export function lazily<Made>(make: () => Promise<Made>): () => Promise<Made> {
   let made: Promise<Made> | undefined;

@@ -10,7 +10,7 @@ export type Sql = postgres.ISql<{}>;
  * promise but is none: `instanceof Promise` is false.
  */
 export interface Statement<Rows = unknown> extends PromiseLike<Rows> {
-  /** Sends it at once: whoever only awaits it sends it a microtask later, and so behind what was executed meanwhile. */
+  /** Sends the statement at once. `await` alone sends it a microtask later, behind statements that were executed meanwhile. */
   execute(): this;
   catch<Other>(onRejected: (error: unknown) => Other): Promise<Rows | Other>;
 }

@@ -113,7 +113,7 @@ export class WriteTransaction {
       () => ({ at: 0, clockAhead: undefined }),
     );
     this.#result = known ? beginning.then(() => known) : this.#verify(connection, beginning);
-    // Whoever acts on what was read waits for it.
+    // Callers that act on what they read wait for it.
     this.#result.catch(() => undefined);
     const open: Open = { kind: 'open', connection, handle: this.#newHandle(connection), begun };
     this.#state = open;

@@ -40,7 +40,7 @@ begin
   raise exception using message = reason, errcode = code;
 end $$;
 
--- Called before a commit: the database may hang and reach a commit after the caller was told that the call failed.
+-- Called before a commit: a database that hung may reach a commit after the caller has received a 503.
 -- Only the clock that began the transaction counts. The deadline is also stored for refuse_late_commit, which runs
 -- where the rows are.
 create procedure require_time_left(milliseconds int) language plpgsql as $$

@@ -60,7 +60,7 @@ export async function follow(
   return inTransaction(tenants, scope, patience, async (sql, tell, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
-    // Whoever carries an operation out relies on what there was when it was made, and looks by itself.
+    // The process that carries an operation out relies on the state at its creation, and asks Stripe itself.
     const pending = await findPendingOperation(sql, scope);
     if (pending && pending.id !== operationId) return undefined;
     const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);

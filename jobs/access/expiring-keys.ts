@@ -27,7 +27,10 @@ async function announceAll(context: TenantJobContext): Promise<number> {
       } catch (error) {
         // The keys of other tenants do not wait for those of one that fails.
         failed.add(key.companyId);
-        log.warn({ company: key.companyId, err: { message: (error as Error).message } }, 'a key could not be told of');
+        log.warn(
+          { company: key.companyId, err: { message: (error as Error).message } },
+          'an expiring key could not be announced',
+        );
       }
     }
     if (keys.length < batchSize) return announced;

@@ -10,7 +10,7 @@ import { Admission } from '../pipeline/admission.ts';
 import { Failures } from '../pipeline/failures.ts';
 import { type Perform, performIn } from '../pipeline/in-process.ts';
 import { OperationRunner, type RunnerParts } from '../pipeline/operation-runner.ts';
-import type { Trace } from '../pipeline/trace.ts';
+import { createTrace, type Trace } from '../pipeline/trace.ts';
 import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
@@ -112,25 +112,17 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
   }
 }
 
-/** @param invite tells the client to send the body; undefined where it does not wait to be told */
+/** @param invite asks the client to send the body; undefined if the client does not wait for that */
 function newTrace(request: IncomingMessage, invite: (() => void) | undefined): Trace {
-  return {
+  return createTrace({
     requestId: newRequestId(),
     operation: '',
     caller: undefined,
     testMode: isTestKey(request.headers['x-api-key']),
-    error: undefined,
     oauth: false,
-    figures: undefined,
-    quota: undefined,
-    charge: undefined,
-    countedBy: undefined,
-    confirmed: false,
-    deprecated: [],
-    leave: false,
     invite,
     connection: request.socket,
-  };
+  });
 }
 
 type Answering = (request: IncomingMessage, trace: Trace) => Answer | Promise<Answer>;

@@ -7,7 +7,7 @@ import { newRequestId } from '../http/request-ids.ts';
 import { isFree } from '../http/responses.ts';
 import type { Document } from '../openapi/document.ts';
 import type { InternalCall, OperationRunner } from './operation-runner.ts';
-import type { Trace } from './trace.ts';
+import { createTrace } from './trace.ts';
 
 /** An answer as a client would read it. */
 export interface Performed {
@@ -35,23 +35,15 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
     const operation = operations.get(call.operationId);
     if (!operation || operation.upload !== undefined) throw new Error(`${call.operationId} cannot be performed here`);
     const { caller, credential } = call.by;
-    const trace: Trace = {
+    const trace = createTrace({
       requestId: caller.requestId,
       operation: operation.id,
       caller,
       testMode: caller.testMode,
-      error: undefined,
       oauth: operation.answer === 'oauth',
-      figures: undefined,
-      quota: undefined,
-      charge: undefined,
-      countedBy: undefined,
-      confirmed: false,
-      deprecated: [],
-      leave: false,
       invite: undefined,
       connection: lasting,
-    };
+    });
     const answer = await runner.runInternal(operation, call, trace);
     const { status, body } = answer;
     if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);

@@ -433,7 +433,7 @@ function successHeaders(
   };
 }
 
-/** True where the handler is told of the body's problems instead of being spared them. */
+/** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */
 function handlerRefuses(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }

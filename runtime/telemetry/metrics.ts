@@ -1,19 +1,10 @@
 // The instruments that Prometheus reads, one set for each process.
 // What each means is told to operators in docs/operations.md.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { PoolUsage } from '../../db/client/pool.ts';
 import type { Load } from '../http/connections.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { RequestLine } from './log.ts';
-
-/** How a pool of connections is used. */
-interface PoolUsage {
-  lanes: number;
-  free: number;
-  waiting: number;
-  waits: number;
-  waitedMilliseconds: number;
-  exhausted: number;
-}
 
 /** What is looked at when somebody reads the metrics. */
 export interface Watched {

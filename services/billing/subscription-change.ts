@@ -141,7 +141,7 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
   throw changeInProgress({ keepsWork: true });
 }
 
-/** The transactions are the call's own. If the outcome is not known, the operation is released for whoever asks next. */
+/** Uses the call's own transactions. If the outcome is not known, the operation is released for the next try. */
 function phasesOf(call: BillingCall): Phases {
   const { payments } = call.services;
   return {
