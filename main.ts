@@ -4,7 +4,7 @@ import { compileNothingMore } from './app/compiling.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/database.ts';
 import { ensureDemo, greeting } from './app/demo.ts';
 import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
-import { type BackgroundJobs, startBackgroundJobs } from './app/jobs.ts';
+import { type BackgroundJobs, requireJobNames, startBackgroundJobs } from './app/jobs.ts';
 import { type Prepared, serve } from './app/serve.ts';
 import { whyNot } from './app/start-failure.ts';
 import { openStorage } from './app/storage.ts';
@@ -57,6 +57,7 @@ function watcherOf({ log, flush }: OpenLog): Watcher {
 
 async function start(): Promise<void> {
   const config = readConfig(process.env);
+  requireJobNames(config);
   const openedLog = openLog(config.logLevel);
   const { log, flush } = openedLog;
   watchUncaught(openedLog, isOutage);
@@ -93,6 +94,7 @@ async function start(): Promise<void> {
       database: embedded ? 'embedded' : 'external',
       database_pid: embedded?.pid,
       metrics_port: metrics?.port,
+      ...(config.pausedJobs.length > 0 ? { paused_jobs: config.pausedJobs } : {}),
     },
     'listening',
   );

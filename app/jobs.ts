@@ -8,12 +8,12 @@ import { follow } from '../integrations/stripe/follow.ts';
 import { webhookMatcher } from '../jobs/automation/webhook-matching.ts';
 import { WebhookSender } from '../jobs/automation/webhook-sender.ts';
 import type { BillingServices } from '../jobs/billing/subscriptions.ts';
-import { type BackgroundServices, backgroundJobs } from '../jobs/index.ts';
+import { type BackgroundServices, backgroundJobs, jobNames } from '../jobs/index.ts';
 import { LoadShedder } from '../jobs/load-shedder.ts';
 import { dispatcher } from '../jobs/records/dispatcher.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';
 import { type JobPools, startJobs } from '../jobs/runner.ts';
-import type { Config } from '../runtime/config.ts';
+import { type Config, ConfigError } from '../runtime/config.ts';
 import type { Secrets } from '../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
@@ -62,6 +62,15 @@ export interface BackgroundJobs {
    * @param requestsEnded resolves when the last request has ended: until then the dispatcher goes on
    */
   stop(requestsEnded: Promise<unknown>): Promise<void>;
+}
+
+/** @throws ConfigError if PAUSED_JOBS names something that is not a job */
+export function requireJobNames({ pausedJobs }: Config): void {
+  for (const name of pausedJobs)
+    if (!jobNames.includes(name))
+      throw new ConfigError(
+        `PAUSED_JOBS must list background jobs, separated by commas: ${jobNames.join(', ')}. "${name}" is not one.`,
+      );
 }
 
 /** Starts the background jobs of a server. */
@@ -125,7 +134,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     calendars: { calendars: openCalendars(calendarClient(config)), decrypt },
     billing: await openBilling(surroundings, payments, purges, removeFile),
   };
-  const jobs = startJobs(backgroundJobs, { platform, pools, services, log });
+  const jobs = startJobs(backgroundJobs, { platform, pools, services, paused: config.pausedJobs, log });
   return {
     wakeDispatcher: () => jobs.wake('dispatcher'),
     readMetrics: metrics.read,

@@ -113,7 +113,7 @@ export async function serve(
   const { parts, pools } = services;
   const settings = databaseSettings(prepared.databaseUrl, config);
   // Each step of a workforce is an operation, so they run in the processes that serve.
-  const stopJobs = startServingJobs(settings, pools.platform, parts.credentials, perform, parts.log);
+  const stopJobs = startServingJobs(settings, pools.platform, parts.credentials, perform, config.pausedJobs, parts.log);
   return {
     port,
     readMetrics: async () => (await services.registry?.getMetricsAsJSON()) ?? [],

@@ -10,6 +10,7 @@ import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
 
 /**
  * @param platform finds whose turn it is
+ * @param paused names of jobs that do not run
  * @returns a function that stops them, once their runs have ended or a few seconds have passed
  */
 export function startServingJobs(
@@ -17,6 +18,7 @@ export function startServingJobs(
   platform: Pool,
   credentials: Pick<CredentialStore, 'findCompany'>,
   perform: Perform,
+  paused: readonly string[],
   log: Log,
 ): () => Promise<void> {
   const tenants = openWorkforcesPool(settings);
@@ -34,7 +36,7 @@ export function startServingJobs(
       },
     },
   };
-  const jobs = startJobs(servingJobs, { platform, pools, services, log });
+  const jobs = startJobs(servingJobs, { platform, pools, services, paused, log });
   return async () => {
     await jobs.stop();
     await tenants.close(1);

@@ -1,6 +1,6 @@
 // The table of all background jobs: how often each runs, on which connections, how much at once.
 //
-// Every server runs the whole table; jobs of several servers share the work. A job takes what no other holds: it finds rows that are due
+// Every server runs the whole table, except for the jobs that its operator has paused; jobs of several servers share the work. A job takes what no other holds: it finds rows that are due
 // across tenants, and locks or leases them in a transaction of one tenant. Nothing is lost with a server: what it held is due again.
 import { announceExpiringKeys } from './access/expiring-keys.ts';
 import type { WebhookSender } from './automation/webhook-sender.ts';
@@ -109,7 +109,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   },
   // Carries out what people decided about runs of campaigns; a batch is of drafts.
   {
-    name: 'run decisions',
+    name: 'run-decisions',
     pool: 'messages',
     intervalMs: second,
     batchSize: 500,
@@ -136,7 +136,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   },
   // Clears references to deleted records; a batch is of records, which stay locked meanwhile.
   {
-    name: 'reference clearing',
+    name: 'reference-clearing',
     pool: 'background',
     intervalMs: second,
     batchSize: 200,
@@ -181,7 +181,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   },
   // Handles SLA clocks that are due: breaches, reminders, escalations.
   {
-    name: 'SLA',
+    name: 'sla',
     pool: 'background',
     intervalMs: 30 * second,
     batchSize: 200,
@@ -198,7 +198,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   },
   // Emits events of API keys that expire soon.
   {
-    name: 'expiring keys',
+    name: 'expiring-keys',
     pool: 'background',
     intervalMs: minute,
     batchSize: 100,
@@ -232,3 +232,6 @@ export const servingJobs: readonly Job<ServingServices, 'workforces'>[] = [
     run: (context, { workforces }) => runWorkforces(context, workforces),
   },
 ];
+
+/** The names of all jobs, each once. */
+export const jobNames: readonly string[] = [...new Set([...backgroundJobs, ...servingJobs].map(({ name }) => name))];

@@ -9,7 +9,7 @@ import type { Log } from '../runtime/telemetry/log.ts';
 const stopGraceMs = 5000;
 
 interface JobSettings<Services> {
-  /** In log lines. Jobs of one kind share it. */
+  /** In log lines and in PAUSED_JOBS. Jobs of one kind share it. */
   name: string;
   /** From the start of one run to the start of the next. A run that takes longer skips the starts that it misses. */
   intervalMs: number;
@@ -82,16 +82,19 @@ export interface JobEnvironment<Services, PoolName extends string> {
   platform: Pool;
   pools: Readonly<Record<PoolName, JobPools>>;
   services: Services;
+  /** Names of jobs that do not run. */
+  paused?: readonly string[];
   log: Log;
 }
 
-/** Starts all jobs of a table. Several servers may run the same table at the same time. */
+/** Starts the jobs of a table. Several servers may run the same table at the same time. */
 export function startJobs<Services, PoolName extends string>(
   jobs: readonly Job<Services, PoolName>[],
   environment: JobEnvironment<Services, PoolName>,
 ): RunningJobs {
-  const { services } = environment;
-  const running = jobs.map((job) => {
+  const { services, paused = [] } = environment;
+  const started = jobs.filter(({ name }) => !paused.includes(name));
+  const running = started.map((job) => {
     const log = environment.log.child({ job: job.name });
     const loop = runPeriodically(job, (signal) => runJob(job, environment, log, signal), log);
     const stop = async (): Promise<void> => {

@@ -24,6 +24,8 @@ export interface Config {
   /** Where Prometheus reads; undefined: nowhere. */
   metricsPort: number | undefined;
   trustedProxies: string[];
+  /** Names of background jobs that this server does not run. */
+  pausedJobs: string[];
   logLevel: string;
   demo: boolean;
   /** Whose OAuth access tokens are accepted. */
@@ -135,10 +137,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
   }
   const logLevel = text(env, 'LOG_LEVEL') ?? 'info';
   if (!logLevels.includes(logLevel)) throw new ConfigError(`LOG_LEVEL must be one of ${logLevels.join(', ')}.`);
-  const trustedProxies = (text(env, 'TRUSTED_PROXIES') ?? '')
-    .split(',')
-    .map((part) => part.trim())
-    .filter(Boolean);
+  const trustedProxies = list(env, 'TRUSTED_PROXIES');
   for (const proxy of trustedProxies) {
     if (!isAddressRange(proxy)) {
       throw new ConfigError(
@@ -162,6 +161,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     workers,
     metricsPort: text(env, 'METRICS_PORT') ? integer(env, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     trustedProxies,
+    pausedJobs: list(env, 'PAUSED_JOBS'),
     logLevel,
     demo: flag(env, 'DEMO', databaseUrl === undefined),
     oauth: oauthSettings(env, authUrl),
@@ -276,6 +276,12 @@ function storageSettings(env: Record<string, string | undefined>): S3Settings | 
     accessKeyId: decodeURIComponent(username),
     secretAccessKey: decodeURIComponent(password),
   };
+}
+
+/** The parts of a value that are separated by commas. */
+function list(env: Record<string, string | undefined>, name: string): string[] {
+  const parts = (text(env, name) ?? '').split(',').map((part) => part.trim());
+  return parts.filter(Boolean);
 }
 
 function text(env: Record<string, string | undefined>, name: string): string | undefined {

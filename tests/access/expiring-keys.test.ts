@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([pools.platform.close(1), pools.tenants.close(1)]));
 
-const look = () => announceExpiringKeys(contextOf('expiring keys', pools));
+const look = () => announceExpiringKeys(contextOf('expiring-keys', pools));
 
 async function told(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
   return database()`

@@ -111,6 +111,7 @@ describe('settings', () => {
     ['PORT', 'web'],
     ['WORKERS', '2'],
     ['ONBOARDING_PER_HOUR', 'many'],
+    ['PAUSED_JOBS', 'billing, invoices'],
   ])('%s=%s ends the start with that sentence', (name, value) => expectRefusal({ [name]: value }, name));
 });
 

@@ -1,7 +1,9 @@
 // Runs of jobs: one at a time, again after a failure, early if woken, and an end with the server.
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { runPeriodically } from '../../jobs/runner.ts';
+import { jobNames } from '../../jobs/index.ts';
+import { type Job, type JobPools, runPeriodically, startJobs } from '../../jobs/runner.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 
 const { log } = openLog('silent');
@@ -97,4 +99,27 @@ test('handles together what comes in during a run, after a pause', async () => {
   expect(second - first).toBeGreaterThanOrEqual(78);
   await stop();
   expect(begun).toHaveLength(2);
+});
+
+test('a paused job does not run, and the others do', async () => {
+  const runs: string[] = [];
+  const newJob = (name: string): Job<unknown, never> => ({
+    name,
+    pool: 'platform',
+    intervalMs: 5,
+    batchSize: 1,
+    run: async () => runs.push(name),
+  });
+  const environment = { platform: {} as JobPools['platform'], pools: {} as Record<never, JobPools>, services: {}, log };
+  const { wake, stop } = startJobs([newJob('mails'), newJob('billing')], { ...environment, paused: ['billing'] });
+  wake('billing');
+  await until(() => runs.length >= 3);
+  await stop();
+  expect(new Set(runs)).toEqual(new Set(['mails']));
+});
+
+test('docs/operations.md says of each job what waits while it is paused', () => {
+  const section = readFileSync('docs/operations.md', 'utf8').split('## Pausing a job')[1]?.split('\n## ')[0] ?? '';
+  const cells = [...section.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, cell = '']) => cell.split(', '));
+  expect(cells.toSorted()).toEqual(jobNames.map((name) => `\`${name}\``).toSorted());
 });

@@ -205,7 +205,7 @@ describe('a run', () => {
     );
   /** Has it carried out by two servers beside the one that is there. */
   const carriedOut = async (runId: string): Promise<void> => {
-    const decide = () => carryOutDecisions(contextOf('run decisions', pools));
+    const decide = () => carryOutDecisions(contextOf('run-decisions', pools));
     await Promise.all([decide(), decide()]);
     await expect
       .poll(async () => (await database()`select decision_due_at from campaign_runs where id = ${runId}`)[0], {

@@ -149,7 +149,7 @@ describe('a record that thousands refer to', { timeout: 120_000 }, () => {
     expect(
       await refusedFields(422, 'PATCH', recordsPath('deals', referring), { key, body: { customer_id: id } }),
     ).toEqual(['customer_id NOT_FOUND']);
-    await Promise.all(servers.map((pools) => clearPendingReferences(contextOf('reference clearing', pools))));
+    await Promise.all(servers.map((pools) => clearPendingReferences(contextOf('reference-clearing', pools))));
     await untilCleared(id, 5200);
     const [audit] = await database()`
       select action, actor_kind, request_id from audit_logs where record_id = ${referring} and company_id = ${tenant.companyId}`;

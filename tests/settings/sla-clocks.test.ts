@@ -40,7 +40,7 @@ afterAll(async () => {
 const minute = 60_000;
 const later = (minutes: number): Date => new Date(Date.now() + minutes * minute);
 const roundAfter = (minutes: number, server = 0): Promise<number> =>
-  handleSlaClocks(contextOf('SLA', servers[server] as JobPools, { now: () => later(minutes) }));
+  handleSlaClocks(contextOf('sla', servers[server] as JobPools, { now: () => later(minutes) }));
 
 const createPolicy = async (tenant: Tenant, body: object = {}): Promise<Json> => {
   const policy = { name: `Policy ${Math.random()}`, entity_type: 'lead', ...body };

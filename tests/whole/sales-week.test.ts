@@ -398,7 +398,7 @@ async function twoServersLookAfter(minutes: number): Promise<void> {
     tenants: new Pool({ ...shared, role: 'crm_app' }),
   };
   const later = () => new Date(Date.now() + minutes * 60_000);
-  const look = () => handleSlaClocks(contextOf('SLA', pools, { now: later }));
+  const look = () => handleSlaClocks(contextOf('sla', pools, { now: later }));
   await Promise.all([look(), look()]);
   await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
 }

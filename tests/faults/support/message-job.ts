@@ -4,6 +4,6 @@ import { openMessageServer } from '../../support/message-jobs.ts';
 
 const [url = '', smtpUrl = '', messagingUrl = ''] = process.argv.slice(2);
 const { pools, services } = await openMessageServer(url, smtpUrl, messagingUrl);
-startNamedJobs(['messages', 'run decisions'], pools, { messages: services });
+startNamedJobs(['messages', 'run-decisions'], pools, { messages: services });
 // The intervals alone keep no process alive.
 setInterval(() => undefined, 60_000);

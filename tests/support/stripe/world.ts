@@ -1,7 +1,6 @@
 // A server of its own that is paid through the stand-in of Stripe, on a database of its own.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type Stripe from 'stripe';
 import { chosenProvider } from '../../../app/payment-provider.ts';
 import { Pool } from '../../../db/client/pool.ts';
@@ -61,6 +60,8 @@ export class StripeWorld {
       DATABASE_URL: await through(databaseUrl),
       DATA_DIR: folder,
       TRUSTED_PROXIES: '127.0.0.1',
+      // Tests decide when its jobs run, by catchUp().
+      PAUSED_JOBS: 'billing',
       ...standIn.settings,
     };
     const server = await OwnServer.start(settings);
@@ -81,33 +82,10 @@ export class StripeWorld {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Does at once what the server does within seconds: hears the events, and looks at whom they name. */
+  /** Does what a server does within seconds: hears the events, and looks at whom they name. */
   async catchUp(): Promise<void> {
     await this.standIn.eventsSent();
     await this.#runJobs();
-    // The server runs the same jobs: what it took up just before is written by it, and may leave something to do.
-    if (await this.#awaitLooks()) await this.#runJobs();
-  }
-
-  /** Companies whose looks were left, so that nothing waits for them again. */
-  readonly #left = new Set<string>();
-
-  /** Waits for looks that the server has begun, unless they were left. @returns true if there were any */
-  async #awaitLooks(): Promise<boolean> {
-    const end = Date.now() + 5000;
-    for (let waited = false; ; waited = true) {
-      const underWay = await database()<{ id: string }[]>`
-        select company_id as id from provider_customers
-        where written < asked and due_at > now() and due_at <= now() + interval '1 minute'
-          and company_id <> all(${[...this.#left]}::uuid[])`;
-      if (underWay.length === 0) return waited;
-      if (Date.now() > end) {
-        // A look that failed leaves its customer like this until it is due again.
-        for (const { id } of underWay) this.#left.add(id);
-        return waited;
-      }
-      await sleep(50);
-    }
   }
 
   async #runJobs(): Promise<void> {
