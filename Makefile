@@ -24,7 +24,7 @@ program = $(if $(filter 0,$(shell $(MAKE) --question $(built) >/dev/null 2>&1; e
 help: ## Print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: $(packages) $(built) ## Start the server; settings are environment variables, none is needed (see README.md)
+start: $(packages) $(built) ## Start the server; settings are environment variables, none is needed (docs/settings.md)
 	@exec env $(run) $(program)
 
 build: $(packages) $(built) ## Compile the server and its commands into dist/, as make start and the image run them

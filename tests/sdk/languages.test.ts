@@ -1,4 +1,4 @@
-// The clients for other languages: programs of the README and of guides, and what each must do.
+// The clients for other languages: programs of docs/clients.md and of guides, and what they must do.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { newTenant } from '../support/tenants.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const firstCalls = readFileSync(join(root, 'docs/clients.md'), 'utf8');
 /** The address in samples; the server of the tests has another one. */
 const address = 'http://127.0.0.1:8080';
 
@@ -125,15 +125,15 @@ describe.each(Object.entries(languages))('in %s', (name, language) => {
   const isMissing = findProgram(program) === undefined;
   const note = skipNote(program);
 
-  test.skipIf(isMissing)(`the program of the README creates a lead${note}`, { timeout }, async () => {
+  test.skipIf(isMissing)(`the program of docs/clients.md creates a lead${note}`, { timeout }, async () => {
     const { key } = await newTenant();
-    const id = await runProgram(language, file, firstProgramIn(readme, name), { API_KEY: key });
+    const id = await runProgram(language, file, firstProgramIn(firstCalls, name), { API_KEY: key });
     const { record } = (await expectStatus(200, 'GET', `/v1/objects/leads/records/${id}`, { key })).body.data;
     expect(record.email).toBe('sara@example.com');
   });
 
-  test('the OpenAPI document shows the program of the README', () => {
-    expect(document.info.description).toContain(firstProgramIn(readme, name));
+  test('the OpenAPI document shows the program of docs/clients.md', () => {
+    expect(document.info.description).toContain(firstProgramIn(firstCalls, name));
   });
 
   test.skipIf(isMissing)(`every program of its guide runs${note}`, { timeout }, async () => {
