@@ -4118,13 +4118,14 @@ export interface paths {
         };
         /**
          * Find slots of users
-         * @description All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
-         *     At most 500; `truncated` says that there are more.
+         * @description Returns all times at which at least one of the users is free under a policy, earliest first. The slots have no tokens:
+         *     use them to display a calendar, not to book. The response contains at most 500 slots; `truncated` is true if there are
+         *     more.
          *
-         *     Not limited to the reach of the key. Answers may be reused for 30 seconds.
+         *     This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
          *
-         *     Needs `bookings:view`. **400** as for [availability](#operation/getUserAvailability), with ids of `member_ids`. **404**: there is no such policy. **409**
-         *     `no_policy`: none is named, and there is no default.
+         *     Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the ids in `member_ids`.
+         *     **404**: the policy does not exist. **409** `no_policy`: the call names no policy, and there is no default policy.
          */
         get: operations["getSlots"];
         put?: never;
@@ -4146,18 +4147,20 @@ export interface paths {
         put?: never;
         /**
          * Search for slots to book
-         * @description Times at which somebody of a pool can be met, the earliest first, each with a `slot_token`. A token holds nothing: it proves that the slot was
-         *     offered, and is good until `token_expires_at`. [Hold](#operation/createReservation) the slot while a person fills in a form, then
-         *     [book](#operation/createBooking) it.
+         * @description Returns times at which a member of a pool is free, earliest first, each with a `slot_token`. A token holds nothing: it
+         *     proves that the slot was offered, and is valid until `token_expires_at`. [Hold](#operation/createReservation) the slot
+         *     while a person fills in a form, then [book](#operation/createBooking) it.
          *
-         *     `exposure` says what you learn of who would be met: `individual` names one person (`user_id`, whoever would get it now; turns do not move),
-         *     `merged` all who are free (`user_ids`), `shared` nobody. Times that are held or booked are left out.
+         *     `exposure` sets what a slot reveals about the user who takes the meeting. `individual` names one user (`user_id`): the
+         *     one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
+         *     names nobody. Times that are held or booked are left out.
          *
-         *     Where there is nothing, `alternatives` has up to five slots after `to`, within the horizon of the policy.
+         *     If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
          *
-         *     Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
-         *     **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
-         *     member's calendar can be read, or was read since it was connected; `details.excluded` says why of each member.
+         *     Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
+         *     is longer than 31 days. **404**: the pool or policy does not exist, or the key cannot see the pool. **409**:
+         *     `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no member's calendar can be read, or
+         *     none has been read since it was connected; `details.excluded` gives the reason for each member.
          */
         post: operations["searchSlots"];
         delete?: never;
@@ -4174,20 +4177,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Check when people are free
-         * @description For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
-         *     is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
-         *     are never shown.
+         * Check the availability of users
+         * @description Returns an entry for each user, in the order requested. Each entry says whether the user can be booked in this range
+         *     and, if not, why. It lists the user's working hours, the free time within them, and the busy time with its reasons.
+         *     Working hours are the user's own, or those of the default policy. Titles of events in other calendars are never
+         *     returned.
          *
-         *     Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
-         *     right before anything is booked. A calendar that was just connected has not been read yet: until its first look, a second or two later, nothing of its
-         *     owner's time is free (`calendar_not_read_yet`), nor is time beyond what the last look has read. An event of a booking that somebody moves in
-         *     their calendar takes time where it is now. With test keys calendars are always free except for test bookings.
+         *     For an external calendar, such as CalDAV, the response shows its state at the last read (`calendar.checked_at`). The
+         *     calendar is read again right before each booking. A calendar that was just connected has not been read yet: until its
+         *     first read, a second or two later, none of its owner's time is free (`calendar_not_read_yet`). Time beyond the range
+         *     of the last read is not free either. If someone moves a booking's event in their calendar, the event blocks the time
+         *     where it is now. With test keys, calendars are always free except for test bookings.
          *
-         *     Not limited to the reach of the key. Answers may be reused for 30 seconds.
+         *     This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
          *
-         *     Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days; ids that are no users of this workspace,
-         *     listed in `details.unknown_user_ids`.
+         *     Requires `bookings:view`. **400**: the range ends before it begins or is longer than 31 days;
+         *     `details.unknown_user_ids` lists ids that are not users of this workspace.
          */
         get: operations["getUserAvailability"];
         put?: never;
@@ -4209,12 +4214,18 @@ export interface paths {
         put?: never;
         /**
          * Hold a slot
-         * @description Nobody else can hold or book the person then, until it expires, is released or is booked. It holds as long as the policy says, or shorter with
-         *     `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
+         * @description Holds a slot. Nobody else can hold or book the user at that time until the reservation expires, is released or is
+         *     booked. The reservation lasts as long as the policy sets, or a shorter time if you send `ttl_seconds`. For a `shared`
+         *     slot, `user_id` is null: a user is held, and the booking reveals who it is.
          *
-         *     Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
-         *     **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds it, or did when this one was asked for; `slot_conflict`: it is taken, and
-         *     `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
+         *     Requires `bookings:create`.
+         *
+         *     - **400**: `invalid_slot_token`: the token was not issued by this API, or belongs to another workspace or mode;
+         *       `ttl_seconds` exceeds the policy's limit.
+         *     - **404**: the pool of the token no longer exists, or the key cannot see it.
+         *     - **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds the slot, or held it when
+         *       you sent the request; `slot_conflict`: the slot is taken, and `details.alternatives` lists others.
+         *     - **428**: the Idempotency-Key is missing.
          */
         post: operations["createReservation"];
         delete?: never;
@@ -4238,16 +4249,17 @@ export interface paths {
         };
         /**
          * Get a reservation
-         * @description Needs `bookings:view`. **404**: there is none with this id in this mode and in reach; also once it is released, expired or booked.
+         * @description Requires `bookings:view`. **404**: no reservation with this id is active in this mode, or the key cannot see it.
+         *     Reservations that were released, expired or booked also return 404.
          */
         get: operations["getReservation"];
         put?: never;
         post?: never;
         /**
-         * Delete a reservation
-         * @description The slot is free again at once.
+         * Release a reservation
+         * @description Releases the slot. It is free again at once.
          *
-         *     Needs `bookings:create`. **404** as for reading it.
+         *     Requires `bookings:create`. **404** as for reading it.
          */
         delete: operations["deleteReservation"];
         options?: never;
@@ -4272,10 +4284,11 @@ export interface paths {
         put?: never;
         /**
          * Extend a reservation
-         * @description From now on it holds for `ttl_seconds`, or for as long as the policy says, and never beyond `hard_cap_at`; it never becomes shorter.
+         * @description Extends the reservation. It then lasts `ttl_seconds` from now, or as long as the policy sets. The reservation never
+         *     lasts beyond `hard_cap_at` and never becomes shorter.
          *
-         *     Needs `bookings:create`. **404** as for reading it. **409** `hard_cap_reached`: it cannot be extended any more. **400**: `ttl_seconds` longer than the
-         *     policy's.
+         *     Requires `bookings:create`. **400**: `ttl_seconds` exceeds the policy's limit. **404** as for reading it. **409**
+         *     `hard_cap_reached`: the reservation cannot be extended further.
          */
         post: operations["extendReservation"];
         delete?: never;
@@ -4293,32 +4306,44 @@ export interface paths {
         };
         /**
          * List bookings
-         * @description The latest beginning first. A key of a branch or a team sees those of users in its reach.
+         * @description Returns bookings sorted by start time, latest first. A key limited to a branch or team sees only bookings of the users
+         *     that it can see.
          *
-         *     Needs `bookings:view`. **400**: a cursor of another list, a status that there is not, a time that ends before it begins.
+         *     Requires `bookings:view`. **400**: the cursor belongs to another list, a status is unknown, or the range ends before
+         *     it begins.
          */
         get: operations["listBookings"];
         put?: never;
         /**
          * Book a meeting
-         * @description In one of two ways, never both:
+         * @description Books a meeting in one of two ways. Send one or the other, never both:
          *
-         *     - **what was held**: `slot_token` and `reservation_id`. The reservation is consumed.
-         *     - **whoever is free first**: `member_ids`, and where you like `policy_id`, `from` and `to`. The earliest time at which one of them can be met under the
-         *       policy is booked; of several who are free then, the strategy of the policy decides; turns belong to pools, so round robin goes by who has fewest meetings ahead here.
-         *       A time that is just as long as the meeting is that one time.
+         *     - **A held slot**: send `slot_token` and `reservation_id`. Booking consumes the reservation.
+         *     - **The first free member**: send `member_ids` and, optionally, `policy_id`, `from` and `to`. The API books the
+         *       earliest time at which one of the members is free under the policy. If several members are free, the policy's
+         *       strategy decides. Rotation belongs to pools, so `round_robin` here picks the member with the fewest upcoming
+         *       meetings. If the range is exactly as long as the meeting, only that one time is tried.
          *
-         *     A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and no alternative lies in
-         *     it. If the calendar cannot be asked, nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+         *     The API checks the external calendar once more immediately before it writes the booking. An event added in the
+         *     meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
+         *     The calendar event is written right after the booking, exactly once, even if something fails in between.
          *
-         *     With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
-         *     Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
+         *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
+         *     bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
+         *     call.
          *
-         *     Needs `bookings:create`. **400**: both ways at once (`CONFLICTING_FIELDS`), neither, no email and no phone; `invalid_slot_token`; ids in `member_ids` that
-         *     are no active users in reach, in `details.unknown_user_ids`. **404**: there is no such reservation any more, or no such policy. **409**: `slot_token_expired`;
-         *     `slot_conflict`: it is taken meanwhile, and `details.alternatives` has others; `no_slot`: nobody is free in this time, and `details.alternatives`
-         *     has what comes after; `no_policy`; `no_eligible_rep`; `no_calendar`. **422**: there is no such record. **503** `provider_error`: the calendar
-         *     cannot be asked, and nothing was booked; try again. **428** without an Idempotency-Key.
+         *     Requires `bookings:create`.
+         *
+         *     - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+         *       `invalid_slot_token`; `member_ids` contains ids that are not active users whom the key can see, listed in
+         *       `details.unknown_user_ids`.
+         *     - **404**: the reservation no longer exists, or the policy does not exist.
+         *     - **409**: `slot_token_expired`; `slot_conflict`: the slot has been taken, and `details.alternatives` lists others;
+         *       `no_slot`: no member is free in this range, and `details.alternatives` lists later slots; `no_policy`;
+         *       `no_eligible_rep`; `no_calendar`.
+         *     - **422**: the record does not exist.
+         *     - **428**: the Idempotency-Key is missing.
+         *     - **503** `provider_error`: the calendar cannot be reached, and nothing was booked. Retry.
          */
         post: operations["createBooking"];
         delete?: never;
@@ -4342,7 +4367,7 @@ export interface paths {
         };
         /**
          * Get a booking
-         * @description Needs `bookings:view`. **404**: there is none with this id in this mode and in reach.
+         * @description Requires `bookings:view`. **404**: no booking with this id exists in this mode, or the key cannot see it.
          */
         get: operations["getBooking"];
         put?: never;
@@ -4369,15 +4394,19 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Move a booking
-         * @description To another time of the same person, as long as before. It may lie outside of working hours and of the rules of the policy, since it was agreed with the
-         *     attendee; what the person has otherwise at that time still counts. The old booking stays, as `rescheduled`, and the answer is the new one; each
-         *     names the other.
+         * Reschedule a booking
+         * @description Moves a booking to another time with the same user and the same length. The new time can lie outside working hours and
+         *     outside the rules of the policy, because it was agreed with the attendee. The user's other commitments at that time
+         *     still count. The old booking stays, with the status `rescheduled`, and the response contains the new one. Each booking
+         *     links to the other.
          *
-         *     Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
-         *     `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others;
-         *     `no_eligible_rep`: the person is no longer an active user. **503**
-         *     `provider_error`: the calendar cannot be asked; nothing was moved.
+         *     Requires `bookings:edit`.
+         *
+         *     - **400**: the new time must have the old length and must not be in the past.
+         *     - **404**: no booking with this id exists, or the key cannot see it.
+         *     - **409**: `not_confirmed`: the booking was already cancelled, rescheduled or completed; `slot_conflict`: the user is
+         *       not free at that time, and `details.alternatives` lists others; `no_eligible_rep`: the user is no longer active.
+         *     - **503** `provider_error`: the calendar cannot be reached, and nothing was moved.
          */
         post: operations["rescheduleBooking"];
         delete?: never;
@@ -4403,10 +4432,12 @@ export interface paths {
         put?: never;
         /**
          * Cancel a booking
-         * @description The time is free again at once, the attendee is told, and the event is taken out of a calendar outside as soon as that can be reached. The booking stays, as
-         *     `cancelled`. Cancelled once more it answers the same and changes nothing.
+         * @description Cancels a booking. The time is free again at once, and the attendee is notified. The event is removed from the
+         *     external calendar as soon as that calendar can be reached. The booking stays, with the status `cancelled`. Cancelling
+         *     it again returns the same response and changes nothing.
          *
-         *     Needs `bookings:edit`. **404**: there is none with this id in reach. **409** `not_confirmed`: it was moved, or is over.
+         *     Requires `bookings:edit`. **404**: no booking with this id exists, or the key cannot see it. **409** `not_confirmed`:
+         *     the booking was rescheduled or is over.
          */
         post: operations["cancelBooking"];
         delete?: never;
@@ -4424,20 +4455,23 @@ export interface paths {
         };
         /**
          * List pools
-         * @description All pools by name, with their members in order. A key of a branch or a team sees those with a member in its reach. Both modes share pools.
+         * @description Returns all pools, sorted by name, with their members in order. A key limited to a branch or team sees only pools with
+         *     a member whom it can see. Live and test mode share pools.
          *
-         *     Needs `bookings:view`. **400**: a cursor of another list.
+         *     Requires `bookings:view`. **400**: the cursor belongs to another list.
          */
         get: operations["listSchedulingPools"];
         put?: never;
         /**
          * Create a pool
-         * @description `member_ids` are active users, in the order that `priority` goes by. `weights` says how many turns somebody has for each turn of the others,
-         *     1 unless given. Without `policy_id` the default policy holds, without `assignment_strategy` the policy's.
+         * @description Creates a pool. `member_ids` lists active users, in the order that the strategy `priority` follows. `weights` sets how
+         *     many turns a member has for each turn of the others; the default is 1. Without `policy_id`, the default policy
+         *     applies. Without `assignment_strategy`, the policy's strategy applies.
          *
-         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company (403 `company_reach_required`). **400** with
-         *     `details.unknown_user_ids`: these are no active users. **409** ALREADY_EXISTS: the name is taken; `pool_limit_reached`: a workspace has 200.
-         *     **422**: there is no such policy.
+         *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace (403
+         *     `company_reach_required`). **400** with `details.unknown_user_ids`: these ids are not active users. **409**
+         *     ALREADY_EXISTS: the name is taken; `pool_limit_reached`: the workspace already has 200 pools. **422**: the policy does
+         *     not exist.
          */
         post: operations["createSchedulingPool"];
         delete?: never;
@@ -4461,28 +4495,28 @@ export interface paths {
         };
         /**
          * Get a pool
-         * @description Needs `bookings:view`. **404**: there is none with this id, or nobody of it is in reach.
+         * @description Requires `bookings:view`. **404**: no pool with this id exists, or the key can see none of its members.
          */
         get: operations["getSchedulingPool"];
         put?: never;
         post?: never;
         /**
          * Delete a pool
-         * @description Bookings keep the id of their pool; slot tokens of it are refused from now on.
+         * @description Bookings keep the id of the deleted pool. Slot tokens of the pool are rejected from now on.
          *
-         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **409**
-         *     `in_use`: reservations of it are held just now; `details.references` says how many.
+         *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
+         *     this id exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
          */
         delete: operations["deleteSchedulingPool"];
         options?: never;
         head?: never;
         /**
-         * Change a pool
-         * @description Changes what you send and leaves the rest; `member_ids` and `weights` replace what they were. When members or weights change, turns are
-         *     counted anew from there.
+         * Update a pool
+         * @description Changes only the fields that you send. `member_ids` and `weights` replace the previous values. If members or weights
+         *     change, the rotation starts over.
          *
-         *     Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **400**,
-         *     **409** and **422** as on creation.
+         *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
+         *     this id exists. **400**, **409** and **422** as on creation.
          */
         patch: operations["updateSchedulingPool"];
         trace?: never;
@@ -4501,13 +4535,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Ask whose turn it is
-         * @description Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
-         *     says the same. With `at` only those count who are free for a meeting that begins then.
+         * Get the next member of a pool
+         * @description Returns the member whom [an assignment](#operation/createSchedulingAssignment) would pick now, and the excluded
+         *     members with the reason for each. The rotation does not advance, so repeated calls return the same member. With `at`,
+         *     only members who are free for a meeting at that time count.
          *
-         *     Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
-         *     there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: no member's
-         *     calendar can be read, or was read since it was connected.
+         *     Requires `bookings:view`. **404**: the pool or policy does not exist, or the key cannot see the pool. **409**
+         *     `no_policy`: neither the call nor the pool names a policy, and there is no default policy; `no_eligible_rep`: the pool
+         *     has no active member whom the key can see, or no member is free at that time; `no_calendar`: no member's calendar can
+         *     be read, or none has been read since it was connected.
          */
         get: operations["getSchedulingSuggestion"];
         put?: never;
@@ -4534,12 +4570,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Assign somebody
-         * @description Picks whoever's turn it is, and moves the turn. Round robin honours weights exactly: whatever the number of assignments, nobody is a
-         *     whole turn away from their share, also when many are asked for at once. The owner of the record is not changed.
+         * Assign a member of a pool
+         * @description Picks the next member and advances the rotation. Round robin follows the weights exactly: after any number of
+         *     assignments, each member is less than one whole turn away from their share, even under concurrent calls. The owner of
+         *     the record does not change.
          *
-         *     Needs `bookings:create`. **404**, **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**: there is no such record. **428**
-         *     without an Idempotency-Key.
+         *     Requires `bookings:create`. **404** and **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**:
+         *     the record does not exist. **428**: the Idempotency-Key is missing.
          */
         post: operations["createSchedulingAssignment"];
         delete?: never;
@@ -4557,23 +4594,24 @@ export interface paths {
         };
         /**
          * List scheduling policies
-         * @description All policies by name. Both modes share them.
+         * @description Returns all policies, sorted by name. Live and test mode share them.
          *
-         *     Needs `bookings:view`. **400**: a cursor of another list.
+         *     Requires `bookings:view`. **400**: the cursor belongs to another list.
          */
         get: operations["listSchedulingPolicies"];
         put?: never;
         /**
          * Create a scheduling policy
-         * @description What is left out has its default; of the time zone that is the company's. `is_default: true` takes the place of the policy that was the
-         *     default before: there is always exactly one. It holds where neither a call nor a pool names another.
+         * @description Creates a policy. Fields that you omit have their defaults. The default time zone is the workspace's. With
+         *     `is_default: true`, the policy replaces the previous default policy: exactly one policy is the default at all times.
+         *     The default policy applies if neither the call nor the pool names a policy.
          *
-         *     `working_hours` holds for everybody who is met by this policy; where it is null each user's own hours hold, and the default policy's
-         *     for those who have none. Days off of users hold in any case.
+         *     `working_hours` applies to everyone who is booked under this policy. If it is null, each user's own hours apply; users
+         *     without hours of their own have the hours of the default policy. Users' days off always apply.
          *
-         *     Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
-         *     `policy_limit_reached`: a workspace has 500. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
-         *     the time of a reservation.
+         *     Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
+         *     unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+         *     ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
          */
         post: operations["createSchedulingPolicy"];
         delete?: never;
@@ -4597,29 +4635,30 @@ export interface paths {
         };
         /**
          * Get a scheduling policy
-         * @description Needs `bookings:view`. **404**: there is none with this id.
+         * @description Requires `bookings:view`. **404**: no policy with this id exists.
          */
         get: operations["getSchedulingPolicy"];
         put?: never;
         post?: never;
         /**
          * Delete a scheduling policy
-         * @description Bookings keep the id of their policy.
+         * @description Bookings keep the id of the deleted policy.
          *
-         *     Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409**: `default_policy`: it is the default, make another one
-         *     the default first; `in_use`: pools have it.
+         *     Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409**: `default_policy`: this
+         *     policy is the default, so make another policy the default first; `in_use`: pools use this policy.
          */
         delete: operations["deleteSchedulingPolicy"];
         options?: never;
         head?: never;
         /**
-         * Change a scheduling policy
-         * @description Changes what you send and leaves the rest; it holds for searches, holds and bookings from now on. What was booked stays booked, and
-         *     tokens that are out stay good until they expire. `is_default: true` makes it the default; `false` is refused for the default policy (409
-         *     `default_policy`): make another one the default instead.
+         * Update a scheduling policy
+         * @description Changes only the fields that you send. The change applies to searches, holds and bookings from now on. Existing
+         *     bookings stay, and slot tokens already issued stay valid until they expire. `is_default: true` makes this policy the
+         *     default. To replace the default policy, set `is_default: true` on another policy; setting `false` on the current
+         *     default policy returns 409 `default_policy`.
          *
-         *     Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409** ALREADY_EXISTS: the name is taken. **400** as on
-         *     creation.
+         *     Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409** ALREADY_EXISTS: the
+         *     name is taken. **400** as on creation.
          */
         patch: operations["updateSchedulingPolicy"];
         trace?: never;
@@ -4639,9 +4678,10 @@ export interface paths {
         };
         /**
          * Get the working hours of a user
-         * @description A user without hours of their own has those of the default policy; `is_own` is false then.
+         * @description If a user has no working hours of their own, those of the default policy apply and `is_own` is false.
          *
-         *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         *     Requires `bookings:view`, or the session token of the user or of a Company_Admin. **404**: the user does not exist, or
+         *     the key cannot see the user.
          */
         get: operations["getWorkingHours"];
         put?: never;
@@ -4651,14 +4691,15 @@ export interface paths {
         head?: never;
         /**
          * Set the working hours of a user
-         * @description Each key that is sent replaces its part; the others stay as they are. The hours apply under every policy whose `working_hours` is null; days off apply
-         *     under every policy. Existing bookings stay.
+         * @description Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
+         *     `working_hours` is null. Days off apply under every policy. Existing bookings stay.
          *
-         *     A user who has no hours of their own yet gets them with `timezone` or `weekly`; the other of the two is then copied from the default policy. `days_off` alone
-         *     leaves the user on the hours of the default policy.
+         *     A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
+         *     policy. `days_off` alone leaves the user on the hours of the default policy.
          *
-         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
-         *     **400**: an unknown time zone, a window or a day off that ends before it begins, or a body without any of the three keys.
+         *     Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
+         *     time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
+         *     the user does not exist, or the key cannot see the user.
          */
         patch: operations["updateWorkingHours"];
         trace?: never;
@@ -4678,39 +4719,49 @@ export interface paths {
         };
         /**
          * Get the calendar of a user
-         * @description Which calendar outside of this service is asked before the user is booked, and told of bookings. A user without one has the provider `internal`: their
-         *     bookings here. The calendar is looked at every five minutes, and once more right before something is booked.
+         * @description Returns the external calendar that is checked before the user is booked and that receives the user's bookings. A user
+         *     without an external calendar has the provider `internal`, which contains only bookings made here. The external
+         *     calendar is read every five minutes, and again right before each booking.
          *
-         *     Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         *     Requires `bookings:view`, or the session token of the user or of a Company_Admin. **404**: the user does not exist, or
+         *     the key cannot see the user.
          */
         get: operations["getCalendar"];
         put?: never;
         /**
          * Connect the calendar of a user
-         * @description Replaces the calendar that was connected before, once the new one has been checked: it must exist and accept events. Live bookings are written into it as
-         *     events, and all other events in it keep the user from being booked.
+         * @description Connects a calendar and replaces the one connected before. The new calendar is checked first: it must exist and accept
+         *     events. Live bookings are written to it as events. All other events in it block the user's time.
          *
-         *     - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
-         *       this service alone:
+         *     - `caldav`: a calendar on a CalDAV server. Send the address of the calendar itself, a user name and a password. If the
+         *       provider offers app passwords, use one that belongs to this service alone:
          *       `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
          *     - `test`: a calendar that is always free, for trying things out.
-         *     - `internal`: none outside, as `DELETE`.
+         *     - `internal`: no external calendar. Same as `DELETE`.
          *
-         *     It is read for the first time within a second or two. Until then nothing of the user's time is free (`calendar_not_read_yet` in the availability).
+         *     The first read happens within a second or two. Until then, none of the user's time is free, and the availability shows
+         *     `calendar_not_read_yet`.
          *
-         *     The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
+         *     The password is stored encrypted and never returned. Test mode does not use these calendars: in test mode, everyone is
+         *     free except for test bookings.
          *
-         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach. **400**: a
-         *     field that the provider needs is missing, or one that does not go with it; `url` is no address that may be called. **422**: there is no
-         *     calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
-         *     answer; nothing was changed.
+         *     Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin.
+         *
+         *     - **400**: a field that the provider requires is missing, or a field does not belong to the provider; `url` is an
+         *       address that may not be called.
+         *     - **404**: the user does not exist, or the key cannot see the user.
+         *     - **422**: `url` has no calendar for events, or the calendar rejects `username` and `password` or does not let them
+         *       write.
+         *     - **503** `provider_error`: the calendar did not answer, and nothing was changed.
          */
         post: operations["connectCalendar"];
         /**
-         * Delete the connection to the calendar of a user
-         * @description What was written into it stays there. Where none is connected it answers the same.
+         * Disconnect the calendar of a user
+         * @description Disconnects the external calendar. Events that were written to it stay there. If no calendar is connected, the
+         *     response is the same.
          *
-         *     Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+         *     Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **404**: the
+         *     user does not exist, or the key cannot see the user.
          */
         delete: operations["deleteCalendar"];
         options?: never;
@@ -10625,7 +10676,7 @@ export interface components {
             from: components["schemas"]["Timestamp"];
             to: components["schemas"]["Timestamp"];
             slots: components["schemas"]["PlainSlot"][];
-            /** @description True when there are more than 500. */
+            /** @description True if there are more than 500 slots. */
             truncated: boolean;
         };
         SlotListAnswer: {
@@ -10634,8 +10685,8 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What a slot says of who would be met: one person, all who are free, or nothing. Who it is becomes certain with the reservation (`individual`
-         *     and `merged`) or with the booking (`shared`).
+         * @description What a slot reveals about the user who takes the meeting: one user, all free users, or nothing. The user is fixed by the
+         *     reservation (`individual` and `merged`) or by the booking (`shared`).
          * @example individual
          * @enum {string}
          */
@@ -10643,41 +10694,41 @@ export interface components {
         SlotSearch: {
             /**
              * Format: uuid
-             * @description Whose slots.
+             * @description The pool to search.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
              */
             pool_id: string;
             /**
              * Format: uuid
-             * @description In place of the pool's own policy.
+             * @description Overrides the pool's policy.
              */
             policy_id?: string;
             /**
              * Format: date-time
-             * @description Where to begin; now unless given.
+             * @description Start of the range. Default: now.
              */
             from?: string;
             /**
              * Format: date-time
-             * @description Where to end; seven days after from unless given, and at most 31.
+             * @description End of the range. Default: seven days after from. Maximum: 31 days after from.
              */
             to?: string;
             exposure?: components["schemas"]["SlotExposure"];
-            /** @description In place of the policy's. */
+            /** @description Overrides the policy’s meeting length. */
             duration_minutes?: number;
             /**
-             * @description Of whoever looks. Times are answered in UTC all the same; it is kept with the token, for the booking.
+             * @description The viewer’s time zone. Times in the response are still in UTC. The time zone is stored with the token, for the booking.
              * @example America/New_York
              */
             timezone?: string;
             /**
-             * @description Slots at most.
+             * @description Maximum number of slots.
              * @default 50
              */
             limit: number;
         };
         /**
-         * @description As the search gave it. It belongs to the workspace, the mode and the slot.
+         * @description The token from the slot search. It is bound to the workspace, the mode and the slot.
          * @example st_eyJ2IjoxLCJwIjoiMDE5YTlmNWUifQ.3VZk2p6mVbq8s1mQmC0pQy3yqR4mJ8vC2pZkq0aX1uE
          */
         SlotToken: string;
@@ -10686,10 +10737,10 @@ export interface components {
             end_at: components["schemas"]["Timestamp"];
             /**
              * Format: uuid
-             * @description Of exposure individual.
+             * @description Present only with exposure individual.
              */
             user_id?: string;
-            /** @description Of exposure merged. */
+            /** @description Present only with exposure merged. */
             user_ids?: components["schemas"]["Uuid"][];
             slot_token: components["schemas"]["SlotToken"];
             token_expires_at: components["schemas"]["Timestamp"];
@@ -10699,7 +10750,7 @@ export interface components {
             policy_id: components["schemas"]["Uuid"];
             exposure: components["schemas"]["SlotExposure"];
             slots: components["schemas"]["SlotOffer"][];
-            /** @description Only where slots is empty. */
+            /** @description Present only if slots is empty. */
             alternatives: components["schemas"]["SlotOffer"][];
         };
         SlotSearchAnswer: {
@@ -10708,7 +10759,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Why somebody cannot be met.
+         * @description Why the user cannot be booked.
          * @example booking
          * @enum {string}
          */
@@ -10723,13 +10774,13 @@ export interface components {
             reason: components["schemas"]["UnavailableReason"];
         };
         /**
-         * @description `error`: it could not be read the last time; nobody is offered whose calendar cannot be read.
+         * @description `error`: the last read failed. Users whose calendar cannot be read are not offered.
          * @example connected
          * @enum {string}
          */
         CalendarStatus: "connected" | "not_connected" | "error";
         /**
-         * @description `internal` is our own bookings alone, for users without another calendar; `test` is that of test mode.
+         * @description `internal` contains only bookings made here, for users without an external calendar. `test` is the calendar of test mode.
          * @example internal
          * @enum {string}
          */
@@ -10739,7 +10790,7 @@ export interface components {
             provider: components["schemas"]["CalendarProvider"] | null;
             /**
              * Format: date-time
-             * @description When it was last asked; null for the internal calendar.
+             * @description When the calendar was last read. Null for the internal calendar.
              */
             checked_at: string | null;
         };
@@ -10747,19 +10798,19 @@ export interface components {
             user_id: components["schemas"]["Uuid"];
             /** @example Omar Nasser */
             full_name: string;
-            /** @description False if nothing is free. */
+            /** @description False if the user has no free time in this range. */
             bookable: boolean;
-            /** @description Why nothing of this time is free; empty if something is. `calendar_not_connected` alone does not keep a user from being booked. */
+            /** @description Why the user has no free time in this range. Empty if the user has some. `calendar_not_connected` alone does not prevent bookings. */
             reasons: components["schemas"]["UnavailableReason"][];
             /**
-             * @description Of the working hours.
+             * @description The time zone of the working hours.
              * @example Europe/Berlin
              */
             timezone: string;
             working_hours: components["schemas"]["TimeRange"][];
-            /** @description Working hours that nothing takes; empty if the user is not bookable. */
+            /** @description Working hours that are not busy. Empty if the user is not bookable. */
             free: components["schemas"]["TimeRange"][];
-            /** @description What takes time, in order. The buffers around bookings and reservations are entries of their own, with the reason `buffer`. */
+            /** @description Busy times, in order. Buffers around bookings and reservations are separate entries with the reason `buffer`. */
             busy: components["schemas"]["BusyRange"][];
             calendar: components["schemas"]["CalendarHealth"];
         };
@@ -10776,7 +10827,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Seconds that it holds, at most the policy’s reservation_ttl_seconds.
+         * @description Seconds for which the reservation holds the slot. Maximum: the policy’s reservation_ttl_seconds.
          * @example 300
          */
         ReservationSeconds: number;
@@ -10785,7 +10836,7 @@ export interface components {
             ttl_seconds?: components["schemas"]["ReservationSeconds"];
         };
         /**
-         * @description What can be read is `held`; the others are told in the audit log.
+         * @description Reservations that you can read are always `held`. The other statuses appear in the audit log.
          * @example held
          * @enum {string}
          */
@@ -10797,7 +10848,7 @@ export interface components {
             end_at: components["schemas"]["Timestamp"];
             /**
              * Format: uuid
-             * @description Null of a shared slot.
+             * @description Null for a shared slot.
              */
             user_id: string | null;
             pool_id: components["schemas"]["Uuid"];
@@ -10832,7 +10883,7 @@ export interface components {
             ttl_seconds?: components["schemas"]["ReservationSeconds"];
         };
         /**
-         * @description `completed` 15 minutes after the end of what was confirmed; `no_show` is set by a person.
+         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by a person.
          * @example confirmed
          * @enum {string}
          */
@@ -10848,7 +10899,7 @@ export interface components {
             locale: string | null;
         };
         /**
-         * @description Where people meet.
+         * @description Where the meeting takes place.
          * @example video
          * @enum {string}
          */
@@ -10858,7 +10909,7 @@ export interface components {
             status: components["schemas"]["BookingStatus"];
             /**
              * Format: uuid
-             * @description Who meets the attendee.
+             * @description The user who meets the attendee.
              */
             user_id: string;
             /** @example Omar Nasser */
@@ -10869,7 +10920,7 @@ export interface components {
             start_at: components["schemas"]["Timestamp"];
             end_at: components["schemas"]["Timestamp"];
             /**
-             * @description Of the policy.
+             * @description The time zone of the policy.
              * @example Europe/Berlin
              */
             timezone: string;
@@ -10880,7 +10931,7 @@ export interface components {
             location_kind: components["schemas"]["MeetingLocationKind"];
             location: string | null;
             meeting_url: string | null;
-            /** @description Where the event is in a calendar outside, once it is there. */
+            /** @description Link to the event in the external calendar, once the event exists. */
             calendar_event_link: string | null;
             provider: components["schemas"]["CalendarProvider"];
             /** @example leads */
@@ -10909,7 +10960,7 @@ export interface components {
             data: components["schemas"]["BookingList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Whoever is met; with an email address, a phone number or both. */
+        /** @description The attendee. Requires an email address, a phone number or both. */
         AttendeeCreate: {
             /** @example Sara Ali */
             name: string;
@@ -10919,27 +10970,27 @@ export interface components {
              */
             email?: string;
             /**
-             * @description International format; without a country code it is read as a number of the company’s country. Kept as E.164.
+             * @description International format. A number without a country code is read as a number of the workspace’s country. Stored as E.164.
              * @example +971501234567
              */
             phone?: string;
             /**
-             * @description IANA name; the invitation says the time in it.
+             * @description IANA time zone name. The invitation shows the time in this zone.
              * @example Asia/Dubai
              */
             timezone?: string;
             /** @example en-GB */
             locale?: string;
         };
-        /** @description What the meeting is. */
+        /** @description Details of the meeting. */
         MeetingCreate: {
             /** @example First call */
             title: string;
-            /** @description What it is about. */
+            /** @description What the meeting is about. */
             description?: string;
             location_kind?: components["schemas"]["MeetingLocationKind"];
             /**
-             * @description A number, an address, or a link.
+             * @description A phone number, an address or a link.
              * @example https://meet.example.com/sara
              */
             location?: string;
@@ -10950,36 +11001,36 @@ export interface components {
          * @example leads
          */
         AboutObject: string;
-        /** @description slot_token and reservation_id, or member_ids; never both. */
+        /** @description Send slot_token and reservation_id, or member_ids, never both. */
         BookingCreate: {
             slot_token?: components["schemas"]["SlotToken"];
             /**
              * Format: uuid
-             * @description The reservation of this slot.
+             * @description The reservation that holds this slot.
              */
             reservation_id?: string;
-            /** @description Whoever may be met. */
+            /** @description Ids of the users who can take the meeting. */
             member_ids?: components["schemas"]["Uuid"][];
             /**
              * Format: uuid
-             * @description With member_ids; the default policy unless given.
+             * @description Only with member_ids. Default: the default policy.
              */
             policy_id?: string;
             /**
              * Format: date-time
-             * @description With member_ids; now unless given.
+             * @description Only with member_ids. Default: now.
              */
             from?: string;
             /**
              * Format: date-time
-             * @description With member_ids; seven days after from unless given, and at most 31.
+             * @description Only with member_ids. Default: seven days after from. Maximum: 31 days after from.
              */
             to?: string;
             attendee: components["schemas"]["AttendeeCreate"];
             meeting: components["schemas"]["MeetingCreate"];
             /**
              * Format: uuid
-             * @description What it is about.
+             * @description The id of the related record.
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
@@ -10993,19 +11044,19 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description The attendee is told.
+         * @description The reason for the change. It is sent to the attendee.
          * @example The attendee is ill
          */
         BookingChangeReason: string;
         BookingReschedule: {
             /**
              * Format: date-time
-             * @description When it is to begin.
+             * @description The new start time.
              */
             from: string;
             /**
              * Format: date-time
-             * @description As long after from as before.
+             * @description The new end time. The length of the meeting must stay the same.
              */
             to: string;
             reason?: components["schemas"]["BookingChangeReason"];
@@ -11019,11 +11070,11 @@ export interface components {
             full_name: string;
             /** @example 1 */
             weight: number;
-            /** @description Inactive users are not met. */
+            /** @description Inactive users are not offered or booked. */
             is_active: boolean;
         };
         /**
-         * @description Who gets a meeting of those who are free: whose turn it is by weight, whoever has fewest ahead, or the first in the order of the pool.
+         * @description How a free member is chosen: by weighted rotation, by the fewest upcoming meetings, or by the order of the pool.
          * @example round_robin
          * @enum {string}
          */
@@ -11038,10 +11089,10 @@ export interface components {
             members: components["schemas"]["PoolMember"][];
             /**
              * Format: uuid
-             * @description Null for the default policy.
+             * @description Null if the pool uses the default policy.
              */
             policy_id: string | null;
-            /** @description Null for the policy’s. */
+            /** @description Null if the pool uses the policy’s strategy. */
             assignment_strategy: components["schemas"]["AssignmentStrategy"] | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -11057,24 +11108,24 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Unique in the workspace, whatever the case; space at the ends is removed.
+         * @description Unique in the workspace, ignoring case. Leading and trailing spaces are removed.
          * @example Demo call
          */
         SchedulingName: string;
         /**
-         * @description What it is for.
+         * @description The purpose of the pool.
          * @example Whoever sells
          */
         PoolDescription: string | null;
         /**
-         * @description Active users, in order.
+         * @description Ids of active users, in order.
          * @example [
          *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12"
          *     ]
          */
         PoolMemberIds: components["schemas"]["Uuid"][];
         /**
-         * @description Turns of members, by the id of the user; whoever is not named has 1.
+         * @description Turns per member, by user id. Default: 1.
          * @example {
          *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12": 2
          *     }
@@ -11089,12 +11140,12 @@ export interface components {
             weights?: components["schemas"]["PoolWeights"];
             /**
              * Format: uuid
-             * @description The default policy when null.
+             * @description Null to use the default policy.
              */
             policy_id?: string | null;
             assignment_strategy?: components["schemas"]["AssignmentStrategy"];
             readonly id?: unknown;
-            /** @description Send member_ids and weights. */
+            /** @description Send member_ids and weights instead. */
             readonly members?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -11117,7 +11168,7 @@ export interface components {
             data: components["schemas"]["SchedulingPoolDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         SchedulingPoolPatch: {
             name?: components["schemas"]["SchedulingName"];
             description?: components["schemas"]["PoolDescription"];
@@ -11125,12 +11176,12 @@ export interface components {
             weights?: components["schemas"]["PoolWeights"];
             /**
              * Format: uuid
-             * @description The default policy when null.
+             * @description Null to use the default policy.
              */
             policy_id?: string | null;
             assignment_strategy?: components["schemas"]["AssignmentStrategy"];
             readonly id?: unknown;
-            /** @description Send member_ids and weights. */
+            /** @description Send member_ids and weights instead. */
             readonly members?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -11162,21 +11213,21 @@ export interface components {
         SchedulingAssignmentCreate: {
             /**
              * Format: uuid
-             * @description In place of the pool's own policy.
+             * @description Overrides the pool's policy.
              */
             policy_id?: string;
             /**
              * Format: date-time
-             * @description When the meeting begins, so that only those count who are free then.
+             * @description The start time of the meeting. Only members who are free at that time count.
              */
             at?: string;
             /**
              * Format: uuid
-             * @description What it is about.
+             * @description The id of the related record.
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
-            /** @description Whom not to pick. */
+            /** @description Ids of users to exclude. */
             exclude_user_ids?: components["schemas"]["Uuid"][];
         };
         SchedulingAssignment: {
@@ -11188,7 +11239,7 @@ export interface components {
             user_name: string;
             strategy: components["schemas"]["AssignmentStrategy"];
             /**
-             * @description Which turn of the pool it is, from 1, since its members or their weights changed.
+             * @description The number of this turn, counted from 1 since the pool’s members or weights last changed.
              * @example 7
              */
             rotation_index: number;
@@ -11207,7 +11258,7 @@ export interface components {
             data: components["schemas"]["SchedulingAssignmentItem"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description A stretch of a day of the week. On the night on which clocks change it is as long as the clock on the wall says. */
+        /** @description A time window on one day of the week. On the night on which the clocks change, its length follows local clock time. */
         WorkingWindow: {
             /**
              * @description 0 is Sunday and 6 is Saturday.
@@ -11225,7 +11276,7 @@ export interface components {
              */
             end: string;
         };
-        /** @description When meetings may be, in the time zone of the policy; null for each user's own hours. */
+        /** @description When meetings can take place, in the time zone of the policy. Null to use each user's own hours. */
         PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
         SchedulingPolicy: {
             id: components["schemas"]["Uuid"];
@@ -11272,52 +11323,52 @@ export interface components {
         SchedulingPolicyCreate: {
             name: components["schemas"]["SchedulingName"];
             /**
-             * @description Holds where neither a call nor a pool names another.
+             * @description The default policy applies if neither the call nor the pool names a policy.
              * @default false
              */
             is_default: boolean;
             /**
-             * @description How long a meeting is.
+             * @description The length of the meeting in minutes.
              * @default 30
              */
             duration_minutes: number;
             /**
-             * @description Minutes from one possible beginning to the next, counted from the beginning of each stretch of working hours.
+             * @description Minutes between possible start times, counted from the start of each working window.
              * @default 30
              */
             slot_interval_minutes: number;
             /**
-             * @description Free time before a meeting. It may lie outside of working hours.
+             * @description Free time required before a meeting. It can lie outside working hours.
              * @default 0
              */
             buffer_before_minutes: number;
             /**
-             * @description Free time after a meeting.
+             * @description Free time required after a meeting.
              * @default 0
              */
             buffer_after_minutes: number;
             /**
-             * @description Nothing is offered that begins sooner.
+             * @description Slots that begin sooner are not offered.
              * @default 60
              */
             min_notice_minutes: number;
             /**
-             * @description Nothing is offered that ends later.
+             * @description Slots that end later are not offered.
              * @default 60
              */
             horizon_days: number;
             /**
-             * @description How long a slot token is good and a reservation holds.
+             * @description Seconds for which a slot token is valid and a reservation holds the slot.
              * @default 600
              */
             reservation_ttl_seconds: number;
             /**
-             * @description How long a reservation can be extended in all, from its beginning; not below reservation_ttl_seconds.
+             * @description The longest total time of a reservation, extensions included, counted from its creation. Not less than reservation_ttl_seconds.
              * @default 1800
              */
             reservation_hard_cap_seconds: number;
             /**
-             * @description IANA name of the time zone of its working hours and days; the company’s when left out.
+             * @description IANA name of the time zone of the working hours and days. Default: the workspace’s time zone.
              * @example Europe/Berlin
              */
             timezone?: string;
@@ -11327,7 +11378,7 @@ export interface components {
             /** @default individual */
             exposure: components["schemas"]["SlotExposure"];
             /**
-             * @description Of one person, whatever the policy of the others, on a day of this time zone; null for no maximum.
+             * @description Most bookings per user and day in this time zone, counting bookings under any policy. Null for no maximum.
              * @default null
              */
             max_bookings_per_day: number | null;
@@ -11355,36 +11406,36 @@ export interface components {
             data: components["schemas"]["SchedulingPolicyDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         SchedulingPolicyPatch: {
             name?: components["schemas"]["SchedulingName"];
-            /** @description True takes the place of the one before. */
+            /** @description True replaces the previous default policy. */
             is_default?: boolean;
-            /** @description How long a meeting is. */
+            /** @description The length of the meeting in minutes. */
             duration_minutes?: number;
-            /** @description Minutes from one possible beginning to the next. */
+            /** @description Minutes between possible start times. */
             slot_interval_minutes?: number;
-            /** @description Free time before a meeting. */
+            /** @description Free time required before a meeting. */
             buffer_before_minutes?: number;
-            /** @description Free time after a meeting. */
+            /** @description Free time required after a meeting. */
             buffer_after_minutes?: number;
-            /** @description Nothing is offered that begins sooner. */
+            /** @description Slots that begin sooner are not offered. */
             min_notice_minutes?: number;
-            /** @description Nothing is offered that ends later. */
+            /** @description Slots that end later are not offered. */
             horizon_days?: number;
-            /** @description How long a slot token is good and a reservation holds. */
+            /** @description Seconds for which a slot token is valid and a reservation holds the slot. */
             reservation_ttl_seconds?: number;
-            /** @description How long a reservation can be extended in all; not below reservation_ttl_seconds. */
+            /** @description The longest total time of a reservation, extensions included. Not less than reservation_ttl_seconds. */
             reservation_hard_cap_seconds?: number;
             /**
-             * @description IANA name of the time zone of its working hours and days.
+             * @description IANA name of the time zone of the working hours and days.
              * @example Europe/Berlin
              */
             timezone?: string;
             working_hours?: components["schemas"]["PolicyWorkingHours"];
             assignment_strategy?: components["schemas"]["AssignmentStrategy"];
             exposure?: components["schemas"]["SlotExposure"];
-            /** @description Of one person on a day of its time zone; null for no maximum. */
+            /** @description Most bookings per user and day in this time zone. Null for no maximum. */
             max_bookings_per_day?: number | null;
             meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
             readonly id?: unknown;
@@ -11446,7 +11497,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         /**
-         * @description `internal`: none outside.
+         * @description `internal`: no external calendar.
          * @example caldav
          * @enum {string}
          */
@@ -11461,7 +11512,7 @@ export interface components {
             status: components["schemas"]["CalendarStatus"];
             /**
              * Format: date-time
-             * @description When it was last asked; null for `internal`.
+             * @description When the calendar was last read. Null for `internal`.
              */
             checked_at: string | null;
         };
@@ -11476,17 +11527,17 @@ export interface components {
         CalendarConnection: {
             provider: components["schemas"]["UserCalendarProvider"];
             /**
-             * @description With `caldav`: the address of the calendar itself.
+             * @description Only with `caldav`: the address of the calendar itself.
              * @example https://dav.example.com/calendars/omar/meetings/
              */
             url?: string;
             /**
-             * @description With `caldav`.
+             * @description Only with `caldav`.
              * @example omar
              */
             username?: string;
             /**
-             * @description With `caldav`.
+             * @description Only with `caldav`.
              * @example app-password-of-omar
              */
             password?: string;
@@ -13278,11 +13329,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         MemberIds: string;
-        /** @description The default policy unless given. */
+        /** @description Default: the default policy. */
         SlotPolicy: string;
-        /** @description Where it begins; now unless given. */
+        /** @description Start of the range. Default: now. */
         WindowFrom: string;
-        /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+        /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
         WindowTo: string;
         /**
          * @description Ids of 1 to 50 users, separated by commas.
@@ -13300,13 +13351,13 @@ export interface components {
          */
         BookingUser: string;
         /**
-         * @description Only bookings of these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+         * @description Only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
          * @example confirmed,completed
          */
         BookingStatuses: string;
-        /** @description Only bookings that begin then or later. */
+        /** @description Only bookings that begin at this time or later. */
         BookingFrom: string;
-        /** @description Only bookings that begin then or earlier; not before `from`. */
+        /** @description Only bookings that begin at this time or earlier. Must not be before `from`. */
         BookingTo: string;
         /**
          * @description The id of the booking.
@@ -13323,9 +13374,9 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
          */
         SchedulingPoolId: string;
-        /** @description In place of the pool's own policy. */
+        /** @description Overrides the pool's policy. */
         SuggestionPolicy: string;
-        /** @description When a meeting would begin. */
+        /** @description The start time of the meeting. */
         SuggestionAt: string;
         /**
          * @description The id of the policy.
@@ -26015,11 +26066,11 @@ export interface operations {
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 member_ids: components["parameters"]["MemberIds"];
-                /** @description The default policy unless given. */
+                /** @description Default: the default policy. */
                 policy_id?: components["parameters"]["SlotPolicy"];
-                /** @description Where it begins; now unless given. */
+                /** @description Start of the range. Default: now. */
                 from?: components["parameters"]["WindowFrom"];
-                /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+                /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
                 to?: components["parameters"]["WindowTo"];
             };
             header?: never;
@@ -26154,9 +26205,9 @@ export interface operations {
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 user_ids: components["parameters"]["UserIds"];
-                /** @description Where it begins; now unless given. */
+                /** @description Start of the range. Default: now. */
                 from?: components["parameters"]["WindowFrom"];
-                /** @description Where it ends; seven days after it begins unless given, and at most 31. */
+                /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
                 to?: components["parameters"]["WindowTo"];
             };
             header?: never;
@@ -26165,7 +26216,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Each user. */
+            /** @description One entry per user. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26402,7 +26453,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is released. */
+            /** @description The reservation was released. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26462,7 +26513,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The reservation as it is now. */
+            /** @description The extended reservation. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26526,13 +26577,13 @@ export interface operations {
                  */
                 user_id?: components["parameters"]["BookingUser"];
                 /**
-                 * @description Only bookings of these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+                 * @description Only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
                  * @example confirmed,completed
                  */
                 status?: components["parameters"]["BookingStatuses"];
-                /** @description Only bookings that begin then or later. */
+                /** @description Only bookings that begin at this time or later. */
                 from?: components["parameters"]["BookingFrom"];
-                /** @description Only bookings that begin then or earlier; not before `from`. */
+                /** @description Only bookings that begin at this time or earlier. Must not be before `from`. */
                 to?: components["parameters"]["BookingTo"];
                 /**
                  * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
@@ -26956,7 +27007,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The booking as it is now. */
+            /** @description The cancelled booking. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27295,7 +27346,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27356,7 +27407,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The pool as it is now. */
+            /** @description The updated pool. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27422,9 +27473,9 @@ export interface operations {
     getSchedulingSuggestion: {
         parameters: {
             query?: {
-                /** @description In place of the pool's own policy. */
+                /** @description Overrides the pool's policy. */
                 policy_id?: components["parameters"]["SuggestionPolicy"];
-                /** @description When a meeting would begin. */
+                /** @description The start time of the meeting. */
                 at?: components["parameters"]["SuggestionAt"];
             };
             header?: never;
@@ -27439,7 +27490,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whose turn it is. */
+            /** @description The next member. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27521,7 +27572,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Who it is. */
+            /** @description The assignment. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27857,7 +27908,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -27919,7 +27970,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The policy as it is now. */
+            /** @description The updated policy. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28002,7 +28053,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The hours. */
+            /** @description The working hours. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28080,7 +28131,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The hours as they are now. */
+            /** @description The updated working hours. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28221,7 +28272,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The calendar as it is connected now. */
+            /** @description The connected calendar. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28279,7 +28330,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the user has now. */
+            /** @description The user's calendar after the change. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

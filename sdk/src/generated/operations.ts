@@ -2178,314 +2178,365 @@ export interface Operations {
   /**
    * Find slots of users
    *
-   * All times at which one or more of the users can be met under a policy, the earliest first, without tokens: to show a calendar, not to book from.
-   * At most 500; `truncated` says that there are more.
+   * Returns all times at which at least one of the users is free under a policy, earliest first. The slots have no tokens:
+   * use them to display a calendar, not to book. The response contains at most 500 slots; `truncated` is true if there are
+   * more.
    *
-   * Not limited to the reach of the key. Answers may be reused for 30 seconds.
+   * This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
    *
-   * Needs `bookings:view`. **400** as for [availability](#operation/getUserAvailability), with ids of `member_ids`. **404**: there is no such policy. **409**
-   * `no_policy`: none is named, and there is no default.
+   * Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the ids in `member_ids`.
+   * **404**: the policy does not exist. **409** `no_policy`: the call names no policy, and there is no default policy.
    */
   getSlots: Method<'getSlots'>;
   /**
    * Search for slots to book
    *
-   * Times at which somebody of a pool can be met, the earliest first, each with a `slot_token`. A token holds nothing: it proves that the slot was
-   * offered, and is good until `token_expires_at`. [Hold](#operation/createReservation) the slot while a person fills in a form, then
-   * [book](#operation/createBooking) it.
+   * Returns times at which a member of a pool is free, earliest first, each with a `slot_token`. A token holds nothing: it
+   * proves that the slot was offered, and is valid until `token_expires_at`. [Hold](#operation/createReservation) the slot
+   * while a person fills in a form, then [book](#operation/createBooking) it.
    *
-   * `exposure` says what you learn of who would be met: `individual` names one person (`user_id`, whoever would get it now; turns do not move),
-   * `merged` all who are free (`user_ids`), `shared` nobody. Times that are held or booked are left out.
+   * `exposure` sets what a slot reveals about the user who takes the meeting. `individual` names one user (`user_id`): the
+   * one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
+   * names nobody. Times that are held or booked are left out.
    *
-   * Where there is nothing, `alternatives` has up to five slots after `to`, within the horizon of the policy.
+   * If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
    *
-   * Members outside of the reach of the key are not offered. Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days.
-   * **404**: there is no such pool or policy in reach. **409**: `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no
-   * member's calendar can be read, or was read since it was connected; `details.excluded` says why of each member.
+   * Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
+   * is longer than 31 days. **404**: the pool or policy does not exist, or the key cannot see the pool. **409**:
+   * `no_policy`; `no_eligible_rep`: the pool has no active member; `no_calendar`: no member's calendar can be read, or
+   * none has been read since it was connected; `details.excluded` gives the reason for each member.
    */
   searchSlots: Method<'searchSlots'>;
   /**
-   * Check when people are free
+   * Check the availability of users
    *
-   * For each user, in the order asked: whether they can be met at all in this time, and what speaks against it; their working hours; what of these
-   * is free; and what is taken, with its reason. Hours are the user's own, or those of the default policy. Titles of events in other calendars
-   * are never shown.
+   * Returns an entry for each user, in the order requested. Each entry says whether the user can be booked in this range
+   * and, if not, why. It lists the user's working hours, the free time within them, and the busy time with its reasons.
+   * Working hours are the user's own, or those of the default policy. Titles of events in other calendars are never
+   * returned.
    *
-   * Of a calendar outside, such as CalDAV, it tells what was found when it was last looked at (`calendar.checked_at`); it is looked at again
-   * right before anything is booked. A calendar that was just connected has not been read yet: until its first look, a second or two later, nothing of its
-   * owner's time is free (`calendar_not_read_yet`), nor is time beyond what the last look has read. An event of a booking that somebody moves in
-   * their calendar takes time where it is now. With test keys calendars are always free except for test bookings.
+   * For an external calendar, such as CalDAV, the response shows its state at the last read (`calendar.checked_at`). The
+   * calendar is read again right before each booking. A calendar that was just connected has not been read yet: until its
+   * first read, a second or two later, none of its owner's time is free (`calendar_not_read_yet`). Time beyond the range
+   * of the last read is not free either. If someone moves a booking's event in their calendar, the event blocks the time
+   * where it is now. With test keys, calendars are always free except for test bookings.
    *
-   * Not limited to the reach of the key. Answers may be reused for 30 seconds.
+   * This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
    *
-   * Needs `bookings:view`. **400**: a time that ends before it begins or is longer than 31 days; ids that are no users of this workspace,
-   * listed in `details.unknown_user_ids`.
+   * Requires `bookings:view`. **400**: the range ends before it begins or is longer than 31 days;
+   * `details.unknown_user_ids` lists ids that are not users of this workspace.
    */
   getUserAvailability: Method<'getUserAvailability'>;
   /**
    * Hold a slot
    *
-   * Nobody else can hold or book the person then, until it expires, is released or is booked. It holds as long as the policy says, or shorter with
-   * `ttl_seconds`. Of a `shared` slot `user_id` is null: somebody is held, and who it is is told with the booking.
+   * Holds a slot. Nobody else can hold or book the user at that time until the reservation expires, is released or is
+   * booked. The reservation lasts as long as the policy sets, or a shorter time if you send `ttl_seconds`. For a `shared`
+   * slot, `user_id` is null: a user is held, and the booking reveals who it is.
    *
-   * Needs `bookings:create`. **400** `invalid_slot_token`: it is none of ours, or of another workspace or mode; `ttl_seconds` longer than the policy's.
-   * **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds it, or did when this one was asked for; `slot_conflict`: it is taken, and
-   * `details.alternatives` has others. **404**: the pool of the token is gone or out of reach. **428** without an Idempotency-Key.
+   * Requires `bookings:create`.
+   *
+   * - **400**: `invalid_slot_token`: the token was not issued by this API, or belongs to another workspace or mode;
+   *   `ttl_seconds` exceeds the policy's limit.
+   * - **404**: the pool of the token no longer exists, or the key cannot see it.
+   * - **409**: `slot_token_expired`: search again; `slot_reserved`: another reservation holds the slot, or held it when
+   *   you sent the request; `slot_conflict`: the slot is taken, and `details.alternatives` lists others.
+   * - **428**: the Idempotency-Key is missing.
    */
   createReservation: Method<'createReservation'>;
   /**
    * Get a reservation
    *
-   * Needs `bookings:view`. **404**: there is none with this id in this mode and in reach; also once it is released, expired or booked.
+   * Requires `bookings:view`. **404**: no reservation with this id is active in this mode, or the key cannot see it.
+   * Reservations that were released, expired or booked also return 404.
    */
   getReservation: Method<'getReservation'>;
   /**
-   * Delete a reservation
+   * Release a reservation
    *
-   * The slot is free again at once.
+   * Releases the slot. It is free again at once.
    *
-   * Needs `bookings:create`. **404** as for reading it.
+   * Requires `bookings:create`. **404** as for reading it.
    */
   deleteReservation: Method<'deleteReservation'>;
   /**
    * Extend a reservation
    *
-   * From now on it holds for `ttl_seconds`, or for as long as the policy says, and never beyond `hard_cap_at`; it never becomes shorter.
+   * Extends the reservation. It then lasts `ttl_seconds` from now, or as long as the policy sets. The reservation never
+   * lasts beyond `hard_cap_at` and never becomes shorter.
    *
-   * Needs `bookings:create`. **404** as for reading it. **409** `hard_cap_reached`: it cannot be extended any more. **400**: `ttl_seconds` longer than the
-   * policy's.
+   * Requires `bookings:create`. **400**: `ttl_seconds` exceeds the policy's limit. **404** as for reading it. **409**
+   * `hard_cap_reached`: the reservation cannot be extended further.
    */
   extendReservation: Method<'extendReservation'>;
   /**
    * List bookings
    *
-   * The latest beginning first. A key of a branch or a team sees those of users in its reach.
+   * Returns bookings sorted by start time, latest first. A key limited to a branch or team sees only bookings of the users
+   * that it can see.
    *
-   * Needs `bookings:view`. **400**: a cursor of another list, a status that there is not, a time that ends before it begins.
+   * Requires `bookings:view`. **400**: the cursor belongs to another list, a status is unknown, or the range ends before
+   * it begins.
    */
   listBookings: ListMethod<'listBookings', 'bookings'>;
   /**
    * Book a meeting
    *
-   * In one of two ways, never both:
+   * Books a meeting in one of two ways. Send one or the other, never both:
    *
-   * - **what was held**: `slot_token` and `reservation_id`. The reservation is consumed.
-   * - **whoever is free first**: `member_ids`, and where you like `policy_id`, `from` and `to`. The earliest time at which one of them can be met under the
-   *   policy is booked; of several who are free then, the strategy of the policy decides; turns belong to pools, so round robin goes by who has fewest meetings ahead here.
-   *   A time that is just as long as the meeting is that one time.
+   * - **A held slot**: send `slot_token` and `reservation_id`. Booking consumes the reservation.
+   * - **The first free member**: send `member_ids` and, optionally, `policy_id`, `from` and `to`. The API books the
+   *   earliest time at which one of the members is free under the policy. If several members are free, the policy's
+   *   strategy decides. Rotation belongs to pools, so `round_robin` here picks the member with the fewest upcoming
+   *   meetings. If the range is exactly as long as the meeting, only that one time is tried.
    *
-   * A calendar outside is asked once more right before anything is written: what was put into it meanwhile is a `slot_conflict`, and no alternative lies in
-   * it. If the calendar cannot be asked, nothing is booked. The event is written into it right after the booking, once, whatever happens in between.
+   * The API checks the external calendar once more immediately before it writes the booking. An event added in the
+   * meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
+   * The calendar event is written right after the booking, exactly once, even if something fails in between.
    *
-   * With an email address the attendee gets an invitation that calendars understand, with live keys. `appointment.scheduled` is told of live bookings.
-   * Where `meeting.location` is an address of the web it is the `meeting_url` of a video call.
+   * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
+   * bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
+   * call.
    *
-   * Needs `bookings:create`. **400**: both ways at once (`CONFLICTING_FIELDS`), neither, no email and no phone; `invalid_slot_token`; ids in `member_ids` that
-   * are no active users in reach, in `details.unknown_user_ids`. **404**: there is no such reservation any more, or no such policy. **409**: `slot_token_expired`;
-   * `slot_conflict`: it is taken meanwhile, and `details.alternatives` has others; `no_slot`: nobody is free in this time, and `details.alternatives`
-   * has what comes after; `no_policy`; `no_eligible_rep`; `no_calendar`. **422**: there is no such record. **503** `provider_error`: the calendar
-   * cannot be asked, and nothing was booked; try again. **428** without an Idempotency-Key.
+   * Requires `bookings:create`.
+   *
+   * - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+   *   `invalid_slot_token`; `member_ids` contains ids that are not active users whom the key can see, listed in
+   *   `details.unknown_user_ids`.
+   * - **404**: the reservation no longer exists, or the policy does not exist.
+   * - **409**: `slot_token_expired`; `slot_conflict`: the slot has been taken, and `details.alternatives` lists others;
+   *   `no_slot`: no member is free in this range, and `details.alternatives` lists later slots; `no_policy`;
+   *   `no_eligible_rep`; `no_calendar`.
+   * - **422**: the record does not exist.
+   * - **428**: the Idempotency-Key is missing.
+   * - **503** `provider_error`: the calendar cannot be reached, and nothing was booked. Retry.
    */
   createBooking: Method<'createBooking'>;
   /**
    * Get a booking
    *
-   * Needs `bookings:view`. **404**: there is none with this id in this mode and in reach.
+   * Requires `bookings:view`. **404**: no booking with this id exists in this mode, or the key cannot see it.
    */
   getBooking: Method<'getBooking'>;
   /**
-   * Move a booking
+   * Reschedule a booking
    *
-   * To another time of the same person, as long as before. It may lie outside of working hours and of the rules of the policy, since it was agreed with the
-   * attendee; what the person has otherwise at that time still counts. The old booking stays, as `rescheduled`, and the answer is the new one; each
-   * names the other.
+   * Moves a booking to another time with the same user and the same length. The new time can lie outside working hours and
+   * outside the rules of the policy, because it was agreed with the attendee. The user's other commitments at that time
+   * still count. The old booking stays, with the status `rescheduled`, and the response contains the new one. Each booking
+   * links to the other.
    *
-   * Needs `bookings:edit`. **404**: there is none with this id in reach. **400**: the new time is as long as the old one must be, and not in the past. **409**:
-   * `not_confirmed`: it was cancelled, moved or held already; `slot_conflict`: the person is taken then, and `details.alternatives` has others;
-   * `no_eligible_rep`: the person is no longer an active user. **503**
-   * `provider_error`: the calendar cannot be asked; nothing was moved.
+   * Requires `bookings:edit`.
+   *
+   * - **400**: the new time must have the old length and must not be in the past.
+   * - **404**: no booking with this id exists, or the key cannot see it.
+   * - **409**: `not_confirmed`: the booking was already cancelled, rescheduled or completed; `slot_conflict`: the user is
+   *   not free at that time, and `details.alternatives` lists others; `no_eligible_rep`: the user is no longer active.
+   * - **503** `provider_error`: the calendar cannot be reached, and nothing was moved.
    */
   rescheduleBooking: Method<'rescheduleBooking'>;
   /**
    * Cancel a booking
    *
-   * The time is free again at once, the attendee is told, and the event is taken out of a calendar outside as soon as that can be reached. The booking stays, as
-   * `cancelled`. Cancelled once more it answers the same and changes nothing.
+   * Cancels a booking. The time is free again at once, and the attendee is notified. The event is removed from the
+   * external calendar as soon as that calendar can be reached. The booking stays, with the status `cancelled`. Cancelling
+   * it again returns the same response and changes nothing.
    *
-   * Needs `bookings:edit`. **404**: there is none with this id in reach. **409** `not_confirmed`: it was moved, or is over.
+   * Requires `bookings:edit`. **404**: no booking with this id exists, or the key cannot see it. **409** `not_confirmed`:
+   * the booking was rescheduled or is over.
    */
   cancelBooking: Method<'cancelBooking'>;
   /**
    * List pools
    *
-   * All pools by name, with their members in order. A key of a branch or a team sees those with a member in its reach. Both modes share pools.
+   * Returns all pools, sorted by name, with their members in order. A key limited to a branch or team sees only pools with
+   * a member whom it can see. Live and test mode share pools.
    *
-   * Needs `bookings:view`. **400**: a cursor of another list.
+   * Requires `bookings:view`. **400**: the cursor belongs to another list.
    */
   listSchedulingPools: ListMethod<'listSchedulingPools', 'pools'>;
   /**
    * Create a pool
    *
-   * `member_ids` are active users, in the order that `priority` goes by. `weights` says how many turns somebody has for each turn of the others,
-   * 1 unless given. Without `policy_id` the default policy holds, without `assignment_strategy` the policy's.
+   * Creates a pool. `member_ids` lists active users, in the order that the strategy `priority` follows. `weights` sets how
+   * many turns a member has for each turn of the others; the default is 1. Without `policy_id`, the default policy
+   * applies. Without `assignment_strategy`, the policy's strategy applies.
    *
-   * Needs `bookings:configure`, with a live key and a credential that sees the whole company (403 `company_reach_required`). **400** with
-   * `details.unknown_user_ids`: these are no active users. **409** ALREADY_EXISTS: the name is taken; `pool_limit_reached`: a workspace has 200.
-   * **422**: there is no such policy.
+   * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace (403
+   * `company_reach_required`). **400** with `details.unknown_user_ids`: these ids are not active users. **409**
+   * ALREADY_EXISTS: the name is taken; `pool_limit_reached`: the workspace already has 200 pools. **422**: the policy does
+   * not exist.
    */
   createSchedulingPool: Method<'createSchedulingPool'>;
   /**
    * Get a pool
    *
-   * Needs `bookings:view`. **404**: there is none with this id, or nobody of it is in reach.
+   * Requires `bookings:view`. **404**: no pool with this id exists, or the key can see none of its members.
    */
   getSchedulingPool: Method<'getSchedulingPool'>;
   /**
-   * Change a pool
+   * Update a pool
    *
-   * Changes what you send and leaves the rest; `member_ids` and `weights` replace what they were. When members or weights change, turns are
-   * counted anew from there.
+   * Changes only the fields that you send. `member_ids` and `weights` replace the previous values. If members or weights
+   * change, the rotation starts over.
    *
-   * Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **400**,
-   * **409** and **422** as on creation.
+   * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
+   * this id exists. **400**, **409** and **422** as on creation.
    */
   updateSchedulingPool: Method<'updateSchedulingPool'>;
   /**
    * Delete a pool
    *
-   * Bookings keep the id of their pool; slot tokens of it are refused from now on.
+   * Bookings keep the id of the deleted pool. Slot tokens of the pool are rejected from now on.
    *
-   * Needs `bookings:configure`, with a live key and a credential that sees the whole company. **404**: there is none with this id. **409**
-   * `in_use`: reservations of it are held just now; `details.references` says how many.
+   * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
+   * this id exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
    */
   deleteSchedulingPool: Method<'deleteSchedulingPool'>;
   /**
-   * Ask whose turn it is
+   * Get the next member of a pool
    *
-   * Who [an assignment](#operation/createSchedulingAssignment) would pick now, and who is left out for which reason. Nothing moves: asked twice it
-   * says the same. With `at` only those count who are free for a meeting that begins then.
+   * Returns the member whom [an assignment](#operation/createSchedulingAssignment) would pick now, and the excluded
+   * members with the reason for each. The rotation does not advance, so repeated calls return the same member. With `at`,
+   * only members who are free for a meeting at that time count.
    *
-   * Needs `bookings:view`. **404**: there is no such pool or policy in reach. **409** `no_policy`: neither the call nor the pool names one, and
-   * there is no default; `no_eligible_rep`: the pool has no active member in reach, or nobody is free then; `no_calendar`: no member's
-   * calendar can be read, or was read since it was connected.
+   * Requires `bookings:view`. **404**: the pool or policy does not exist, or the key cannot see the pool. **409**
+   * `no_policy`: neither the call nor the pool names a policy, and there is no default policy; `no_eligible_rep`: the pool
+   * has no active member whom the key can see, or no member is free at that time; `no_calendar`: no member's calendar can
+   * be read, or none has been read since it was connected.
    */
   getSchedulingSuggestion: Method<'getSchedulingSuggestion'>;
   /**
-   * Assign somebody
+   * Assign a member of a pool
    *
-   * Picks whoever's turn it is, and moves the turn. Round robin honours weights exactly: whatever the number of assignments, nobody is a
-   * whole turn away from their share, also when many are asked for at once. The owner of the record is not changed.
+   * Picks the next member and advances the rotation. Round robin follows the weights exactly: after any number of
+   * assignments, each member is less than one whole turn away from their share, even under concurrent calls. The owner of
+   * the record does not change.
    *
-   * Needs `bookings:create`. **404**, **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**: there is no such record. **428**
-   * without an Idempotency-Key.
+   * Requires `bookings:create`. **404** and **409** as for [the suggestion](#operation/getSchedulingSuggestion). **422**:
+   * the record does not exist. **428**: the Idempotency-Key is missing.
    */
   createSchedulingAssignment: Method<'createSchedulingAssignment'>;
   /**
    * List scheduling policies
    *
-   * All policies by name. Both modes share them.
+   * Returns all policies, sorted by name. Live and test mode share them.
    *
-   * Needs `bookings:view`. **400**: a cursor of another list.
+   * Requires `bookings:view`. **400**: the cursor belongs to another list.
    */
   listSchedulingPolicies: ListMethod<'listSchedulingPolicies', 'policies'>;
   /**
    * Create a scheduling policy
    *
-   * What is left out has its default; of the time zone that is the company's. `is_default: true` takes the place of the policy that was the
-   * default before: there is always exactly one. It holds where neither a call nor a pool names another.
+   * Creates a policy. Fields that you omit have their defaults. The default time zone is the workspace's. With
+   * `is_default: true`, the policy replaces the previous default policy: exactly one policy is the default at all times.
+   * The default policy applies if neither the call nor the pool names a policy.
    *
-   * `working_hours` holds for everybody who is met by this policy; where it is null each user's own hours hold, and the default policy's
-   * for those who have none. Days off of users hold in any case.
+   * `working_hours` applies to everyone who is booked under this policy. If it is null, each user's own hours apply; users
+   * without hours of their own have the hours of the default policy. Users' days off always apply.
    *
-   * Needs `bookings:configure`, with a live key: both modes share policies. **409** ALREADY_EXISTS: the name is taken, whatever the case;
-   * `policy_limit_reached`: a workspace has 500. **400**: a time zone that there is not, hours that end before they begin, a hard cap below
-   * the time of a reservation.
+   * Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
+   * unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+   * ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
   /**
    * Get a scheduling policy
    *
-   * Needs `bookings:view`. **404**: there is none with this id.
+   * Requires `bookings:view`. **404**: no policy with this id exists.
    */
   getSchedulingPolicy: Method<'getSchedulingPolicy'>;
   /**
-   * Change a scheduling policy
+   * Update a scheduling policy
    *
-   * Changes what you send and leaves the rest; it holds for searches, holds and bookings from now on. What was booked stays booked, and
-   * tokens that are out stay good until they expire. `is_default: true` makes it the default; `false` is refused for the default policy (409
-   * `default_policy`): make another one the default instead.
+   * Changes only the fields that you send. The change applies to searches, holds and bookings from now on. Existing
+   * bookings stay, and slot tokens already issued stay valid until they expire. `is_default: true` makes this policy the
+   * default. To replace the default policy, set `is_default: true` on another policy; setting `false` on the current
+   * default policy returns 409 `default_policy`.
    *
-   * Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409** ALREADY_EXISTS: the name is taken. **400** as on
-   * creation.
+   * Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409** ALREADY_EXISTS: the
+   * name is taken. **400** as on creation.
    */
   updateSchedulingPolicy: Method<'updateSchedulingPolicy'>;
   /**
    * Delete a scheduling policy
    *
-   * Bookings keep the id of their policy.
+   * Bookings keep the id of the deleted policy.
    *
-   * Needs `bookings:configure`, with a live key. **404**: there is none with this id. **409**: `default_policy`: it is the default, make another one
-   * the default first; `in_use`: pools have it.
+   * Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409**: `default_policy`: this
+   * policy is the default, so make another policy the default first; `in_use`: pools use this policy.
    */
   deleteSchedulingPolicy: Method<'deleteSchedulingPolicy'>;
   /**
    * Get the working hours of a user
    *
-   * A user without hours of their own has those of the default policy; `is_own` is false then.
+   * If a user has no working hours of their own, those of the default policy apply and `is_own` is false.
    *
-   * Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   * Requires `bookings:view`, or the session token of the user or of a Company_Admin. **404**: the user does not exist, or
+   * the key cannot see the user.
    */
   getWorkingHours: Method<'getWorkingHours'>;
   /**
    * Set the working hours of a user
    *
-   * Each key that is sent replaces its part; the others stay as they are. The hours apply under every policy whose `working_hours` is null; days off apply
-   * under every policy. Existing bookings stay.
+   * Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
+   * `working_hours` is null. Days off apply under every policy. Existing bookings stay.
    *
-   * A user who has no hours of their own yet gets them with `timezone` or `weekly`; the other of the two is then copied from the default policy. `days_off` alone
-   * leaves the user on the hours of the default policy.
+   * A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
+   * policy. `days_off` alone leaves the user on the hours of the default policy.
    *
-   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
-   * **400**: an unknown time zone, a window or a day off that ends before it begins, or a body without any of the three keys.
+   * Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
+   * time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
+   * the user does not exist, or the key cannot see the user.
    */
   updateWorkingHours: Method<'updateWorkingHours'>;
   /**
    * Get the calendar of a user
    *
-   * Which calendar outside of this service is asked before the user is booked, and told of bookings. A user without one has the provider `internal`: their
-   * bookings here. The calendar is looked at every five minutes, and once more right before something is booked.
+   * Returns the external calendar that is checked before the user is booked and that receives the user's bookings. A user
+   * without an external calendar has the provider `internal`, which contains only bookings made here. The external
+   * calendar is read every five minutes, and again right before each booking.
    *
-   * Needs `bookings:view`, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   * Requires `bookings:view`, or the session token of the user or of a Company_Admin. **404**: the user does not exist, or
+   * the key cannot see the user.
    */
   getCalendar: Method<'getCalendar'>;
   /**
    * Connect the calendar of a user
    *
-   * Replaces the calendar that was connected before, once the new one has been checked: it must exist and accept events. Live bookings are written into it as
-   * events, and all other events in it keep the user from being booked.
+   * Connects a calendar and replaces the one connected before. The new calendar is checked first: it must exist and accept
+   * events. Live bookings are written to it as events. All other events in it block the user's time.
    *
-   * - `caldav`: a calendar of a CalDAV server, by the address of the calendar itself, with a user and a password; where the provider has them, a password for
-   *   this service alone:
+   * - `caldav`: a calendar on a CalDAV server. Send the address of the calendar itself, a user name and a password. If the
+   *   provider offers app passwords, use one that belongs to this service alone:
    *   `{"provider": "caldav", "url": "https://dav.example.com/calendars/omar/meetings/", "username": "omar", "password": "…"}`.
    * - `test`: a calendar that is always free, for trying things out.
-   * - `internal`: none outside, as `DELETE`.
+   * - `internal`: no external calendar. Same as `DELETE`.
    *
-   * It is read for the first time within a second or two. Until then nothing of the user's time is free (`calendar_not_read_yet` in the availability).
+   * The first read happens within a second or two. Until then, none of the user's time is free, and the availability shows
+   * `calendar_not_read_yet`.
    *
-   * The password is kept encrypted and never shown. Test mode uses none of these calendars: there everybody is free but for test bookings.
+   * The password is stored encrypted and never returned. Test mode does not use these calendars: in test mode, everyone is
+   * free except for test bookings.
    *
-   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach. **400**: a
-   * field that the provider needs is missing, or one that does not go with it; `url` is no address that may be called. **422**: there is no
-   * calendar for events at `url`, or it does not take `username` and `password`, or does not let them write. **503** `provider_error`: it did not
-   * answer; nothing was changed.
+   * Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin.
+   *
+   * - **400**: a field that the provider requires is missing, or a field does not belong to the provider; `url` is an
+   *   address that may not be called.
+   * - **404**: the user does not exist, or the key cannot see the user.
+   * - **422**: `url` has no calendar for events, or the calendar rejects `username` and `password` or does not let them
+   *   write.
+   * - **503** `provider_error`: the calendar did not answer, and nothing was changed.
    */
   connectCalendar: Method<'connectCalendar'>;
   /**
-   * Delete the connection to the calendar of a user
+   * Disconnect the calendar of a user
    *
-   * What was written into it stays there. Where none is connected it answers the same.
+   * Disconnects the external calendar. Events that were written to it stay there. If no calendar is connected, the
+   * response is the same.
    *
-   * Needs `bookings:configure`, with a live key, or the session token of the user or of a Company_Admin. **404**: there is no such user in reach.
+   * Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **404**: the
+   * user does not exist, or the key cannot see the user.
    */
   deleteCalendar: Method<'deleteCalendar'>;
   /**
