@@ -67,13 +67,13 @@ describe('the feed', () => {
     const describe = (path: string, method: string): string =>
       body.paths[path][method].description.replaceAll(/\s+/g, ' ');
     expect(describe('/v1/objects/{object}/records/{id}', 'delete')).toContain(
-      'Fires `record.deleted` for the record, then one for each activity and each task that goes with it',
+      'Emits `record.deleted` for the record, then one for each activity and each task deleted with it.',
     );
     expect(describe('/v1/objects/{object}/records:batch-delete', 'post')).toContain(
-      'Each deleted record fires `record.deleted`, and so does each activity and task that goes with it.',
+      'Each deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.',
     );
     expect(describe('/v1/changes', 'get')).toContain(
-      'the activities and tasks that go with it have a `record.deleted` each, after its own.',
+      'the activities and tasks deleted with it each have their own `record.deleted`, after that of the record.',
     );
   });
 

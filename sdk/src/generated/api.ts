@@ -222,7 +222,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -231,64 +232,71 @@ export interface paths {
         };
         /**
          * List records
-         * @description Lists the records of an object that this key can see, newest first unless `sort` says otherwise. Needs the view scope of
-         *     the object, e.g. `leads:view` or `object:visits:view`.
+         * @description Returns the records of an object that the key can see, newest first unless you set `sort`. Requires the view scope of
+         *     the object, for example `leads:view` or `object:visits:view`.
          *
-         *     **filter** is JSON, percent-encoded: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` of
-         *     conditions and further combinators, nested at most 3 deep, with at most 50 conditions. Fields are those of the schema, and
-         *     `id`, `created_at` and `updated_at`.
+         *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` with
+         *     conditions and further combinators. The maximum is 3 levels of nesting and 50 conditions. You can filter by the fields
+         *     of the schema and by `id`, `created_at` and `updated_at`.
          *
-         *     | Type of the field | Operators | Value |
+         *     | Field type | Operators | Value |
          *     |---|---|---|
-         *     | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` minds the case except for email; telephone numbers may be written in any usual form |
-         *     | select | eq, neq, in, is_null | the name; of statuses, sources and types in any case |
-         *     | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or text that is one |
+         *     | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
+         *     | select | eq, neq, in, is_null | the name; statuses, sources and types ignore case |
+         *     | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or a string that contains one |
          *     | boolean | eq, neq, is_null | true or false |
          *     | date, datetime | eq, neq, gt, gte, lt, lte, in, is_null | ISO 8601; a bare date compared with a datetime means 00:00 UTC |
          *
-         *     `contains` finds a part of a text in any case; nothing in a value is ever query syntax. `neq` also finds records without a
-         *     value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
-         *     compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
+         *     `contains` finds part of a text, ignoring case. Nothing in a value is interpreted as query syntax. `neq` also matches
+         *     records without a value. `in` takes a list of 1 to 100 values. `is_null` takes true (the default) or false. Custom
+         *     fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
          *
-         *     **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
-         *     Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
-         *     characters count.
+         *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
+         *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by id. For long
+         *     texts, only the first 255 characters count.
          *
-         *     **How large it may grow**: filters with `eq` and `in` on any field but long texts, ranges on built-in fields, and orders by `id`, `created_at`,
-         *     `updated_at` and by all built-in fields are served by indexes: a page costs the same among a million records as among a
-         *     thousand, also the last one. Not so, and read from all records that pass the rest of the filter: `contains`, `neq`, parts of
-         *     an `or`, orders by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage, source,
-         *     type), by ids of other records, by what tasks and activities are on, and by your own fields, and filters that few records pass in an order of another field.
-         *     What takes longer than 1.5 seconds is given up with **503** and `details.reason` `query_timeout`.
+         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
+         *     and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among
+         *     a million records as among a thousand, including the last page.
          *
-         *     **fields** chooses what is shown of each record; **expand** puts what it refers to beside it, in `expanded`. `count=true`
-         *     adds `total`, how many records pass the filter on all pages together; it counts to 10,000 and says in `total_capped`
+         *     These queries use no index and read all records that pass the rest of the filter:
+         *
+         *     - the operators `contains` and `neq`, and parts of an `or`;
+         *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
+         *       source, type), by ids of other records, by the record of a task or activity, and by custom fields;
+         *     - filters that match few records, sorted by another field.
+         *
+         *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
+         *
+         *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`. `count=true`
+         *     adds `total`, the number of records that pass the filter on all pages. Counting stops at 10,000; `total_capped` says
          *     whether there are more.
          *
-         *     **400** names every unknown field, operator and value that does not fit, and what is allowed instead. A cursor is only good
-         *     for the query that it came from.
+         *     **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
+         *     valid only for the query that returned it.
          */
         get: operations["listRecords"];
         put?: never;
         /**
          * Create a record
          * @description Creates one record from a flat body of field values. GET /v1/objects/{object}/schema lists the fields, their types and
-         *     which of them are required. Needs the create scope of the object, and an `Idempotency-Key`.
+         *     which of them are required. Requires the create scope of the object, and an `Idempotency-Key`.
          *
-         *     - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
-         *       the first active one.
-         *     - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
-         *     - A status or stage that you name may have pre-conditions, which the record must fulfil: what it does not is 422 with
-         *       `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. One that starts in the first
-         *       status because you named none is not asked.
-         *     - Numbers may be sent as text. Money is in minor units.
-         *     - Ids of other records must be visible to this key.
-         *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-         *       becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
+         *     - Selects take the value. Statuses, sources and types are found by name, ignoring case. A lead or deal without a
+         *       status gets the first active one.
+         *     - `assigned_to` is the id of an active user; you can send `assigned_to_email` instead. Without either, the record is
+         *       unassigned.
+         *     - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
+         *       with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
+         *       status, the pre-conditions of the first status are not checked.
+         *     - You can send numbers as strings. Amounts of money are in minor units.
+         *     - Ids of other records must be visible to the key.
+         *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
+         *       `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
          *
          *     **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
-         *     selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
-         *     the body, also unknown and read-only fields. Fires `record.created`.
+         *     selected fields exists. `details.existing_id` is null if the key cannot see that record. **422** lists every problem
+         *     of the body, including unknown and read-only fields. Emits `record.created`.
          */
         post: operations["createRecord"];
         delete?: never;
@@ -303,7 +311,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -312,51 +321,55 @@ export interface paths {
         };
         /**
          * Get a record
-         * @description One record with every field of the schema, null where it has no value. Needs the view scope of the object. A record of
-         *     another workspace, of the other mode or out of this key's reach is 404, as one that never was.
+         * @description Returns one record with every field of the schema; fields without a value are null. Requires the view scope of the
+         *     object. A record of another workspace or of the other mode, or one that the key cannot see, returns 404, as if it did
+         *     not exist.
          */
         get: operations["getRecord"];
         put?: never;
         post?: never;
         /**
          * Delete a record
-         * @description Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Deleting
-         *     an activity recomputes `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
+         * @description Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments and tags.
+         *     Deletions cannot be undone. Deleting an activity recomputes `next_followup_at` of its lead or deal, which then emits
+         *     `record.updated`. Requires the delete scope of the object.
          *
-         *     **What refers to it** stays and loses the reference, e.g. the `customer_id` of a deal becomes null. These records have changed: each has a
-         *     new `ETag` and `updated_at`, a row in its history, and fires `record.updated` with `changed_fields`. Up to 1,000 of them change in
-         *     this call. If more refer to the record, the answer is **202**: the record is gone, nothing can refer to it any more, and the references
-         *     are cleared within the next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
+         *     **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
+         *     of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
+         *     `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
+         *     status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
+         *     next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
          *
-         *     Fires `record.deleted` for the record, then one for each activity and each task that goes with it: they are records too, and
-         *     a copy that follows only `tasks` has to remove them. Notes, messages, attachments and tags are no records and fire nothing: a
-         *     copy removes those of a record together with it. There is no way back: send the `ETag` of your copy as `If-Match` to
-         *     delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
-         *     `version_mismatch`.
+         *     **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
+         *     Activities and tasks are records too, so a client that follows only `tasks` must remove them from its copy. Notes,
+         *     messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
+         *
+         *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
+         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
          */
         delete: operations["deleteRecord"];
         options?: never;
         head?: never;
         /**
-         * Change a record
-         * @description Changes the fields that you send and no others. Null clears a field; required fields cannot be cleared. The rules are those
-         *     of create, and rules that join fields count what is stored, e.g. a lead keeps one of email and mobile. Needs the edit scope
-         *     of the object.
+         * Update a record
+         * @description Changes only the fields that you send. Null clears a field; required fields cannot be cleared. The rules are those of
+         *     create. Rules that involve several fields also consider the stored values: for example, a lead must keep an email or a
+         *     mobile number. An activity cannot be moved to another record (`IMMUTABLE`). Requires the edit scope of the object.
          *
-         *     A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
-         *     A deal that enters a stage that means won has `probability` 100 and no `lost_reason` from then on, also if it is created there;
-         *     one that enters a stage that means lost has `probability` 0. Another `probability` sent along is 422 (`CONFLICTING_FIELDS`).
-         *     It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
-         *     `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
-         *     What an activity is logged on cannot be changed (`IMMUTABLE`).
+         *     **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
+         *     when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
+         *     `lost_reason`. A deal that enters a lost stage gets `probability` 0. Sending another `probability` returns 422
+         *     (`CONFLICTING_FIELDS`). The status or stage can have pre-conditions that the record must meet after the change. Unmet
+         *     pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
          *
-         *     Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-         *     event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
-         *     `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
+         *     **Events.** Concurrent changes of different fields are both kept. A call that changes nothing returns the unchanged
+         *     record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`. A new
+         *     status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids
+         *     `from_id` and `to_id`.
          *
-         *     Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
-         *     `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
-         *     `Idempotency-Key`, if you use one.
+         *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
+         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch` and
+         *     `details.current_version`. Read the record again, and resend the change with a new `Idempotency-Key` if you use one.
          */
         patch: operations["updateRecord"];
         trace?: never;
@@ -367,7 +380,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -377,22 +391,22 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a record, or change the one that there is
-         * @description Looks for the record that has the same values in all fields of `match_on`. When there is one it is changed, as by PATCH
-         *     (**200**, `created: false`); when there is none it is created, as by POST (**201**, `created: true`). Calls that arrive
-         *     together and match on the same values are answered one after the other, so they make one record. Needs the create and the
-         *     edit scope of the object, and an `Idempotency-Key`.
+         * Upsert a record
+         * @description Finds the record that has the same values in all fields of `match_on`. If it exists, it is updated, as by PATCH
+         *     (**200**, `created: false`). If not, it is created, as by POST (**201**, `created: true`). Concurrent calls that match
+         *     on the same values are processed one after another, so they create only one record. Requires the create and edit
+         *     scopes of the object, and an `Idempotency-Key`.
          *
-         *     - `match_on` names one to five fields that `record` has values for; built-in fields and your own. Texts mind the case,
-         *       except for emails.
-         *     - `match_on: ["id"]` changes the record with the id in `record`, **404** when this key sees none; without an id, or with
-         *       null, it creates one.
-         *     - Only records that this key sees are looked at.
+         *     - `match_on` names one to five fields that have values in `record`. Built-in and custom fields are allowed. Text is
+         *       compared case-sensitively, except for emails.
+         *     - `match_on: ["id"]` updates the record with the id in `record`, and returns **404** if the key cannot see it. Without
+         *       an id, or with null, it creates a record.
+         *     - Only records that the key can see are searched.
          *
          *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
-         *     `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
-         *     **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-         *     something changed, as by PATCH.
+         *     `details.ids` lists up to ten. **409** ALREADY_EXISTS: no record matches, and the workspace's duplicate check rejects
+         *     a new one. **422** lists every problem, with field names in the form `record.<field>`. Emits `record.created`, or
+         *     `record.updated` if something changed, as PATCH does.
          */
         post: operations["upsertRecord"];
         delete?: never;
@@ -407,7 +421,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -418,23 +433,26 @@ export interface paths {
         put?: never;
         /**
          * Create up to 100 records
-         * @description Creates 1 to 100 records of one object in one call. The body is a list of records, or `{"records": [...]}`. Needs the
-         *     create scope of the object, and an `Idempotency-Key`.
+         * @description Creates 1 to 100 records of one object in one call. The body is a list of records, or `{"records": [...]}`. Requires
+         *     the create scope of the object, and an `Idempotency-Key`.
          *
-         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
-         *     the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
+         *     Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. `index` is the
+         *     position in the list that you sent. All successful items are stored in one transaction. Each stored record emits
+         *     `record.created`.
          *
-         *     An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create) and for
-         *     pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`), and with
-         *     `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
-         *     values in all selected fields. Records that were stored before are not checked.
+         *     An item fails with:
          *
-         *     With `{"records": [...], "atomic": true}` all are stored or none: when an item fails the answer is **422**,
-         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed, as `failed` would.
+         *     - `VALIDATION_ERROR` if its body is invalid (`details.fields` lists every problem, as for a single create), or if it
+         *       does not meet the pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`);
+         *     - `DUPLICATE_IN_BATCH` if the workspace checks the object for duplicates and an earlier stored item of the batch has
+         *       the same values in all selected fields. Existing records are not checked.
          *
-         *     The whole call is refused, and nothing is written, without the key (428), without the scope (403), for an object that is
-         *     not visible (404), and with more than 100 items, none, or no list (422). To send corrected items, make a new batch of them
-         *     with a new `Idempotency-Key`.
+         *     With `{"records": [...], "atomic": true}`, all items are stored or none. If an item fails, the status is **422** with
+         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items in the format of `failed`.
+         *
+         *     The whole call fails and writes nothing if the key is missing (428), if the scope is missing (403), if the object is
+         *     not visible (404), or if the body has more than 100 items, no items or no list (422). To resend corrected items, send
+         *     them in a new batch with a new `Idempotency-Key`.
          */
         post: operations["createRecordBatch"];
         delete?: never;
@@ -449,7 +467,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -459,20 +478,25 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Change up to 100 records
-         * @description Changes 1 to 100 records of one object in one call. The body is a list of items, or `{"records": [...]}`; each has the `id`
-         *     of its record and the fields to change, by the rules of PATCH. Needs the edit scope of the object, and an
-         *     `Idempotency-Key`.
+         * Update up to 100 records
+         * @description Updates 1 to 100 records of one object in one call. The body is a list of items, or `{"records": [...]}`. Each item
+         *     has the `id` of its record and the fields to change, and follows the rules of PATCH. Requires the edit scope of the
+         *     object, and an `Idempotency-Key`.
          *
-         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. An item fails with
-         *     `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
-         *     problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
-         *     `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-         *     other fires `record.updated`, as PATCH does.
+         *     Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. An item fails
+         *     with:
          *
-         *     With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
-         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
-         *     list: 422, and nothing is written.
+         *     - `NOT_FOUND` if the key cannot see the record;
+         *     - `VALIDATION_ERROR` if its fields are invalid (`details.fields` lists every problem), or if it does not meet the
+         *       pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
+         *     - `DUPLICATE_IN_BATCH` if an earlier item has the same id.
+         *
+         *     An item that changes nothing succeeds and emits no event. Any other successful item emits `record.updated`, as PATCH
+         *     does.
+         *
+         *     With `{"records": [...], "atomic": true}`, all items are applied or none. If an item fails, the status is **422** with
+         *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items. More than 100 items, no items or
+         *     no list: 422, and nothing is written.
          */
         post: operations["updateRecordBatch"];
         delete?: never;
@@ -487,7 +511,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -497,25 +522,28 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create or change up to 100 records
-         * @description Upserts 1 to 100 records of one object in one call: each item of `records` changes the record that has the same values in
-         *     all fields of `match_on`, or creates one where there is none, by the rules of `records:upsert`. Needs the create and the edit
-         *     scope of the object, and an `Idempotency-Key`.
+         * Upsert up to 100 records
+         * @description Upserts 1 to 100 records of one object in one call. Each item of `records` updates the record that has the same values
+         *     in all fields of `match_on`, or creates a record if there is none. The rules are those of `records:upsert`. Requires
+         *     the create and edit scopes of the object, and an `Idempotency-Key`.
          *
-         *     Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`; `created` tells for each of
-         *     `succeeded` what was done. An item fails with
+         *     Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. For each item
+         *     in `succeeded`, `created` says whether the record was created or updated. An item fails with:
          *
-         *     - `VALIDATION_ERROR` for its fields, also for a missing value of a field in `match_on`, and for pre-conditions of a status that
-         *       it enters (`details.reason`: `pre_conditions_not_met`);
-         *     - `CONFLICT`, `details.reason` `several_matches`, when more than one record has its values; `details.ids` names up to ten;
-         *     - `NOT_FOUND` for an `id` that this key does not see, with `match_on` `["id"]`;
-         *     - `DUPLICATE_IN_BATCH` when an earlier item has the same values in `match_on` or, among those that would be created, in the
-         *       fields of the workspace's duplicate check. Stored records are compared on `match_on` alone.
+         *     - `VALIDATION_ERROR` if its fields are invalid, if a field in `match_on` has no value, or if it does not meet the
+         *       pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
+         *     - `CONFLICT` with `details.reason` `several_matches` if more than one record has its values; `details.ids` lists up to
+         *       ten;
+         *     - `NOT_FOUND` for an `id` that the key cannot see, with `match_on` `["id"]`;
+         *     - `DUPLICATE_IN_BATCH` if an earlier item has the same values in `match_on` or, among items that create a record, in
+         *       the fields of the workspace's duplicate check. Existing records are compared on `match_on` alone.
          *
-         *     With `"atomic": true` all are stored or none: when an item fails the answer is **422**, `details.reason` `atomic_batch_failed`,
-         *     and `details.failed` lists the items that failed. **422** also for a `match_on` that names no field that can be written, and for
-         *     more than 100 items or none; then nothing is written. Calls that match on the same values are answered one after the other.
-         *     Fires `record.created` and, where something changed, `record.updated`, as PATCH does.
+         *     With `"atomic": true`, all items are stored or none. If an item fails, the status is **422** with `details.reason`
+         *     `atomic_batch_failed`, and `details.failed` lists the failed items. The status is also **422** if `match_on` names no
+         *     writable field, or for more than 100 items or none; then nothing is written.
+         *
+         *     Concurrent calls that match on the same values are processed one after another. Emits `record.created` and, if
+         *     something changed, `record.updated`, as PATCH does.
          */
         post: operations["upsertRecordBatch"];
         delete?: never;
@@ -530,7 +558,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -541,18 +570,19 @@ export interface paths {
         put?: never;
         /**
          * Delete up to 100 records
-         * @description Deletes 1 to 100 records of one object in one call, each with what belongs to it alone, as DELETE does. Needs the delete
-         *     scope of the object, and an `Idempotency-Key`.
+         * @description Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
+         *     scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
          *
-         *     Each id stands or falls alone, and the answer is **200 even when some failed**: read `failed`. One fails with `NOT_FOUND`
-         *     for a record that this key does not see, and with `DUPLICATE_IN_BATCH` when it was named before. Each deleted record fires
-         *     `record.deleted`, and so does each activity and task that goes with it. There is no way back.
+         *     Each id succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An id fails with
+         *     `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
+         *     deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
          *
-         *     Records that refer to them lose the reference and have changed, as DELETE describes: up to 1,000 in this call. If more refer
-         *     to all of them together, the answer is 200 all the same, and the references are cleared within the next minutes.
+         *     Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
+         *     1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
+         *     the references are cleared within the next minutes.
          *
-         *     With `"atomic": true` all are deleted or none: when one fails the answer is **422**, `details.reason`
-         *     `atomic_batch_failed`, and `details.failed` lists those that failed.
+         *     With `"atomic": true`, all records are deleted or none. If one fails, the status is **422** with `details.reason`
+         *     `atomic_batch_failed`, and `details.failed` lists the failed ids.
          */
         post: operations["deleteRecordBatch"];
         delete?: never;
@@ -567,7 +597,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -578,12 +609,12 @@ export interface paths {
         put?: never;
         /**
          * Get up to 100 records by their ids
-         * @description Reads 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no `Idempotency-Key`.
-         *     Needs the view scope of the object.
+         * @description Returns 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no
+         *     `Idempotency-Key`. Requires the view scope of the object.
          *
-         *     The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-         *     unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
-         *     body, as a list. **400** for an unknown name in `fields` or `expand`.
+         *     The status is **200 even if ids were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for ids
+         *     that are unknown or malformed, that belong to another workspace or the other mode, or that the key cannot see. You can
+         *     also send `fields` in the body, as a list. **400**: a name in `fields` or `expand` is unknown.
          */
         post: operations["getRecordBatch"];
         delete?: never;
@@ -598,7 +629,8 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -608,19 +640,19 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Look for duplicates of a record
-         * @description Tells which records have the same values as one that you are about to create. Writes nothing, and reserves nothing: the
-         *     create itself decides. Needs the view scope of the object.
+         * Check a record for duplicates
+         * @description Returns the records that have the same values as a record that you are about to create. The check writes nothing and
+         *     reserves nothing: the create call itself decides. Requires the view scope of the object.
          *
-         *     - With `fields`, a match has the same values in all of them that `record` has a value for.
-         *     - Without, leads and deals are compared by the workspace's duplicate check: on the fields that it selects, and for leads
-         *       also on the email alone, as POST /v1/leads does. While the check is off nothing is compared: `compared_fields` is empty.
-         *       For other objects `fields` is required.
+         *     - With `fields`, a match has the same values in all of these fields for which `record` has a value.
+         *     - Without `fields`, leads and deals are compared by the workspace's duplicate check, on the fields that it selects.
+         *       Leads are also compared on the email alone, as by POST /v1/leads. While the check is off, nothing is compared and
+         *       `compared_fields` is empty. For other objects, `fields` is required.
          *
-         *     `record` may lack fields that a create requires. Values are compared in the form in which they are stored, so telephone
-         *     numbers may be written in any usual form. `matches` names up to 20 records that this key sees, the oldest first.
+         *     `record` can omit fields that a create requires. Values are compared in their stored form, so you can send phone
+         *     numbers in any usual format. `matches` lists up to 20 records that the key can see, oldest first.
          *
-         *     **422** lists unknown and read-only fields and values that do not fit, with the names of fields as `record.<field>`.
+         *     **422** lists unknown fields, read-only fields and invalid values, with field names in the form `record.<field>`.
          */
         post: operations["checkRecordDuplicates"];
         delete?: never;
@@ -2387,12 +2419,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -2401,23 +2434,23 @@ export interface paths {
         };
         /**
          * List the notes of a record
-         * @description The notes of a record, the newest first. 100 on a page unless `limit` says otherwise.
+         * @description Returns the notes of a record, newest first. The default page size is 100.
          *
-         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
-         *     see it.
+         *     Requires the view scope of the object, for example `leads:view`. **404**: the object or record does not exist, or the
+         *     key cannot see it.
          */
         get: operations["listNotes"];
         put?: never;
         /**
          * Add a note to a record
-         * @description Adds a note. It is plain text: markup is kept as it is written, and shown to nobody as anything else. Notes go with
-         *     their record when it is deleted.
+         * @description Adds a plain-text note to a record. Markup is stored as written and never rendered. Deleting a record deletes its
+         *     notes.
          *
-         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view it. Send an `Idempotency-Key`, so that a
-         *     retry after a lost answer cannot add it twice.
+         *     Requires the edit scope of the object, for example `leads:edit`, and permission to view it. Send an `Idempotency-Key`,
+         *     so that a retry after a lost response cannot add the note twice.
          *
-         *     What can go wrong: **400** `content` is missing, empty, blank or longer than 10,000 characters; **404** there is no such
-         *     object or record, or this key cannot see it; **422** a field is unknown or read-only, or `content` is not a text.
+         *     Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **404**: the object or record
+         *     does not exist, or the key cannot see it. **422**: a field is unknown or read-only, or `content` is not a string.
          */
         post: operations["createNote"];
         delete?: never;
@@ -2446,20 +2479,23 @@ export interface paths {
         };
         /**
          * List the tags of a record
-         * @description The tags that a lead or a customer has, the most important first. `is_manual` tells those that somebody put on from those whose conditions the record fulfils.
+         * @description Returns the tags of a lead or customer, highest priority first. `is_manual` distinguishes tags that were added by hand
+         *     from tags whose conditions the record meets.
          *
-         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such record, or this key cannot see it.
+         *     Requires the view scope of the object, for example `leads:view`. **404**: the record does not exist, or the key cannot
+         *     see it.
          */
         get: operations["listRecordTags"];
         put?: never;
         /**
-         * Put a tag on a record
-         * @description Puts one of the workspace's tags on a lead or a customer. It stays until somebody takes it off, whatever its conditions say. Putting on a tag that
-         *     is there by hand changes nothing and answers the same; one that is there by its conditions stays from then on.
+         * Add a tag to a record
+         * @description Adds one of the workspace's tags to a lead or a customer. The tag stays until it is removed by hand, regardless of its
+         *     conditions. Adding a tag that was already added by hand changes nothing and returns the same response. A tag that the
+         *     record has by its conditions becomes permanent.
          *
-         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **400**: `name` is missing or too long. **404**: there is no
-         *     such record, or this key cannot see it. **422**: there is no such tag of the object (INVALID_OPTION, with those that there are in `allowed`), or a
-         *     field is unknown.
+         *     Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **400**: `name` is
+         *     missing or too long. **404**: the record does not exist, or the key cannot see it. **422**: the object has no such tag
+         *     (INVALID_OPTION; `allowed` lists its tags), or a field is unknown.
          */
         post: operations["createRecordTag"];
         delete?: never;
@@ -2495,12 +2531,13 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a tag of a record
-         * @description Takes off a tag that was put on by hand. Where the record fulfils the tag's conditions, it keeps the tag as one of those, and `deleted` is false: change
-         *     the record, or the tag, to be rid of it.
+         * Delete a tag from a record
+         * @description Removes a tag that was added by hand. If the record meets the tag's conditions, it keeps the tag as an automatic one,
+         *     and `deleted` is false. To remove the tag then, change the record or the tag.
          *
-         *     Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **404**: there is no such record, this key cannot see it, or
-         *     it does not have the tag. **409** CONFLICT `automatic_tag`: nobody put it on, its conditions did.
+         *     Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **404**: the
+         *     record does not exist, the key cannot see it, or it does not have the tag. **409** CONFLICT `automatic_tag`: the tag
+         *     was added by its conditions, not by hand.
          */
         delete: operations["deleteRecordTag"];
         options?: never;
@@ -2514,12 +2551,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -2528,30 +2566,31 @@ export interface paths {
         };
         /**
          * List the tasks of a record
-         * @description The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
-         *     delete one, use `/v1/objects/tasks/records/{id}` with its id.
+         * @description Returns the tasks of a record that the key can see, newest first. The default page size is 100. To update or delete a
+         *     task, use `/v1/objects/tasks/records/{id}` with its id.
          *
-         *     Needs `tasks:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot see it.
+         *     Requires `tasks:view` and the view scope of the object. **404**: the object or record does not exist, or the key
+         *     cannot see it.
          */
         get: operations["listRecordTasks"];
         put?: never;
         /**
          * Add a task to a record
-         * @description Adds a task that is about this record: a record of the object `tasks`, open, with `object` and `record_id` filled in. It
-         *     goes with the record when that is deleted.
+         * @description Adds a task to this record. The task is an open record of the object `tasks`, with `object` and `record_id` filled in.
+         *     Deleting the record deletes the task.
          *
-         *     Needs `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost answer
-         *     cannot add it twice.
+         *     Requires `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost
+         *     response cannot add the task twice.
          *
-         *     What can go wrong:
+         *     Errors:
          *
          *     - **400**: `title` or `scheduled_at` is missing, or a value has the wrong length, range or format.
-         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **404**: the object or record does not exist, or the key cannot see it.
          *     - **422**: a field is unknown or read-only, or has the wrong JSON type; `task_type` is not the name of an active type
-         *       (`allowed` lists them; so does `GET /v1/task-types`); the assignee is not an active user.
+         *       (`allowed` lists them, as does `GET /v1/task-types`); the assignee is not an active user.
          *
-         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. Fires `record.created` with the object `tasks`.
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+         *     switched off is unknown. Emits `record.created` with the object `tasks`.
          */
         post: operations["createRecordTask"];
         delete?: never;
@@ -2602,12 +2641,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3264,12 +3304,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3278,32 +3319,35 @@ export interface paths {
         };
         /**
          * List the attachments of a record
-         * @description What is known of the files on a record, the newest first. `GET /v1/attachments/{id}` gives a link to the file itself.
+         * @description Returns the metadata of the files attached to a record, newest first. `GET /v1/attachments/{id}` returns a link to the
+         *     file itself.
          *
-         *     Needs `attachments:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot
-         *     see it.
+         *     Requires `attachments:view` and the view scope of the object. **404**: the object or record does not exist, or the key
+         *     cannot see it.
          */
         get: operations["listAttachments"];
         put?: never;
         /**
          * Attach a file to a record
-         * @description Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The limit of
-         *     100 KB for bodies does not count here, nor the ten seconds for a request: a slow line is waited for as long as it brings
-         *     100 KB in every ten seconds. Files go with their record when it is deleted.
+         * @description Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The
+         *     body limit of 100 KB and the request timeout of ten seconds do not apply. Instead, an upload can take as long as it
+         *     needs if at least 100 KB arrive every ten seconds. Deleting a record deletes its files.
          *
-         *     Needs the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`, so
-         *     that a retry after a lost answer cannot attach the file twice; the retry must send the same bytes, its boundary included.
+         *     Requires the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`,
+         *     so that a retry after a lost response cannot attach the file twice. The retry must send the same bytes, including the
+         *     boundary.
          *
-         *     What can go wrong:
+         *     Errors:
          *
-         *     - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, told by any extension in
-         *       the name (.exe, .js, .sh, .html, .svg and similar; nobody looks into the file); `malformed_multipart`;
-         *       `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing, empty, sent twice, or has no name.
-         *     - **404**: there is no such object or record, or this key cannot see it.
+         *     - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, detected by any
+         *       extension in the name (.exe, .js, .sh, .html, .svg and similar; the content is not inspected);
+         *       `malformed_multipart`; `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing,
+         *       empty, sent twice, or has no name.
+         *     - **404**: the object or record does not exist, or the key cannot see it.
          *     - **422**: the form has other fields.
-         *     - **503**: the storage did not take the file. Try again.
+         *     - **503**: the storage did not accept the file. Retry.
          *
-         *     Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
+         *     Emits `attachment.created` with `object`, `record_id` and `attachment_id`.
          */
         post: operations["createAttachment"];
         delete?: never;
@@ -3318,12 +3362,13 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3332,12 +3377,12 @@ export interface paths {
         };
         /**
          * List the history of a record
-         * @description Who did what to a record, the newest first: the rows of the audit log that are about it, for 400 days. What was done to
-         *     its attachments is among them.
+         * @description Returns the audit log entries of a record, newest first, for 400 days: who did what. They include actions on its
+         *     attachments.
          *
-         *     Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
-         *     see it. What was done to a record that is deleted, its deletion included, is found with
-         *     [GET /v1/audit-logs?record_id=](#operation/listAuditLogs).
+         *     Requires the view scope of the object, for example `leads:view`. **404**: the object or record does not exist, or the
+         *     key cannot see it. For the history of a deleted record, including its deletion, use [GET
+         *     /v1/audit-logs?record_id=](#operation/listAuditLogs).
          */
         get: operations["listRecordHistory"];
         put?: never;
@@ -3356,35 +3401,42 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what happened
-         * @description What happened in the workspace, in order: every committed change once, and none that was undone. A change that depends on
-         *     another comes after it; changes of one record come in their order. Live and test data have a feed each.
+         * List changes
+         * @description Returns the events of the workspace in order: every committed change exactly once, and no change that was rolled back.
+         *     A change that depends on another comes after it, and changes of one record keep their order. Live and test data have
+         *     separate feeds.
          *
-         *     **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
-         *     nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
-         *     so that you need not ask again and again. See [Receive events: the feed](#section/Receive-events:-the-feed).
+         *     **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
+         *     present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
+         *     waits for the next event, so you do not need to poll in short intervals. See [Receive events: the
+         *     feed](#section/Receive-events:-the-feed).
          *
-         *     **What is in it.** Events about objects: `record.created`, `record.updated`, `record.deleted`, `lead.status_changed`,
-         *     `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`, `schema.changed`. Ignore those that you do
-         *     not know. `data` is what happened, as in the body of a webhook: from which status to which, or which SLA policy and clock; see
-         *     [GET /v1/webhook-events](#operation/listWebhookEvents). What messages, meetings and attachments carry is there only with
-         *     `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
-         *     record is gone, when it is no longer in the reach of your key, and for events about no record.
+         *     **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
+         *     `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,
+         *     `schema.changed`. Ignore events that you do not know. `data` describes the event, as in the body of a webhook: for
+         *     example the old and new status, or the SLA policy and clock. See [GET
+         *     /v1/webhook-events](#operation/listWebhookEvents). Data of messages, meetings and attachments is included only if the
+         *     key has `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was at
+         *     the time of the event: store it for every event. It is null if the record was deleted, if the key can no longer see
+         *     it, and for events that concern no record.
          *
-         *     **When a record is deleted**, the activities and tasks that go with it have a `record.deleted` each, after its own. Its notes,
-         *     messages, attachments and tags have none: remove them with it. Records that referred to it have a `record.updated`.
+         *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
+         *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
+         *     with the record. Records that referred to it have a `record.updated`.
          *
-         *     **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
-         *     `object:visits:view`), and of records in its reach; also when a record leaves that reach or is deleted. A page may be empty
-         *     although `has_more` is true, where what happened there is not for this key.
+         *     **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
+         *     (`leads:view`, `object:visits:view`) and of the records that it can see, including events for records that are deleted
+         *     or that it can no longer see. If the key cannot see any of the events, a page can be empty although `has_more` is
+         *     true.
          *
-         *     What can go wrong:
+         *     Errors:
          *
-         *     - **400** the cursor is made up, or of another workspace or mode; `wait` is not 0 to 30.
-         *     - **404** a name in `objects` that the workspace does not have. One that the key cannot view is left out, not refused.
-         *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and what follows the cursor is gone;
-         *       also after the test data was [removed](#operation/resetTestMode). Take `cursor=now`, copy the records anew from the
-         *       lists at `details.export`, and go on from there.
+         *     - **400**: the cursor is invalid or belongs to another workspace or mode; `wait` is not 0 to 30.
+         *     - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
+         *       causes no error.
+         *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
+         *       have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
+         *       `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
          */
         get: operations["listChanges"];
         put?: never;
@@ -3440,25 +3492,26 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get an attachment, with a link to its file
-         * @description What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
-         *     nobody who must not have the file; ask for a new one each time.
+         * Get an attachment with a download link
+         * @description Returns the metadata of a file, with `download_url`: a link that downloads the file without a credential and is valid
+         *     for ten minutes. Share the link only with people who may have the file, and request a new link for each download.
          *
-         *     Needs `attachments:view` and the view scope of the record's object. **404**: there is no such attachment, or this key
-         *     cannot see its record.
+         *     Requires `attachments:view` and the view scope of the record's object. **404**: the attachment does not exist, or the
+         *     key cannot see its record.
          */
         get: operations["getAttachment"];
         put?: never;
         post?: never;
         /**
          * Delete an attachment
-         * @description Deletes an attachment and its file. The file itself may take a moment; links of this server stop working at once.
+         * @description Deletes an attachment and its file. The storage can take a moment to remove the file itself; links of this server stop
+         *     working at once.
          *
-         *     Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
-         *     key cannot see its record.
+         *     Requires `attachments:configure` and the view scope of the record's object. **404**: the attachment does not exist, or
+         *     the key cannot see its record.
          *
-         *     Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
-         *     is deleted are not told one by one.
+         *     Emits `attachment.deleted` with `object`, `record_id` and `attachment_id`. If a record is deleted together with its
+         *     attachments, no event is emitted for each attachment.
          */
         delete: operations["deleteAttachment"];
         options?: never;
@@ -3481,10 +3534,10 @@ export interface paths {
         };
         /**
          * Download the file of an attachment
-         * @description Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
-         *     credential is needed. Browsers save the file under its name, and never show it.
+         * @description Downloads a file. The `download_url` of an attachment points here if this server stores the files itself; do not build
+         *     such links yourself. No credential is required. Browsers save the file under its name and never display it.
          *
-         *     **404**: the link is altered or older than ten minutes, or the attachment is deleted.
+         *     **404**: the link was altered or is older than ten minutes, or the attachment was deleted.
          */
         get: operations["getAttachmentContent"];
         put?: never;
@@ -4256,7 +4309,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Release a reservation
+         * Delete a reservation
          * @description Releases the slot. It is free again at once.
          *
          *     Requires `bookings:create`. **404** as for reading it.
@@ -4756,7 +4809,7 @@ export interface paths {
          */
         post: operations["connectCalendar"];
         /**
-         * Disconnect the calendar of a user
+         * Delete the calendar connection of a user
          * @description Disconnects the external calendar. Events that were written to it stay there. If no calendar is connected, the
          *     response is the same.
          *
@@ -5752,7 +5805,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description The object's API name, as in the path.
+         * @description The API name of the object, as in the path.
          * @example accounts
          */
         RecordObjectName: string;
@@ -5761,7 +5814,7 @@ export interface components {
             [key: string]: string | number | boolean | null;
         } | null;
         /**
-         * @description Only where `expand` asked for it. What the fields refer to, by the name of the field; null where nothing is visible.
+         * @description Present only if you send `expand`. The referenced objects, by the name of the field. Null if the key can see none.
          * @example {
          *       "assigned_to": {
          *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
@@ -5776,7 +5829,7 @@ export interface components {
         /** @description The value of a field. Only `expanded` is an object. */
         RecordProperty: (string | number | boolean | null) | components["schemas"]["RecordExpanded"];
         /**
-         * @description Every published field of the object, null where it has no value; which fields those are, the schema of the object says.
+         * @description Every published field of the object; fields without a value are null. The schema of the object lists the fields.
          *     Read-only: `id`, `created_at`, `updated_at`, and fields with `read_only` in the schema.
          */
         CrmRecord: {
@@ -5793,12 +5846,12 @@ export interface components {
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
             /**
-             * @description Only with `count=true`. Records that pass the filter, on all pages together.
+             * @description Present only with `count=true`. The number of records that pass the filter, on all pages.
              * @example 1
              */
             total?: number;
             /**
-             * @description Only with `count=true`. True when there are more than `total`.
+             * @description Present only with `count=true`. True if there are more records than `total`.
              * @example false
              */
             total_capped?: boolean;
@@ -5809,7 +5862,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         IdempotencyKeyValue: string;
-        /** @description Field values by name. Unknown and read-only fields are refused. */
+        /** @description Field values by name. Unknown and read-only fields are rejected. */
         RecordCreate: {
             [key: string]: unknown;
         };
@@ -5833,18 +5886,18 @@ export interface components {
             data: components["schemas"]["RecordDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Field values by name; null clears. Unknown, read-only and immutable fields are refused. */
+        /** @description Field values by name; null clears a field. Unknown, read-only and immutable fields are rejected. */
         RecordPatch: {
             [key: string]: unknown;
         };
         /**
-         * @description Names of the fields that say which record is meant; or only `id`.
+         * @description Names of the fields that identify the record, or only `id`.
          * @example [
          *       "email"
          *     ]
          */
         RecordMatchOn: string[];
-        /** @description Field values by name, and with `match_on` `["id"]` the id. Unknown and read-only fields are refused. */
+        /** @description Field values by name and, with `match_on` `["id"]`, the id. Unknown and read-only fields are rejected. */
         RecordUpsertFields: {
             [key: string]: unknown;
         };
@@ -5855,7 +5908,7 @@ export interface components {
         RecordUpsertData: {
             object: components["schemas"]["RecordObjectName"];
             record: components["schemas"]["CrmRecord"];
-            /** @description True when the record is new, false when there was one. */
+            /** @description True if the record was created, false if it was updated. */
             created: boolean;
         };
         RecordUpsertAnswer: {
@@ -5863,11 +5916,14 @@ export interface components {
             data: components["schemas"]["RecordUpsertData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description A flat object of field values, as for a single create. Anything else fails alone, with `VALIDATION_ERROR`. */
+        /**
+         * @description A flat object of field values, as for a single create. An item of any other kind fails on its own with
+         *     `VALIDATION_ERROR`.
+         */
         RecordBatchItem: unknown;
         RecordBatchItems: components["schemas"]["RecordBatchItem"][];
         /**
-         * @description True to have all items stand or none.
+         * @description True to apply all items or none.
          * @default false
          */
         RecordBatchAtomic: boolean;
@@ -5877,17 +5933,17 @@ export interface components {
         };
         RecordBatchCreate: components["schemas"]["RecordBatchItems"] | components["schemas"]["RecordBatch"];
         RecordBatchSuccess: {
-            /** @description Position in the list that was sent. */
+            /** @description Position in the list that you sent. */
             index: number;
             record: components["schemas"]["CrmRecord"];
         };
         /** @enum {string} */
         RecordBatchFailureCode: "VALIDATION_ERROR" | "NOT_FOUND" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
         RecordBatchFailure: {
-            /** @description Position in the list that was sent. */
+            /** @description Position in the list that you sent. */
             index: number;
             code: components["schemas"]["RecordBatchFailureCode"];
-            /** @description For people; the wording may change. */
+            /** @description For people to read. The wording can change. */
             message: string;
             details?: components["schemas"]["ErrorDetails"];
         };
@@ -5904,7 +5960,10 @@ export interface components {
             data: components["schemas"]["RecordBatchResult"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description The `id` of a record, and the fields to change, as for a single change. Anything else fails alone, with `VALIDATION_ERROR`. */
+        /**
+         * @description The `id` of a record, and the fields to change, as for a single update. An item of any other kind fails on its own with
+         *     `VALIDATION_ERROR`.
+         */
         RecordBatchUpdateItem: unknown;
         RecordBatchUpdateItems: components["schemas"]["RecordBatchUpdateItem"][];
         RecordBatchUpdates: {
@@ -5912,19 +5971,22 @@ export interface components {
             atomic?: components["schemas"]["RecordBatchAtomic"];
         };
         RecordBatchUpdate: components["schemas"]["RecordBatchUpdateItems"] | components["schemas"]["RecordBatchUpdates"];
-        /** @description A flat object of field values, and with `match_on` `["id"]` the id. Anything else fails alone, with `VALIDATION_ERROR`. */
+        /**
+         * @description A flat object of field values and, with `match_on` `["id"]`, the id. An item of any other kind fails on its own with
+         *     `VALIDATION_ERROR`.
+         */
         RecordBatchUpsertItem: unknown;
         RecordBatchUpsert: {
             match_on: components["schemas"]["RecordMatchOn"];
-            /** @description The records as they are to be; each may be meant once. */
+            /** @description The records to create or update. Each record can appear only once. */
             records: components["schemas"]["RecordBatchUpsertItem"][];
             atomic?: components["schemas"]["RecordBatchAtomic"];
         };
         RecordBatchUpserted: {
-            /** @description Position in the list that was sent. */
+            /** @description Position in the list that you sent. */
             index: number;
             record: components["schemas"]["CrmRecord"];
-            /** @description True when the record is new, false when there was one. */
+            /** @description True if the record was created, false if it was updated. */
             created: boolean;
         };
         RecordBatchUpsertResult: {
@@ -5940,14 +6002,14 @@ export interface components {
             data: components["schemas"]["RecordBatchUpsertResult"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Ids of records. What is no id is one that is not found. */
+        /** @description Ids of records. A malformed id counts as not found. */
         RecordIds: string[];
         RecordBatchDelete: {
             ids: components["schemas"]["RecordIds"];
             atomic?: components["schemas"]["RecordBatchAtomic"];
         };
         RecordBatchDeleted: {
-            /** @description Position in the list that was sent. */
+            /** @description Position in the list that you sent. */
             index: number;
             id: components["schemas"]["Uuid"];
             /** @constant */
@@ -5969,7 +6031,7 @@ export interface components {
         RecordBatchGet: {
             ids: components["schemas"]["RecordIds"];
             /**
-             * @description The same as the parameter `fields`, as a list; send one of the two.
+             * @description The same as the parameter `fields`, as a list. Send only one of the two.
              * @example [
              *       "name",
              *       "city"
@@ -5980,7 +6042,7 @@ export interface components {
         RecordDuplicateQuestion: {
             record: components["schemas"]["RecordCreate"];
             /**
-             * @description Names of the fields to compare, in place of those of the workspace's duplicate check.
+             * @description Names of the fields to compare, instead of those of the workspace's duplicate check.
              * @example [
              *       "email"
              *     ]
@@ -5989,12 +6051,12 @@ export interface components {
         };
         RecordDuplicateMatch: {
             id: components["schemas"]["Uuid"];
-            /** @description Fields in which it is the same. */
+            /** @description Fields with the same value. */
             matched_fields: string[];
         };
         RecordDuplicates: {
             object: components["schemas"]["RecordObjectName"];
-            /** @description Fields that were compared; empty when there was nothing to compare. */
+            /** @description Fields that were compared. Empty if there was nothing to compare. */
             compared_fields: string[];
             matches: components["schemas"]["RecordDuplicateMatch"][];
         };
@@ -8213,7 +8275,7 @@ export interface components {
         };
         NoteCreate: {
             /**
-             * @description The text, as it is to be read.
+             * @description The text of the note.
              * @example Prefers to be called in the morning.
              */
             content: string;
@@ -8232,16 +8294,16 @@ export interface components {
             data: components["schemas"]["NoteData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description A tag as a record has it. */
+        /** @description A tag on a record. */
         RecordTag: {
             id: components["schemas"]["Uuid"];
             /** @example Recommended */
             name: string;
             /** @example #DC2626 */
             color: string;
-            /** @description Lower wins. */
+            /** @description Lower numbers come first. */
             priority: number;
-            /** @description True where somebody put it on, false where its conditions did. */
+            /** @description True if the tag was added by hand, false if it was added by its conditions. */
             is_manual: boolean;
         };
         RecordTagList: {
@@ -8256,7 +8318,7 @@ export interface components {
         };
         RecordTagCreate: {
             /**
-             * @description The name of a tag of the object, whatever the case.
+             * @description The name of one of the object's tags, ignoring case.
              * @example Recommended
              */
             name: string;
@@ -8273,7 +8335,7 @@ export interface components {
         };
         RecordTagDeleted: {
             id: components["schemas"]["Uuid"];
-            /** @description False where the record keeps the tag by its conditions. */
+            /** @description False if the record keeps the tag because it meets the conditions. */
             deleted: boolean;
         };
         RecordTagDeletedAnswer: {
@@ -8292,7 +8354,7 @@ export interface components {
             title: string;
             description: string | null;
             /**
-             * @description The name of its type.
+             * @description The name of the task type.
              * @example Email
              */
             task_type: string | null;
@@ -8307,12 +8369,12 @@ export interface components {
             record_id: components["schemas"]["Uuid"];
             /**
              * Format: uuid
-             * @description The id of the user who is to do it.
+             * @description The id of the assigned user.
              */
             assigned_to: string | null;
             /** Format: date-time */
             completed_at: string | null;
-            /** @description True while it is open or in progress and its time has passed. */
+            /** @description True if the task is open or in progress and its scheduled time has passed. */
             overdue: boolean;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -8327,31 +8389,31 @@ export interface components {
             data: components["schemas"]["TaskList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Assign it with assigned_to or assigned_to_email, not both. */
+        /** @description Assign the task with assigned_to or assigned_to_email, not both. */
         TaskCreate: {
             /**
-             * @description What is to be done.
+             * @description What to do.
              * @example Send the quote
              */
             title: string;
             /**
              * Format: date-time
-             * @description When it is to be done.
+             * @description When to do it.
              * @example 2026-11-27T09:00:00.000Z
              */
             scheduled_at: string;
             /**
-             * @description The name of an active task type, in any case.
+             * @description The name of an active task type, ignoring case.
              * @example Email
              */
             task_type?: string;
             /**
-             * @description What there is to know about it.
+             * @description Details of the task.
              * @example With the discount that we spoke of.
              */
             description?: string;
             /**
-             * @description 1 (highest) to 4; 3 when left out.
+             * @description 1 (highest) to 4. Default: 3.
              * @example 2
              */
             priority?: number;
@@ -8362,7 +8424,7 @@ export interface components {
             assigned_to?: string;
             /**
              * Format: email
-             * @description The address of an active user.
+             * @description The email address of an active user.
              * @example uma@bluelake.example
              */
             assigned_to_email?: string;
@@ -9349,19 +9411,19 @@ export interface components {
             object: components["schemas"]["RecordObjectName"];
             record_id: components["schemas"]["Uuid"];
             /**
-             * @description As it was sent, without folders and what cannot be part of a name.
+             * @description The name as sent, without folders and characters that cannot be part of a file name.
              * @example Quote 17.pdf
              */
             file_name: string;
             /**
-             * @description As it was sent; nobody looks into the file.
+             * @description The type as sent. The content is not inspected.
              * @example application/pdf
              */
             content_type: string;
             /** @example 48213 */
             size_bytes: number;
             /**
-             * @description The hash of the file, in hexadecimal.
+             * @description The SHA-256 hash of the file, in hexadecimal.
              * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
              */
             sha256: string;
@@ -9379,7 +9441,7 @@ export interface components {
             data: components["schemas"]["AttachmentList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description One file; the form has no other field. */
+        /** @description One file. The form has no other field. */
         AttachmentUpload: {
             /**
              * Format: binary
@@ -9461,7 +9523,7 @@ export interface components {
             data: components["schemas"]["RecordHistory"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description The record as it is now; null when it is gone, or not to be seen by this key. */
+        /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
         FeedRecord: components["schemas"]["CrmRecord"] | null;
         FeedChange: {
             /**
@@ -9470,23 +9532,23 @@ export interface components {
              */
             id: string;
             /**
-             * @description What happened. New names are added within v1.
+             * @description The name of the event. New names can be added within v1.
              * @example record.updated
              */
             event: string;
             object: components["schemas"]["RecordObjectName"];
             /**
              * Format: uuid
-             * @description The record that it happened to; null for schema.changed.
+             * @description The record that changed. Null for schema.changed.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
              */
             record_id: string | null;
             occurred_at: components["schemas"]["Timestamp"];
             actor: components["schemas"]["Actor"];
-            /** @description Only of record.updated. Names of the fields that changed. */
+            /** @description Only for record.updated. Names of the changed fields. */
             changed_fields?: string[];
             /**
-             * @description The data of the event, as a webhook's body carries them. Which there are depends on `event`.
+             * @description The data of the event, as in the body of a webhook. Its fields depend on `event`.
              * @example {
              *       "object": "accounts",
              *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
@@ -9504,12 +9566,12 @@ export interface components {
         ChangeList: {
             changes: components["schemas"]["FeedChange"][];
             /**
-             * @description Where to go on. Always there; keep it.
+             * @description Where to continue. Always present; store it.
              * @example eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln
              */
             next_cursor: string;
             /**
-             * @description True when more has happened behind these changes already.
+             * @description True if more changes are already available.
              * @example false
              */
             has_more: boolean;
@@ -9534,19 +9596,19 @@ export interface components {
             object: components["schemas"]["RecordObjectName"];
             record_id: components["schemas"]["Uuid"];
             /**
-             * @description As it was sent, without folders and what cannot be part of a name.
+             * @description The name as sent, without folders and characters that cannot be part of a file name.
              * @example Quote 17.pdf
              */
             file_name: string;
             /**
-             * @description As it was sent; nobody looks into the file.
+             * @description The type as sent. The content is not inspected.
              * @example application/pdf
              */
             content_type: string;
             /** @example 48213 */
             size_bytes: number;
             /**
-             * @description The hash of the file, in hexadecimal.
+             * @description The SHA-256 hash of the file, in hexadecimal.
              * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
              */
             sha256: string;
@@ -9555,11 +9617,11 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: uri
-             * @description Saves the file without a credential.
+             * @description Downloads the file without a credential.
              */
             download_url: string;
             /**
-             * @description Seconds for which the link works.
+             * @description Seconds for which the link is valid.
              * @example 600
              */
             expires_in: number;
@@ -13038,7 +13100,8 @@ export interface components {
          */
         Cursor: string;
         /**
-         * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+         * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+         *     percent-encoded or not.
          * @example accounts
          */
         RecordObject: string;
@@ -13048,16 +13111,16 @@ export interface components {
          */
         Limit: number;
         /**
-         * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
-         *     always shown.
+         * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
+         *     returned.
          * @example name,city
          */
         RecordFields: string;
         /**
-         * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
-         *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
-         *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
-         *     deep. **400** lists the fields that can be expanded.
+         * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
+         *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
+         *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+         *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
          * @example assigned_to
          */
         RecordExpand: string;
@@ -13070,7 +13133,7 @@ export interface components {
          */
         RequiredIdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
-         * @description The record's id.
+         * @description The id of the record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
          */
         RecordId: components["schemas"]["Uuid"];
@@ -14041,31 +14104,31 @@ export interface operations {
                  */
                 cursor?: components["parameters"]["Cursor"];
                 /**
-                 * @description Up to three field names, separated by commas; `-` in front means descending.
+                 * @description Up to three field names, separated by commas. A leading `-` sorts in descending order.
                  * @example -employee_count,name
                  */
                 sort?: string;
                 /**
-                 * @description A filter as JSON, percent-encoded; see above.
+                 * @description A filter as percent-encoded JSON; see above.
                  * @example {"and":[{"field":"city","op":"eq","value":"Berlin"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
                  */
                 filter?: string;
                 /**
-                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
-                 *     always shown.
+                 * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
+                 *     returned.
                  * @example name,city
                  */
                 fields?: components["parameters"]["RecordFields"];
                 /**
-                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
-                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
-                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
-                 *     deep. **400** lists the fields that can be expanded.
+                 * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
+                 *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
+                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
                 /**
-                 * @description True to be told how many records there are on all pages together, up to 10,000.
+                 * @description True to return the number of records on all pages, up to 10,000.
                  * @example true
                  */
                 count?: boolean;
@@ -14073,7 +14136,8 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14155,7 +14219,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14175,7 +14240,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The record as it is stored. */
+            /** @description The stored record. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14237,16 +14302,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
-                 *     always shown.
+                 * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
+                 *     returned.
                  * @example name,city
                  */
                 fields?: components["parameters"]["RecordFields"];
                 /**
-                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
-                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
-                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
-                 *     deep. **400** lists the fields that can be expanded.
+                 * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
+                 *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
+                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -14254,12 +14319,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -14344,12 +14410,13 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17
                  */
                 id: components["schemas"]["Uuid"];
@@ -14358,7 +14425,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The record is gone. */
+            /** @description The record was deleted. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14385,7 +14452,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecordDeletedAnswer"];
                 };
             };
-            /** @description The record is gone. More than 1,000 records referred to it; their references are cleared soon. */
+            /** @description The record was deleted. More than 1,000 records referred to it; their references are cleared soon. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14445,12 +14512,13 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -14469,7 +14537,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The record as it is stored now. */
+            /** @description The updated record. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14541,7 +14609,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14566,7 +14635,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description There was one, and it is changed. */
+            /** @description A record existed and was updated. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14612,7 +14681,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecordUpsertAnswer"];
                 };
             };
-            /** @description There was none, and it is created. */
+            /** @description No record existed and one was created. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14686,7 +14755,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14712,7 +14782,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was stored and what was not. */
+            /** @description The stored and the failed items. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14795,7 +14865,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14822,7 +14893,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed and what was not. */
+            /** @description The updated and the failed items. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14896,7 +14967,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -14927,7 +14999,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was stored and what was not. */
+            /** @description The stored and the failed items. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15010,7 +15082,8 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -15031,7 +15104,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was deleted and what was not. */
+            /** @description The deleted and the failed records. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15089,16 +15162,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Names of the fields to show, separated by commas; all of them when it is left out. `id`, `created_at` and `updated_at` are
-                 *     always shown.
+                 * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
+                 *     returned.
                  * @example name,city
                  */
                 fields?: components["parameters"]["RecordFields"];
                 /**
-                 * @description Up to three fields that refer to something, separated by commas: what they refer to is shown in `expanded`, under the name of
-                 *     the field. A user is shown with name and email, an item of a configured list (`lead_status`, `stage`, `source` and the
-                 *     like) with id and name, a record with its fields. Null where there is nothing, or nothing that this key can see. One level
-                 *     deep. **400** lists the fields that can be expanded.
+                 * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
+                 *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
+                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -15106,7 +15179,8 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -15127,7 +15201,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was found and what was not. */
+            /** @description The found and the failed records. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15190,7 +15264,8 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
@@ -15214,7 +15289,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was compared, and what is the same. */
+            /** @description The compared fields and the matching records. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -20026,12 +20101,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20105,12 +20181,13 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20292,7 +20369,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The tag, as the record has it. */
+            /** @description The tag on the record. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -20361,7 +20438,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether it is gone. */
+            /** @description Whether the tag was removed. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -20415,12 +20492,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20497,12 +20575,13 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20676,12 +20755,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23078,12 +23158,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23160,12 +23241,13 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23253,12 +23335,13 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for an object of your own, percent-encoded or not.
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The record's id.
+                 * @description The id of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23267,7 +23350,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the history. */
+            /** @description A page of history entries. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23331,25 +23414,26 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Where to go on: the `next_cursor` of the answer before. Without it, at the oldest event that is kept; `now`: behind
-                 *     the newest. It may be used with another `objects`, and by every key of the workspace and mode.
+                 * @description Where to continue: the `next_cursor` of the previous response. Default: the oldest event that is kept. `now`
+                 *     starts after the newest event. You can use a cursor with a different `objects`, and with every key of the
+                 *     workspace and mode.
                  * @example now
                  */
                 cursor?: string;
                 /**
-                 * @description API names of objects, separated by commas; all of them unless given.
+                 * @description API names of objects, separated by commas. Default: all objects.
                  * @example leads,deals
                  */
                 objects?: string;
                 /**
-                 * @description Changes on a page, 1 to 1000. A value outside is moved to the nearest bound, not refused.
+                 * @description Changes per page, 1 to 1000. A value out of range is set to the nearest bound.
                  * @example 100
                  */
                 limit?: number;
                 /**
-                 * @description Seconds to wait for something new where there is nothing, 0 to 30. The answer comes as soon as something happens. It can
-                 *     come earlier with nothing in it, e.g. when the server stops, or when very many calls wait: ask again after a second.
-                 *     It counts as one call.
+                 * @description Seconds to wait for new events if there are none, 0 to 30. The response comes as soon as an event occurs. It can
+                 *     also come earlier and empty, for example if the server stops or if very many calls are waiting: retry after a
+                 *     second. It counts as one call.
                  * @example 0
                  */
                 wait?: number;
@@ -23360,7 +23444,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The next changes, the oldest first. */
+            /** @description The next changes, oldest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23645,7 +23729,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23687,17 +23771,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Whose file it is.
+                 * @description The id of the workspace that owns the file.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 company_id?: string;
                 /**
-                 * @description Whether it is on a live record or on a test record.
+                 * @description Whether the file belongs to a live record or a test record.
                  * @example live
                  */
                 environment?: string;
                 /**
-                 * @description When the link stops working, in seconds since 1970-01-01 UTC.
+                 * @description When the link expires, in seconds since 1970-01-01 UTC.
                  * @example 1795219500
                  */
                 exp?: string;

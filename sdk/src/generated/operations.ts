@@ -91,240 +91,263 @@ export interface Operations {
   /**
    * List records
    *
-   * Lists the records of an object that this key can see, newest first unless `sort` says otherwise. Needs the view scope of
-   * the object, e.g. `leads:view` or `object:visits:view`.
+   * Returns the records of an object that the key can see, newest first unless you set `sort`. Requires the view scope of
+   * the object, for example `leads:view` or `object:visits:view`.
    *
-   * **filter** is JSON, percent-encoded: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` of
-   * conditions and further combinators, nested at most 3 deep, with at most 50 conditions. Fields are those of the schema, and
-   * `id`, `created_at` and `updated_at`.
+   * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` with
+   * conditions and further combinators. The maximum is 3 levels of nesting and 50 conditions. You can filter by the fields
+   * of the schema and by `id`, `created_at` and `updated_at`.
    *
-   * | Type of the field | Operators | Value |
+   * | Field type | Operators | Value |
    * |---|---|---|
-   * | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` minds the case except for email; telephone numbers may be written in any usual form |
-   * | select | eq, neq, in, is_null | the name; of statuses, sources and types in any case |
-   * | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or text that is one |
+   * | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
+   * | select | eq, neq, in, is_null | the name; statuses, sources and types ignore case |
+   * | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or a string that contains one |
    * | boolean | eq, neq, is_null | true or false |
    * | date, datetime | eq, neq, gt, gte, lt, lte, in, is_null | ISO 8601; a bare date compared with a datetime means 00:00 UTC |
    *
-   * `contains` finds a part of a text in any case; nothing in a value is ever query syntax. `neq` also finds records without a
-   * value. `in` takes a list of 1 to 100 values. `is_null` takes true (also when left out) or false. Your own fields are
-   * compared and sorted as text, character by character, whatever their type: `"9"` comes after `"10"`.
+   * `contains` finds part of a text, ignoring case. Nothing in a value is interpreted as query syntax. `neq` also matches
+   * records without a value. `in` takes a list of 1 to 100 values. `is_null` takes true (the default) or false. Custom
+   * fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
    *
-   * **sort** is up to three fields, separated by commas, each with a leading `-` for descending: `sort=-employee_count,name`.
-   * Records without a value come last in both directions; the id decides between equals. Of long texts the first 255
-   * characters count.
+   * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
+   * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by id. For long
+   * texts, only the first 255 characters count.
    *
-   * **How large it may grow**: filters with `eq` and `in` on any field but long texts, ranges on built-in fields, and orders by `id`, `created_at`,
-   * `updated_at` and by all built-in fields are served by indexes: a page costs the same among a million records as among a
-   * thousand, also the last one. Not so, and read from all records that pass the rest of the filter: `contains`, `neq`, parts of
-   * an `or`, orders by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage, source,
-   * type), by ids of other records, by what tasks and activities are on, and by your own fields, and filters that few records pass in an order of another field.
-   * What takes longer than 1.5 seconds is given up with **503** and `details.reason` `query_timeout`.
+   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
+   * and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among
+   * a million records as among a thousand, including the last page.
    *
-   * **fields** chooses what is shown of each record; **expand** puts what it refers to beside it, in `expanded`. `count=true`
-   * adds `total`, how many records pass the filter on all pages together; it counts to 10,000 and says in `total_capped`
+   * These queries use no index and read all records that pass the rest of the filter:
+   *
+   * - the operators `contains` and `neq`, and parts of an `or`;
+   * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
+   *   source, type), by ids of other records, by the record of a task or activity, and by custom fields;
+   * - filters that match few records, sorted by another field.
+   *
+   * A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
+   *
+   * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`. `count=true`
+   * adds `total`, the number of records that pass the filter on all pages. Counting stops at 10,000; `total_capped` says
    * whether there are more.
    *
-   * **400** names every unknown field, operator and value that does not fit, and what is allowed instead. A cursor is only good
-   * for the query that it came from.
+   * **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
+   * valid only for the query that returned it.
    */
   listRecords: ListMethod<'listRecords', 'records'>;
   /**
    * Create a record
    *
    * Creates one record from a flat body of field values. GET /v1/objects/{object}/schema lists the fields, their types and
-   * which of them are required. Needs the create scope of the object, and an `Idempotency-Key`.
+   * which of them are required. Requires the create scope of the object, and an `Idempotency-Key`.
    *
-   * - Selects take the value; statuses, sources and types are found by name, in any case. Without a status a lead or deal gets
-   *   the first active one.
-   * - `assigned_to` is the id of an active user; `assigned_to_email` may be sent in its place. Without either, nobody is assigned.
-   * - A status or stage that you name may have pre-conditions, which the record must fulfil: what it does not is 422 with
-   *   `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. One that starts in the first
-   *   status because you named none is not asked.
-   * - Numbers may be sent as text. Money is in minor units.
-   * - Ids of other records must be visible to this key.
-   * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its `followup_at`
-   *   becomes their `next_followup_at`; where this changes them, they fire `record.updated` too.
+   * - Selects take the value. Statuses, sources and types are found by name, ignoring case. A lead or deal without a
+   *   status gets the first active one.
+   * - `assigned_to` is the id of an active user; you can send `assigned_to_email` instead. Without either, the record is
+   *   unassigned.
+   * - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
+   *   with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
+   *   status, the pre-conditions of the first status are not checked.
+   * - You can send numbers as strings. Amounts of money are in minor units.
+   * - Ids of other records must be visible to the key.
+   * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
+   *   `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
    *
    * **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
-   * selected fields exists; `details.existing_id` is null when it is out of this key's reach. **422** lists every problem of
-   * the body, also unknown and read-only fields. Fires `record.created`.
+   * selected fields exists. `details.existing_id` is null if the key cannot see that record. **422** lists every problem
+   * of the body, including unknown and read-only fields. Emits `record.created`.
    */
   createRecord: Method<'createRecord'>;
   /**
    * Get a record
    *
-   * One record with every field of the schema, null where it has no value. Needs the view scope of the object. A record of
-   * another workspace, of the other mode or out of this key's reach is 404, as one that never was.
+   * Returns one record with every field of the schema; fields without a value are null. Requires the view scope of the
+   * object. A record of another workspace or of the other mode, or one that the key cannot see, returns 404, as if it did
+   * not exist.
    */
   getRecord: Method<'getRecord'>;
   /**
-   * Change a record
+   * Update a record
    *
-   * Changes the fields that you send and no others. Null clears a field; required fields cannot be cleared. The rules are those
-   * of create, and rules that join fields count what is stored, e.g. a lead keeps one of email and mobile. Needs the edit scope
-   * of the object.
+   * Changes only the fields that you send. Null clears a field; required fields cannot be cleared. The rules are those of
+   * create. Rules that involve several fields also consider the stored values: for example, a lead must keep an email or a
+   * mobile number. An activity cannot be moved to another record (`IMMUTABLE`). Requires the edit scope of the object.
    *
-   * A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome and clears them when the record leaves it.
-   * A deal that enters a stage that means won has `probability` 100 and no `lost_reason` from then on, also if it is created there;
-   * one that enters a stage that means lost has `probability` 0. Another `probability` sent along is 422 (`CONFLICTING_FIELDS`).
-   * It may have pre-conditions, which the record must fulfil as it would be after the change: what it does not is 422 with
-   * `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
-   * What an activity is logged on cannot be changed (`IMMUTABLE`).
+   * **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
+   * when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
+   * `lost_reason`. A deal that enters a lost stage gets `probability` 0. Sending another `probability` returns 422
+   * (`CONFLICTING_FIELDS`). The status or stage can have pre-conditions that the record must meet after the change. Unmet
+   * pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
    *
-   * Concurrent changes of different fields are both kept. A call that changes nothing answers the record as it is and fires no
-   * event; any other raises `updated_at` and fires `record.updated` with `changed_fields`. A new status or stage also fires
-   * `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids `from_id` and `to_id`.
+   * **Events.** Concurrent changes of different fields are both kept. A call that changes nothing returns the unchanged
+   * record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`. A new
+   * status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids
+   * `from_id` and `to_id`.
    *
-   * Send the `ETag` of your copy as `If-Match` to be refused (**409** CONFLICT, `details.reason` `version_mismatch`,
-   * `details.current_version`) when somebody else changed the record meanwhile: read it again, and send the change with a new
-   * `Idempotency-Key`, if you use one.
+   * **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
+   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch` and
+   * `details.current_version`. Read the record again, and resend the change with a new `Idempotency-Key` if you use one.
    */
   updateRecord: Method<'updateRecord'>;
   /**
    * Delete a record
    *
-   * Deletes a record, and with it what belongs to it alone: activities logged on it, its tasks, notes, messages, attachments and tags. Deleting
-   * an activity recomputes `next_followup_at` of its lead or deal, which then fires `record.updated`. Needs the delete scope of the object.
+   * Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments and tags.
+   * Deletions cannot be undone. Deleting an activity recomputes `next_followup_at` of its lead or deal, which then emits
+   * `record.updated`. Requires the delete scope of the object.
    *
-   * **What refers to it** stays and loses the reference, e.g. the `customer_id` of a deal becomes null. These records have changed: each has a
-   * new `ETag` and `updated_at`, a row in its history, and fires `record.updated` with `changed_fields`. Up to 1,000 of them change in
-   * this call. If more refer to the record, the answer is **202**: the record is gone, nothing can refer to it any more, and the references
-   * are cleared within the next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
+   * **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
+   * of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
+   * `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
+   * status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
+   * next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
    *
-   * Fires `record.deleted` for the record, then one for each activity and each task that goes with it: they are records too, and
-   * a copy that follows only `tasks` has to remove them. Notes, messages, attachments and tags are no records and fire nothing: a
-   * copy removes those of a record together with it. There is no way back: send the `ETag` of your copy as `If-Match` to
-   * delete only what you have seen. After a change by somebody else the answer is **409** CONFLICT, `details.reason`
-   * `version_mismatch`.
+   * **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
+   * Activities and tasks are records too, so a client that follows only `tasks` must remove them from its copy. Notes,
+   * messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
+   *
+   * **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
+   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
    */
   deleteRecord: Method<'deleteRecord'>;
   /**
-   * Create a record, or change the one that there is
+   * Upsert a record
    *
-   * Looks for the record that has the same values in all fields of `match_on`. When there is one it is changed, as by PATCH
-   * (**200**, `created: false`); when there is none it is created, as by POST (**201**, `created: true`). Calls that arrive
-   * together and match on the same values are answered one after the other, so they make one record. Needs the create and the
-   * edit scope of the object, and an `Idempotency-Key`.
+   * Finds the record that has the same values in all fields of `match_on`. If it exists, it is updated, as by PATCH
+   * (**200**, `created: false`). If not, it is created, as by POST (**201**, `created: true`). Concurrent calls that match
+   * on the same values are processed one after another, so they create only one record. Requires the create and edit
+   * scopes of the object, and an `Idempotency-Key`.
    *
-   * - `match_on` names one to five fields that `record` has values for; built-in fields and your own. Texts mind the case,
-   *   except for emails.
-   * - `match_on: ["id"]` changes the record with the id in `record`, **404** when this key sees none; without an id, or with
-   *   null, it creates one.
-   * - Only records that this key sees are looked at.
+   * - `match_on` names one to five fields that have values in `record`. Built-in and custom fields are allowed. Text is
+   *   compared case-sensitively, except for emails.
+   * - `match_on: ["id"]` updates the record with the id in `record`, and returns **404** if the key cannot see it. Without
+   *   an id, or with null, it creates a record.
+   * - Only records that the key can see are searched.
    *
    * **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
-   * `details.ids` names up to ten. **409** ALREADY_EXISTS: none matches, and the workspace's duplicate check refuses a new one.
-   * **422** lists every problem, with the names of fields as `record.<field>`. Fires `record.created`, or `record.updated` when
-   * something changed, as by PATCH.
+   * `details.ids` lists up to ten. **409** ALREADY_EXISTS: no record matches, and the workspace's duplicate check rejects
+   * a new one. **422** lists every problem, with field names in the form `record.<field>`. Emits `record.created`, or
+   * `record.updated` if something changed, as PATCH does.
    */
   upsertRecord: Method<'upsertRecord'>;
   /**
    * Create up to 100 records
    *
-   * Creates 1 to 100 records of one object in one call. The body is a list of records, or `{"records": [...]}`. Needs the
-   * create scope of the object, and an `Idempotency-Key`.
+   * Creates 1 to 100 records of one object in one call. The body is a list of records, or `{"records": [...]}`. Requires
+   * the create scope of the object, and an `Idempotency-Key`.
    *
-   * Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. `index` is the position in
-   * the list that you sent. Everything that is stored is stored together; each stored record fires `record.created`.
+   * Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. `index` is the
+   * position in the list that you sent. All successful items are stored in one transaction. Each stored record emits
+   * `record.created`.
    *
-   * An item fails with `VALIDATION_ERROR` for its body (`details.fields` lists every problem, as for a single create) and for
-   * pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`), and with
-   * `DUPLICATE_IN_BATCH` when the workspace checks the object for duplicates and an earlier item that is stored has the same
-   * values in all selected fields. Records that were stored before are not checked.
+   * An item fails with:
    *
-   * With `{"records": [...], "atomic": true}` all are stored or none: when an item fails the answer is **422**,
-   * `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed, as `failed` would.
+   * - `VALIDATION_ERROR` if its body is invalid (`details.fields` lists every problem, as for a single create), or if it
+   *   does not meet the pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`);
+   * - `DUPLICATE_IN_BATCH` if the workspace checks the object for duplicates and an earlier stored item of the batch has
+   *   the same values in all selected fields. Existing records are not checked.
    *
-   * The whole call is refused, and nothing is written, without the key (428), without the scope (403), for an object that is
-   * not visible (404), and with more than 100 items, none, or no list (422). To send corrected items, make a new batch of them
-   * with a new `Idempotency-Key`.
+   * With `{"records": [...], "atomic": true}`, all items are stored or none. If an item fails, the status is **422** with
+   * `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items in the format of `failed`.
+   *
+   * The whole call fails and writes nothing if the key is missing (428), if the scope is missing (403), if the object is
+   * not visible (404), or if the body has more than 100 items, no items or no list (422). To resend corrected items, send
+   * them in a new batch with a new `Idempotency-Key`.
    */
   createRecordBatch: Method<'createRecordBatch'>;
   /**
-   * Change up to 100 records
+   * Update up to 100 records
    *
-   * Changes 1 to 100 records of one object in one call. The body is a list of items, or `{"records": [...]}`; each has the `id`
-   * of its record and the fields to change, by the rules of PATCH. Needs the edit scope of the object, and an
-   * `Idempotency-Key`.
+   * Updates 1 to 100 records of one object in one call. The body is a list of items, or `{"records": [...]}`. Each item
+   * has the `id` of its record and the fields to change, and follows the rules of PATCH. Requires the edit scope of the
+   * object, and an `Idempotency-Key`.
    *
-   * Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`. An item fails with
-   * `NOT_FOUND` for a record that this key does not see, with `VALIDATION_ERROR` for its fields (`details.fields` lists every
-   * problem) or for pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`), and with
-   * `DUPLICATE_IN_BATCH` when an earlier item has the same id. An item that changes nothing succeeds, and fires nothing; any
-   * other fires `record.updated`, as PATCH does.
+   * Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. An item fails
+   * with:
    *
-   * With `{"records": [...], "atomic": true}` all are changed or none: when an item fails the answer is **422**,
-   * `details.reason` `atomic_batch_failed`, and `details.failed` lists the items that failed. More than 100 items, none, or no
-   * list: 422, and nothing is written.
+   * - `NOT_FOUND` if the key cannot see the record;
+   * - `VALIDATION_ERROR` if its fields are invalid (`details.fields` lists every problem), or if it does not meet the
+   *   pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
+   * - `DUPLICATE_IN_BATCH` if an earlier item has the same id.
+   *
+   * An item that changes nothing succeeds and emits no event. Any other successful item emits `record.updated`, as PATCH
+   * does.
+   *
+   * With `{"records": [...], "atomic": true}`, all items are applied or none. If an item fails, the status is **422** with
+   * `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items. More than 100 items, no items or
+   * no list: 422, and nothing is written.
    */
   updateRecordBatch: Method<'updateRecordBatch'>;
   /**
-   * Create or change up to 100 records
+   * Upsert up to 100 records
    *
-   * Upserts 1 to 100 records of one object in one call: each item of `records` changes the record that has the same values in
-   * all fields of `match_on`, or creates one where there is none, by the rules of `records:upsert`. Needs the create and the edit
-   * scope of the object, and an `Idempotency-Key`.
+   * Upserts 1 to 100 records of one object in one call. Each item of `records` updates the record that has the same values
+   * in all fields of `match_on`, or creates a record if there is none. The rules are those of `records:upsert`. Requires
+   * the create and edit scopes of the object, and an `Idempotency-Key`.
    *
-   * Each item stands or falls alone, and the answer is **200 even when items failed**: read `failed`; `created` tells for each of
-   * `succeeded` what was done. An item fails with
+   * Each item succeeds or fails on its own, and the status is **200 even if items failed**: check `failed`. For each item
+   * in `succeeded`, `created` says whether the record was created or updated. An item fails with:
    *
-   * - `VALIDATION_ERROR` for its fields, also for a missing value of a field in `match_on`, and for pre-conditions of a status that
-   *   it enters (`details.reason`: `pre_conditions_not_met`);
-   * - `CONFLICT`, `details.reason` `several_matches`, when more than one record has its values; `details.ids` names up to ten;
-   * - `NOT_FOUND` for an `id` that this key does not see, with `match_on` `["id"]`;
-   * - `DUPLICATE_IN_BATCH` when an earlier item has the same values in `match_on` or, among those that would be created, in the
-   *   fields of the workspace's duplicate check. Stored records are compared on `match_on` alone.
+   * - `VALIDATION_ERROR` if its fields are invalid, if a field in `match_on` has no value, or if it does not meet the
+   *   pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
+   * - `CONFLICT` with `details.reason` `several_matches` if more than one record has its values; `details.ids` lists up to
+   *   ten;
+   * - `NOT_FOUND` for an `id` that the key cannot see, with `match_on` `["id"]`;
+   * - `DUPLICATE_IN_BATCH` if an earlier item has the same values in `match_on` or, among items that create a record, in
+   *   the fields of the workspace's duplicate check. Existing records are compared on `match_on` alone.
    *
-   * With `"atomic": true` all are stored or none: when an item fails the answer is **422**, `details.reason` `atomic_batch_failed`,
-   * and `details.failed` lists the items that failed. **422** also for a `match_on` that names no field that can be written, and for
-   * more than 100 items or none; then nothing is written. Calls that match on the same values are answered one after the other.
-   * Fires `record.created` and, where something changed, `record.updated`, as PATCH does.
+   * With `"atomic": true`, all items are stored or none. If an item fails, the status is **422** with `details.reason`
+   * `atomic_batch_failed`, and `details.failed` lists the failed items. The status is also **422** if `match_on` names no
+   * writable field, or for more than 100 items or none; then nothing is written.
+   *
+   * Concurrent calls that match on the same values are processed one after another. Emits `record.created` and, if
+   * something changed, `record.updated`, as PATCH does.
    */
   upsertRecordBatch: Method<'upsertRecordBatch'>;
   /**
    * Delete up to 100 records
    *
-   * Deletes 1 to 100 records of one object in one call, each with what belongs to it alone, as DELETE does. Needs the delete
-   * scope of the object, and an `Idempotency-Key`.
+   * Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
+   * scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
    *
-   * Each id stands or falls alone, and the answer is **200 even when some failed**: read `failed`. One fails with `NOT_FOUND`
-   * for a record that this key does not see, and with `DUPLICATE_IN_BATCH` when it was named before. Each deleted record fires
-   * `record.deleted`, and so does each activity and task that goes with it. There is no way back.
+   * Each id succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An id fails with
+   * `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
+   * deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
    *
-   * Records that refer to them lose the reference and have changed, as DELETE describes: up to 1,000 in this call. If more refer
-   * to all of them together, the answer is 200 all the same, and the references are cleared within the next minutes.
+   * Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
+   * 1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
+   * the references are cleared within the next minutes.
    *
-   * With `"atomic": true` all are deleted or none: when one fails the answer is **422**, `details.reason`
-   * `atomic_batch_failed`, and `details.failed` lists those that failed.
+   * With `"atomic": true`, all records are deleted or none. If one fails, the status is **422** with `details.reason`
+   * `atomic_batch_failed`, and `details.failed` lists the failed ids.
    */
   deleteRecordBatch: Method<'deleteRecordBatch'>;
   /**
    * Get up to 100 records by their ids
    *
-   * Reads 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no `Idempotency-Key`.
-   * Needs the view scope of the object.
+   * Returns 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no
+   * `Idempotency-Key`. Requires the view scope of the object.
    *
-   * The answer is **200 even when ids were not found**: `failed` lists them with `NOT_FOUND`, the same for ids that are
-   * unknown, malformed, of another workspace, of the other mode and out of this key's reach. `fields` may also stand in the
-   * body, as a list. **400** for an unknown name in `fields` or `expand`.
+   * The status is **200 even if ids were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for ids
+   * that are unknown or malformed, that belong to another workspace or the other mode, or that the key cannot see. You can
+   * also send `fields` in the body, as a list. **400**: a name in `fields` or `expand` is unknown.
    */
   getRecordBatch: Method<'getRecordBatch'>;
   /**
-   * Look for duplicates of a record
+   * Check a record for duplicates
    *
-   * Tells which records have the same values as one that you are about to create. Writes nothing, and reserves nothing: the
-   * create itself decides. Needs the view scope of the object.
+   * Returns the records that have the same values as a record that you are about to create. The check writes nothing and
+   * reserves nothing: the create call itself decides. Requires the view scope of the object.
    *
-   * - With `fields`, a match has the same values in all of them that `record` has a value for.
-   * - Without, leads and deals are compared by the workspace's duplicate check: on the fields that it selects, and for leads
-   *   also on the email alone, as POST /v1/leads does. While the check is off nothing is compared: `compared_fields` is empty.
-   *   For other objects `fields` is required.
+   * - With `fields`, a match has the same values in all of these fields for which `record` has a value.
+   * - Without `fields`, leads and deals are compared by the workspace's duplicate check, on the fields that it selects.
+   *   Leads are also compared on the email alone, as by POST /v1/leads. While the check is off, nothing is compared and
+   *   `compared_fields` is empty. For other objects, `fields` is required.
    *
-   * `record` may lack fields that a create requires. Values are compared in the form in which they are stored, so telephone
-   * numbers may be written in any usual form. `matches` names up to 20 records that this key sees, the oldest first.
+   * `record` can omit fields that a create requires. Values are compared in their stored form, so you can send phone
+   * numbers in any usual format. `matches` lists up to 20 records that the key can see, oldest first.
    *
-   * **422** lists unknown and read-only fields and values that do not fit, with the names of fields as `record.<field>`.
+   * **422** lists unknown fields, read-only fields and invalid values, with field names in the form `record.<field>`.
    */
   checkRecordDuplicates: Method<'checkRecordDuplicates'>;
   /**
@@ -1325,81 +1348,86 @@ export interface Operations {
   /**
    * List the notes of a record
    *
-   * The notes of a record, the newest first. 100 on a page unless `limit` says otherwise.
+   * Returns the notes of a record, newest first. The default page size is 100.
    *
-   * Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
-   * see it.
+   * Requires the view scope of the object, for example `leads:view`. **404**: the object or record does not exist, or the
+   * key cannot see it.
    */
   listNotes: ListMethod<'listNotes', 'notes'>;
   /**
    * Add a note to a record
    *
-   * Adds a note. It is plain text: markup is kept as it is written, and shown to nobody as anything else. Notes go with
-   * their record when it is deleted.
+   * Adds a plain-text note to a record. Markup is stored as written and never rendered. Deleting a record deletes its
+   * notes.
    *
-   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view it. Send an `Idempotency-Key`, so that a
-   * retry after a lost answer cannot add it twice.
+   * Requires the edit scope of the object, for example `leads:edit`, and permission to view it. Send an `Idempotency-Key`,
+   * so that a retry after a lost response cannot add the note twice.
    *
-   * What can go wrong: **400** `content` is missing, empty, blank or longer than 10,000 characters; **404** there is no such
-   * object or record, or this key cannot see it; **422** a field is unknown or read-only, or `content` is not a text.
+   * Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **404**: the object or record
+   * does not exist, or the key cannot see it. **422**: a field is unknown or read-only, or `content` is not a string.
    */
   createNote: Method<'createNote'>;
   /**
    * List the tags of a record
    *
-   * The tags that a lead or a customer has, the most important first. `is_manual` tells those that somebody put on from those whose conditions the record fulfils.
+   * Returns the tags of a lead or customer, highest priority first. `is_manual` distinguishes tags that were added by hand
+   * from tags whose conditions the record meets.
    *
-   * Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such record, or this key cannot see it.
+   * Requires the view scope of the object, for example `leads:view`. **404**: the record does not exist, or the key cannot
+   * see it.
    */
   listRecordTags: ListMethod<'listRecordTags', 'tags'>;
   /**
-   * Put a tag on a record
+   * Add a tag to a record
    *
-   * Puts one of the workspace's tags on a lead or a customer. It stays until somebody takes it off, whatever its conditions say. Putting on a tag that
-   * is there by hand changes nothing and answers the same; one that is there by its conditions stays from then on.
+   * Adds one of the workspace's tags to a lead or a customer. The tag stays until it is removed by hand, regardless of its
+   * conditions. Adding a tag that was already added by hand changes nothing and returns the same response. A tag that the
+   * record has by its conditions becomes permanent.
    *
-   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **400**: `name` is missing or too long. **404**: there is no
-   * such record, or this key cannot see it. **422**: there is no such tag of the object (INVALID_OPTION, with those that there are in `allowed`), or a
-   * field is unknown.
+   * Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **400**: `name` is
+   * missing or too long. **404**: the record does not exist, or the key cannot see it. **422**: the object has no such tag
+   * (INVALID_OPTION; `allowed` lists its tags), or a field is unknown.
    */
   createRecordTag: Method<'createRecordTag'>;
   /**
-   * Delete a tag of a record
+   * Delete a tag from a record
    *
-   * Takes off a tag that was put on by hand. Where the record fulfils the tag's conditions, it keeps the tag as one of those, and `deleted` is false: change
-   * the record, or the tag, to be rid of it.
+   * Removes a tag that was added by hand. If the record meets the tag's conditions, it keeps the tag as an automatic one,
+   * and `deleted` is false. To remove the tag then, change the record or the tag.
    *
-   * Needs the edit scope of the object, e.g. `leads:edit`, and the right to view the record. **404**: there is no such record, this key cannot see it, or
-   * it does not have the tag. **409** CONFLICT `automatic_tag`: nobody put it on, its conditions did.
+   * Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **404**: the
+   * record does not exist, the key cannot see it, or it does not have the tag. **409** CONFLICT `automatic_tag`: the tag
+   * was added by its conditions, not by hand.
    */
   deleteRecordTag: Method<'deleteRecordTag'>;
   /**
    * List the tasks of a record
    *
-   * The tasks on a record that this key can see, the newest first. 100 on a page unless `limit` says otherwise. To change or
-   * delete one, use `/v1/objects/tasks/records/{id}` with its id.
+   * Returns the tasks of a record that the key can see, newest first. The default page size is 100. To update or delete a
+   * task, use `/v1/objects/tasks/records/{id}` with its id.
    *
-   * Needs `tasks:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot see it.
+   * Requires `tasks:view` and the view scope of the object. **404**: the object or record does not exist, or the key
+   * cannot see it.
    */
   listRecordTasks: ListMethod<'listRecordTasks', 'tasks'>;
   /**
    * Add a task to a record
    *
-   * Adds a task that is about this record: a record of the object `tasks`, open, with `object` and `record_id` filled in. It
-   * goes with the record when that is deleted.
+   * Adds a task to this record. The task is an open record of the object `tasks`, with `object` and `record_id` filled in.
+   * Deleting the record deletes the task.
    *
-   * Needs `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost answer
-   * cannot add it twice.
+   * Requires `tasks:create` and the view scope of the object. Send an `Idempotency-Key`, so that a retry after a lost
+   * response cannot add the task twice.
    *
-   * What can go wrong:
+   * Errors:
    *
    * - **400**: `title` or `scheduled_at` is missing, or a value has the wrong length, range or format.
-   * - **404**: there is no such object or record, or this key cannot see it.
+   * - **404**: the object or record does not exist, or the key cannot see it.
    * - **422**: a field is unknown or read-only, or has the wrong JSON type; `task_type` is not the name of an active type
-   *   (`allowed` lists them; so does `GET /v1/task-types`); the assignee is not an active user.
+   *   (`allowed` lists them, as does `GET /v1/task-types`); the assignee is not an active user.
    *
-   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-   * off is unknown. Fires `record.created` with the object `tasks`.
+   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+   * switched off is unknown. Emits `record.created` with the object `tasks`.
    */
   createRecordTask: Method<'createRecordTask'>;
   /**
@@ -1729,76 +1757,86 @@ export interface Operations {
   /**
    * List the attachments of a record
    *
-   * What is known of the files on a record, the newest first. `GET /v1/attachments/{id}` gives a link to the file itself.
+   * Returns the metadata of the files attached to a record, newest first. `GET /v1/attachments/{id}` returns a link to the
+   * file itself.
    *
-   * Needs `attachments:view` and the view scope of the object. **404**: there is no such object or record, or this key cannot
-   * see it.
+   * Requires `attachments:view` and the view scope of the object. **404**: the object or record does not exist, or the key
+   * cannot see it.
    */
   listAttachments: ListMethod<'listAttachments', 'attachments'>;
   /**
    * Attach a file to a record
    *
-   * Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The limit of
-   * 100 KB for bodies does not count here, nor the ten seconds for a request: a slow line is waited for as long as it brings
-   * 100 KB in every ten seconds. Files go with their record when it is deleted.
+   * Attaches one file of up to 10 MB (10,485,760 bytes), sent as the field `file` of a `multipart/form-data` body. The
+   * body limit of 100 KB and the request timeout of ten seconds do not apply. Instead, an upload can take as long as it
+   * needs if at least 100 KB arrive every ten seconds. Deleting a record deletes its files.
    *
-   * Needs the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`, so
-   * that a retry after a lost answer cannot attach the file twice; the retry must send the same bytes, its boundary included.
+   * Requires the edit scope of the object, and `attachments:create` or `attachments:configure`. Send an `Idempotency-Key`,
+   * so that a retry after a lost response cannot attach the file twice. The retry must send the same bytes, including the
+   * boundary.
    *
-   * What can go wrong:
+   * Errors:
    *
-   * - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, told by any extension in
-   *   the name (.exe, .js, .sh, .html, .svg and similar; nobody looks into the file); `malformed_multipart`;
-   *   `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing, empty, sent twice, or has no name.
-   * - **404**: there is no such object or record, or this key cannot see it.
+   * - **400** with `details.reason`: `file_too_large`; `file_type_refused` for programs and scripts, detected by any
+   *   extension in the name (.exe, .js, .sh, .html, .svg and similar; the content is not inspected);
+   *   `malformed_multipart`; `unsupported_media_type`; `upload_too_slow`. With `details.fields`: the file is missing,
+   *   empty, sent twice, or has no name.
+   * - **404**: the object or record does not exist, or the key cannot see it.
    * - **422**: the form has other fields.
-   * - **503**: the storage did not take the file. Try again.
+   * - **503**: the storage did not accept the file. Retry.
    *
-   * Fires `attachment.created` with `object`, `record_id` and `attachment_id`.
+   * Emits `attachment.created` with `object`, `record_id` and `attachment_id`.
    */
   createAttachment: Method<'createAttachment'>;
   /**
    * List the history of a record
    *
-   * Who did what to a record, the newest first: the rows of the audit log that are about it, for 400 days. What was done to
-   * its attachments is among them.
+   * Returns the audit log entries of a record, newest first, for 400 days: who did what. They include actions on its
+   * attachments.
    *
-   * Needs the view scope of the object, e.g. `leads:view`. **404**: there is no such object or record, or this key cannot
-   * see it. What was done to a record that is deleted, its deletion included, is found with
-   * [GET /v1/audit-logs?record_id=](#operation/listAuditLogs).
+   * Requires the view scope of the object, for example `leads:view`. **404**: the object or record does not exist, or the
+   * key cannot see it. For the history of a deleted record, including its deletion, use [GET
+   * /v1/audit-logs?record_id=](#operation/listAuditLogs).
    */
   listRecordHistory: ListMethod<'listRecordHistory', 'history'>;
   /**
-   * List what happened
+   * List changes
    *
-   * What happened in the workspace, in order: every committed change once, and none that was undone. A change that depends on
-   * another comes after it; changes of one record come in their order. Live and test data have a feed each.
+   * Returns the events of the workspace in order: every committed change exactly once, and no change that was rolled back.
+   * A change that depends on another comes after it, and changes of one record keep their order. Live and test data have
+   * separate feeds.
    *
-   * **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
-   * nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
-   * so that you need not ask again and again. See [Receive events: the feed](#section/Receive-events:-the-feed).
+   * **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
+   * present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
+   * waits for the next event, so you do not need to poll in short intervals. See [Receive events: the
+   * feed](#section/Receive-events:-the-feed).
    *
-   * **What is in it.** Events about objects: `record.created`, `record.updated`, `record.deleted`, `lead.status_changed`,
-   * `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`, `schema.changed`. Ignore those that you do
-   * not know. `data` is what happened, as in the body of a webhook: from which status to which, or which SLA policy and clock; see
-   * [GET /v1/webhook-events](#operation/listWebhookEvents). What messages, meetings and attachments carry is there only with
-   * `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was then: take it, whatever the event is. It is null when the
-   * record is gone, when it is no longer in the reach of your key, and for events about no record.
+   * **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
+   * `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,
+   * `schema.changed`. Ignore events that you do not know. `data` describes the event, as in the body of a webhook: for
+   * example the old and new status, or the SLA policy and clock. See [GET
+   * /v1/webhook-events](#operation/listWebhookEvents). Data of messages, meetings and attachments is included only if the
+   * key has `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was at
+   * the time of the event: store it for every event. It is null if the record was deleted, if the key can no longer see
+   * it, and for events that concern no record.
    *
-   * **When a record is deleted**, the activities and tasks that go with it have a `record.deleted` each, after its own. Its notes,
-   * messages, attachments and tags have none: remove them with it. Records that referred to it have a `record.updated`.
+   * **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
+   * `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
+   * with the record. Records that referred to it have a `record.updated`.
    *
-   * **Who sees what.** It needs no scope of its own. It tells of the objects that the key can view (`leads:view`,
-   * `object:visits:view`), and of records in its reach; also when a record leaves that reach or is deleted. A page may be empty
-   * although `has_more` is true, where what happened there is not for this key.
+   * **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
+   * (`leads:view`, `object:visits:view`) and of the records that it can see, including events for records that are deleted
+   * or that it can no longer see. If the key cannot see any of the events, a page can be empty although `has_more` is
+   * true.
    *
-   * What can go wrong:
+   * Errors:
    *
-   * - **400** the cursor is made up, or of another workspace or mode; `wait` is not 0 to 30.
-   * - **404** a name in `objects` that the workspace does not have. One that the key cannot view is left out, not refused.
-   * - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and what follows the cursor is gone;
-   *   also after the test data was [removed](#operation/resetTestMode). Take `cursor=now`, copy the records anew from the
-   *   lists at `details.export`, and go on from there.
+   * - **400**: the cursor is invalid or belongs to another workspace or mode; `wait` is not 0 to 30.
+   * - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
+   *   causes no error.
+   * - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
+   *   have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
+   *   `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
    */
   listChanges: FeedMethod<'listChanges'>;
   /**
@@ -1819,34 +1857,35 @@ export interface Operations {
    */
   listAuditLogs: ListMethod<'listAuditLogs', 'audit_logs'>;
   /**
-   * Get an attachment, with a link to its file
+   * Get an attachment with a download link
    *
-   * What is known of a file, with `download_url`: a link that saves the file without a credential, for ten minutes. Give it to
-   * nobody who must not have the file; ask for a new one each time.
+   * Returns the metadata of a file, with `download_url`: a link that downloads the file without a credential and is valid
+   * for ten minutes. Share the link only with people who may have the file, and request a new link for each download.
    *
-   * Needs `attachments:view` and the view scope of the record's object. **404**: there is no such attachment, or this key
-   * cannot see its record.
+   * Requires `attachments:view` and the view scope of the record's object. **404**: the attachment does not exist, or the
+   * key cannot see its record.
    */
   getAttachment: Method<'getAttachment'>;
   /**
    * Delete an attachment
    *
-   * Deletes an attachment and its file. The file itself may take a moment; links of this server stop working at once.
+   * Deletes an attachment and its file. The storage can take a moment to remove the file itself; links of this server stop
+   * working at once.
    *
-   * Needs `attachments:configure` and the view scope of the record's object. **404**: there is no such attachment, or this
-   * key cannot see its record.
+   * Requires `attachments:configure` and the view scope of the record's object. **404**: the attachment does not exist, or
+   * the key cannot see its record.
    *
-   * Fires `attachment.deleted` with `object`, `record_id` and `attachment_id`. Attachments that go with their record when that
-   * is deleted are not told one by one.
+   * Emits `attachment.deleted` with `object`, `record_id` and `attachment_id`. If a record is deleted together with its
+   * attachments, no event is emitted for each attachment.
    */
   deleteAttachment: Method<'deleteAttachment'>;
   /**
    * Download the file of an attachment
    *
-   * Where the `download_url` of an attachment leads when this server keeps the files itself; do not build such links. No
-   * credential is needed. Browsers save the file under its name, and never show it.
+   * Downloads a file. The `download_url` of an attachment points here if this server stores the files itself; do not build
+   * such links yourself. No credential is required. Browsers save the file under its name and never display it.
    *
-   * **404**: the link is altered or older than ten minutes, or the attachment is deleted.
+   * **404**: the link was altered or is older than ten minutes, or the attachment was deleted.
    */
   getAttachmentContent: Method<'getAttachmentContent'>;
   /**
@@ -2252,7 +2291,7 @@ export interface Operations {
    */
   getReservation: Method<'getReservation'>;
   /**
-   * Release a reservation
+   * Delete a reservation
    *
    * Releases the slot. It is free again at once.
    *
@@ -2530,7 +2569,7 @@ export interface Operations {
    */
   connectCalendar: Method<'connectCalendar'>;
   /**
-   * Disconnect the calendar of a user
+   * Delete the calendar connection of a user
    *
    * Disconnects the external calendar. Events that were written to it stay there. If no calendar is connected, the
    * response is the same.
