@@ -12,9 +12,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Check the service
-         * @description Answers `ok` when everything works and `degraded` when it works without its rate limit store (calls are
-         *     served, each process counts limits for itself). When the database cannot be reached the answer is 503. Never cached.
+         * Check the health of the service
+         * @description Returns `ok` if everything works, and `degraded` if the rate limit store is unreachable. In that state, calls are
+         *     served and each process counts limits on its own. If the database cannot be reached, the response is 503. Responses
+         *     are never cached.
          */
         get: operations["getHealth"];
         put?: never;
@@ -33,17 +34,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get this document
-         * @description The OpenAPI 3.1 document that this server works by: what it validates with, and what this page shows. Generate clients
-         *     from it. No credential is needed. The body is the document itself, without the usual envelope.
+         * Get the OpenAPI document
+         * @description Returns the OpenAPI 3.1 document that this server uses to validate requests and to generate this page. Generate
+         *     clients from it. No credential is required. The body is the document itself, without the usual envelope.
          *
-         *     It changes only when the server is upgraded. Send the `ETag` of your copy back as `If-None-Match`, and the answer is
-         *     304 without a body for as long as your copy is current.
+         *     The document changes only when the server is upgraded. Send the `ETag` of your copy as `If-None-Match`: while your
+         *     copy is current, the response is 304 without a body.
          *
-         *     With `workspace=true` and a credential, the document of your workspace: the same, and for each object that the credential
-         *     can view its own paths, such as `/v1/objects/leads/records`, with the fields of your workspace as properties. A client generated
-         *     from it knows them by name and type. Generate again when a `schema.changed` event comes. That document is for nobody else, and
-         *     is not kept by shared caches; the credential is only asked for it, and it takes ten of them a minute.
+         *     With `workspace=true` and a credential, the response is the document of your workspace. It is the same document, and
+         *     for each object that the credential can view, it adds paths such as `/v1/objects/leads/records` with the fields of
+         *     your workspace as properties. A client generated from it knows these fields by name and type. Generate it again after
+         *     a `schema.changed` event. This document is private to the credential, and shared caches do not store it. Only this
+         *     form uses the credential, and each credential can request it ten times a minute.
          */
         get: operations["getOpenapiDocument"];
         put?: never;
@@ -62,10 +64,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List changes of the API
-         * @description What was added to the API, what was deprecated and what was mended, the newest first. Within v1 nothing is taken away or
-         *     made stricter. Each operation is in the entry that added it, and each deprecated form in the one that says until when it works.
-         *     No credential is needed.
+         * List API changes
+         * @description Returns what was added to the API, deprecated or fixed, newest first. Within v1, nothing is removed or made stricter.
+         *     Each operation appears in the entry that added it. Each deprecated form appears in the entry that says until when it
+         *     works. No credential is required.
          */
         get: operations["listChangelogEntries"];
         put?: never;
@@ -85,8 +87,8 @@ export interface paths {
         };
         /**
          * List error codes
-         * @description Every value that `error.code` can have, with the statuses it comes with, what it means, whether the very same call may
-         *     pass later, and what to do. The list is frozen within v1. No credential is needed.
+         * @description Returns every value of `error.code`, with its statuses, its meaning, whether the same call can succeed later, and what
+         *     to do. The list is frozen within v1. No credential is required.
          */
         get: operations["listErrorCodes"];
         put?: never;
@@ -106,10 +108,11 @@ export interface paths {
         };
         /**
          * List scopes
-         * @description Every scope that a key of this workspace can hold, those of its own objects included, and for each whether this
-         *     credential holds it and whether its module is on. Legacy scopes are listed with the one that they grant.
+         * @description Returns every scope that a key of this workspace can have, including those of custom objects. For each scope, the
+         *     response says whether this credential has it and whether its module is on. Legacy scopes are listed with the scope
+         *     that they grant.
          *
-         *     Any credential of the workspace opens it. `*` stands for all of these scopes and `leads:*` for all of a module.
+         *     Accepts any credential of the workspace. `*` stands for all of these scopes, and `leads:*` for all scopes of a module.
          */
         get: operations["listScopes"];
         put?: never;
@@ -128,12 +131,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the limits
-         * @description Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-         *     this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
-         *     copying numbers from this page.
+         * Get limits
+         * @description Returns the limits on what you send and how often: the rate limits of this credential and its workspace, the calls of
+         *     this month, request sizes, upload limits, and how much a workspace can configure. Read them once instead of copying
+         *     numbers from this page.
          *
-         *     Any credential of the workspace opens it. The call itself counts.
+         *     Accepts any credential of the workspace. The call itself counts.
          */
         get: operations["getLimits"];
         put?: never;
@@ -252,7 +255,7 @@ export interface paths {
          *     fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
-         *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by id. For long
+         *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
          *     texts, only the first 255 characters count.
          *
          *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
@@ -263,7 +266,7 @@ export interface paths {
          *
          *     - the operators `contains` and `neq`, and parts of an `or`;
          *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
-         *       source, type), by ids of other records, by the record of a task or activity, and by custom fields;
+         *       source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
          *     - filters that match few records, sorted by another field.
          *
          *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
@@ -284,13 +287,13 @@ export interface paths {
          *
          *     - Selects take the value. Statuses, sources and types are found by name, ignoring case. A lead or deal without a
          *       status gets the first active one.
-         *     - `assigned_to` is the id of an active user; you can send `assigned_to_email` instead. Without either, the record is
+         *     - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
          *       unassigned.
          *     - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
          *       with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
          *       status, the pre-conditions of the first status are not checked.
          *     - You can send numbers as strings. Amounts of money are in minor units.
-         *     - Ids of other records must be visible to the key.
+         *     - IDs of other records must be visible to the key.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
          *       `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
          *
@@ -338,7 +341,7 @@ export interface paths {
          *     of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
          *     `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
          *     status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
-         *     next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
+         *     next minutes, a few hundred at a time. Until then they still show its ID, which expands to null.
          *
          *     **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
          *     Activities and tasks are records too, so a client that follows only `tasks` must remove them from its copy. Notes,
@@ -364,7 +367,7 @@ export interface paths {
          *
          *     **Events.** Concurrent changes of different fields are both kept. A call that changes nothing returns the unchanged
          *     record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`. A new
-         *     status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids
+         *     status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the IDs
          *     `from_id` and `to_id`.
          *
          *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
@@ -399,8 +402,8 @@ export interface paths {
          *
          *     - `match_on` names one to five fields that have values in `record`. Built-in and custom fields are allowed. Text is
          *       compared case-sensitively, except for emails.
-         *     - `match_on: ["id"]` updates the record with the id in `record`, and returns **404** if the key cannot see it. Without
-         *       an id, or with null, it creates a record.
+         *     - `match_on: ["id"]` updates the record with the ID in `record`, and returns **404** if the key cannot see it. Without
+         *       an ID, or with null, it creates a record.
          *     - Only records that the key can see are searched.
          *
          *     **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
@@ -489,7 +492,7 @@ export interface paths {
          *     - `NOT_FOUND` if the key cannot see the record;
          *     - `VALIDATION_ERROR` if its fields are invalid (`details.fields` lists every problem), or if it does not meet the
          *       pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
-         *     - `DUPLICATE_IN_BATCH` if an earlier item has the same id.
+         *     - `DUPLICATE_IN_BATCH` if an earlier item has the same ID.
          *
          *     An item that changes nothing succeeds and emits no event. Any other successful item emits `record.updated`, as PATCH
          *     does.
@@ -573,7 +576,7 @@ export interface paths {
          * @description Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
          *     scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
          *
-         *     Each id succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An id fails with
+         *     Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
          *     `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
          *     deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
          *
@@ -582,7 +585,7 @@ export interface paths {
          *     the references are cleared within the next minutes.
          *
          *     With `"atomic": true`, all records are deleted or none. If one fails, the status is **422** with `details.reason`
-         *     `atomic_batch_failed`, and `details.failed` lists the failed ids.
+         *     `atomic_batch_failed`, and `details.failed` lists the failed IDs.
          */
         post: operations["deleteRecordBatch"];
         delete?: never;
@@ -608,11 +611,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Get up to 100 records by their ids
-         * @description Returns 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no
+         * Get up to 100 records by their IDs
+         * @description Returns 1 to 100 records of one object by their IDs, in the order of the IDs. Writes nothing, and needs no
          *     `Idempotency-Key`. Requires the view scope of the object.
          *
-         *     The status is **200 even if ids were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for ids
+         *     The status is **200 even if IDs were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for IDs
          *     that are unknown or malformed, that belong to another workspace or the other mode, or that the key cannot see. You can
          *     also send `fields` in the body, as a list. **400**: a name in `fields` or `expand` is unknown.
          */
@@ -672,28 +675,29 @@ export interface paths {
         put?: never;
         /**
          * Create a lead
-         * @description Takes in one lead. Source, status and tags are sent by name, in any case; the assignee by email. What is left out gets
-         *     a default: the first active status, priority 3, and the active user who has been in the workspace longest; of a key that
-         *     reaches a branch or a team only, the one there, and nobody where there is none.
-         *     At least one of `email` and `mobile` is needed. Empty or blank text counts as left out.
+         * @description Creates a lead. Send source, status and tags by name, case-insensitive, and the assignee by email address. Omitted
+         *     fields get defaults: the first active status, priority 3, and the longest-standing active user. For a key limited to a
+         *     branch or team, the default assignee is the longest-standing active user of that branch or team; if there is none, the
+         *     lead stays unassigned. At least one of `email` and `mobile` is required. Empty or blank text counts as omitted.
          *
-         *     Needs the scope `leads:create`; the legacy `leads:write` grants it. Send an `Idempotency-Key`, so that a retry after a
-         *     lost answer cannot make a second lead.
+         *     Requires the scope `leads:create`; the legacy scope `leads:write` grants it. Send an `Idempotency-Key`, so that a
+         *     retry after a lost response cannot create a second lead.
          *
-         *     What can go wrong:
+         *     Errors:
          *
          *     - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
-         *       (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`).
-         *     - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same values
-         *       in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
-         *       lead, or null when this key cannot see it. Update that lead instead.
-         *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
-         *       (`allowed` lists those there are), or `assigned_to_email` is not an active user. A status that you name may have
-         *       pre-conditions, which the lead must fulfil (`details.reason`: `pre_conditions_not_met`, `details.fields` lists them). A lead
-         *       without `lead_status` is not asked for those of the first one.
+         *       (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
+         *     - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same
+         *       values in all selected fields that you sent, exists. `details.matched_fields` lists the fields.
+         *       `details.existing_id` is the existing lead, or null if the key cannot see it. Update that lead instead.
+         *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag does not exist
+         *       (`allowed` lists the existing names), or `assigned_to_email` is not an active user. A status that you name can have
+         *       pre-conditions that the lead must meet (`details.reason`: `pre_conditions_not_met`; `details.fields` lists the unmet
+         *       ones). If you omit `lead_status`, the pre-conditions of the first status are not checked.
          *
-         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+         *     switched off is unknown. If there are several kinds of problems, the status is 422 and `details.fields` lists all of
+         *     them. Emits `record.created`.
          */
         post: operations["createLead"];
         delete?: never;
@@ -708,7 +712,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the lead.
+                 * @description The ID of the lead.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["LeadId"];
@@ -719,35 +723,37 @@ export interface paths {
         put?: never;
         /**
          * Move a lead to a status
-         * @description Moves a lead to any active status, from whichever it is in. Name it with `lead_status`, in any case, or with
-         *     `lead_status_id`; GET /v1/objects/leads/schema lists the names. Needs the scope `leads:edit`. Send an `Idempotency-Key`,
-         *     so that a retry after a lost answer gets the first answer.
+         * @description Moves a lead to any active status, from any other status. Name the status with `lead_status`, case-insensitive, or
+         *     with `lead_status_id`; GET /v1/objects/leads/schema lists the names. Requires the scope `leads:edit`. Send an
+         *     `Idempotency-Key`, so that a retry after a lost response gets the original response.
          *
-         *     **fields** sets fields of the lead in the same call, before the status looks at it; either everything is stored or nothing.
-         *     It follows the rules of PATCH /v1/objects/leads/records/{id}. `reason` is kept in the audit log.
+         *     **fields** sets fields of the lead in the same call, before the pre-conditions of the status are checked. Either
+         *     everything is stored or nothing. The rules of PATCH /v1/objects/leads/records/{id} apply. `reason` is stored in the
+         *     audit log.
          *
-         *     **Pre-conditions.** A status may ask that fields have a value, and for rules: of fields, for activities logged on the lead,
-         *     for attachments, or that no task of it is open. The lead is held against them as it would be after the call. What is not
-         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
-         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
-         *     Nothing is stored then. The same holds where the status is written through the records API.
+         *     **Pre-conditions.** A status can require that fields have a value. It can also have rules about fields, about
+         *     activities logged on the lead, about attachments, or that the lead has no open tasks. The lead must meet them as it
+         *     would be after the call. Unmet pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, and nothing
+         *     is stored. `details.fields` lists all of them at once: `REQUIRED` for a field without a value, and `RULE_FAILED` for a
+         *     rule, under the name of its field, or `activities`, `attachments` or `tasks`. The same applies if you change the
+         *     status through the records API.
          *
-         *     **Outcome.** Entering a status whose outcome is `converted` sets `converted_at`; leaving clears it. It makes no customer:
-         *     that is what POST /v1/leads/{id}/convert does.
+         *     **Outcome.** Entering a status with the outcome `converted` sets `converted_at`; leaving it clears it. It does not
+         *     create a customer: use POST /v1/leads/{id}/convert for that.
          *
-         *     A lead that is in the status already answers `changed: false`, is not held against pre-conditions, and fires no event unless
-         *     `fields` change something. Two moves of one lead at once happen one after the other.
+         *     If the lead is already in the status, the response has `changed: false`, pre-conditions are not checked, and no event
+         *     is emitted unless `fields` change something. Concurrent moves of one lead are processed one after another.
          *
-         *     What can go wrong beside that:
+         *     Other errors:
          *
          *     - **400**: neither or both of `lead_status` and `lead_status_id`, or a `reason` of the wrong length.
-         *     - **404**: there is no such lead, or this key cannot see it.
+         *     - **404**: the lead does not exist, or the key cannot see it.
          *     - **409** `CONFLICT`: the status is not active (`details.reason`: `status_inactive`).
-         *     - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
-         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *     - **422**: the status does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has
+         *       the wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
-         *     and `to` and the ids `from_id` and `to_id`.
+         *     Emits `record.updated` with `changed_fields` and, if the status changed, `lead.status_changed` with the names `from`
+         *     and `to` and the IDs `from_id` and `to_id`.
          */
         post: operations["updateLeadStatus"];
         delete?: never;
@@ -761,7 +767,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description The id of the lead. */
+                /** @description The ID of the lead. */
                 id: components["schemas"]["Uuid"];
             };
             cookie?: never;
@@ -770,42 +776,45 @@ export interface paths {
         put?: never;
         /**
          * Convert a lead
-         * @description Turns a lead into a customer, with an account where the lead names a company, and with a deal if you ask for one. Everything
-         *     is stored together or not at all. The lead stays, and keeps its activities, tasks and tags.
+         * @description Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
+         *     Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
          *
-         *     - **Customer.** A customer with the lead's email is taken as it is; of a lead without an email, one with its telephone
-         *       number. Of several, the one changed last. Otherwise a customer is made of the lead: names, email, mobile, company, job
-         *       title, website, city, state, country, postal code, source, notes, assignee, `last_contacted_at`, and your own fields
-         *       that customers have under the same name and type. Its `lead_id` is the lead.
-         *     - **Account.** That of the customer, if it has one. Otherwise the account of the lead's `company_name`, whatever the case, is
-         *       taken; without one it is made, and the customer is put into it. Of a customer that was found nothing else changes.
-         *       Without a company there is none.
-         *     - **Deal.** With `create_deal`, or simply with `deal`: fields as for POST /v1/objects/deals/records. Left out, the name is the
-         *       company or the person, and source and assignee are the lead's. `customer_id`, `account_id` and `lead_id` are set.
-         *     - **Lead.** It moves to the first active status with the outcome `converted`, unless it is in such a one, and
-         *       gets `converted_at` and `converted_customer_id`.
+         *     - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
+         *       with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
+         *       the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+         *       assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
+         *       the lead.
+         *     - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
+         *       `company_name`, ignoring case, is used or created, and the customer is added to it. Nothing else changes on an
+         *       existing customer. Without a company name, there is no account.
+         *     - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
+         *       /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
+         *       lead's. `customer_id`, `account_id` and `lead_id` are set.
+         *     - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
+         *       status. It gets `converted_at` and `converted_customer_id`.
          *
-         *     Only records that this key can see are found. Fields that your workspace made mandatory on customers or accounts and that a
-         *     lead does not have stay empty; those of deals are asked for. The status, and a stage that `deal` names, may have
-         *     pre-conditions: see POST /v1/leads/{id}/status.
+         *     Only records that the key can see are matched. If your workspace made fields mandatory on customers or accounts and
+         *     the lead lacks them, they stay empty; mandatory fields of deals are required. The status, and a stage that `deal`
+         *     names, can have pre-conditions: see POST /v1/leads/{id}/status.
          *
-         *     Needs `leads:edit` and `customers:create`; also `accounts:create` when an account must be made, and `deals:create`
-         *     for a deal. Send an `Idempotency-Key`, so that a retry after a lost answer gets the first answer.
+         *     Requires `leads:edit` and `customers:create`; also `accounts:create` if an account must be created, and `deals:create`
+         *     for a deal. Send an `Idempotency-Key`, so that a retry after a lost response gets the original response.
          *
-         *     What can go wrong:
+         *     Errors:
          *
-         *     - **400**: `deal` beside `create_deal: false`.
-         *     - **403**: `details.required_scopes` names a scope for what is to be made, or the module is off.
-         *     - **404**: there is no such lead, or this key cannot see it.
-         *     - **409** `CONFLICT`, `details.reason` `already_converted`: also for all but one of calls that come at once. `customer_id`,
-         *       `account_id`, `deal_id` and `converted_at` beside it say what it became, null for what there is not or you cannot see. A lead
-         *       that was moved back to an open status is converted anew, to the same customer. `no_converted_status`: the workspace has no
-         *       active status with that outcome. `ALREADY_EXISTS`: the workspace checks deals for duplicates.
-         *     - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
-         *       that are not met (`details.reason`: `pre_conditions_not_met`).
+         *     - **400**: `deal` together with `create_deal: false`.
+         *     - **403**: `details.required_scopes` lists a scope for a record to be created, or the module is switched off.
+         *     - **404**: the lead does not exist, or the key cannot see it.
+         *     - **409** `CONFLICT`, `details.reason` `already_converted`: the lead was already converted. All but one of several
+         *       concurrent calls also get this error. `customer_id`, `account_id`, `deal_id` and `converted_at` describe the result;
+         *       values that do not exist or that you cannot see are null. A lead that was moved back to an open status is converted
+         *       again, to the same customer. `no_converted_status`: the workspace has no active status with that outcome.
+         *       `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+         *     - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
+         *       pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
-         *     an account, and `lead.status_changed` when the lead went to another status.
+         *     Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
+         *     account, and `lead.status_changed` if the status of the lead changed.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -820,7 +829,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the deal.
+                 * @description The ID of the deal.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
                  */
                 id: components["parameters"]["DealId"];
@@ -831,38 +840,39 @@ export interface paths {
         put?: never;
         /**
          * Move a deal to a stage
-         * @description Moves a deal to any active stage, from whichever it is in. Name the stage with `stage`, in any case, or with `stage_id`;
-         *     GET /v1/objects/deals/schema lists the names. Needs the scope `deals:edit`. Send an `Idempotency-Key`, so that a retry
-         *     after a lost answer gets the first answer.
+         * @description Moves a deal to any active stage, from any other stage. Name the stage with `stage`, case-insensitive, or with
+         *     `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
+         *     so that a retry after a lost response gets the original response.
          *
-         *     **fields** sets fields of the deal in the same call, before the stage looks at it; either everything is stored or nothing.
-         *     It follows the rules of PATCH /v1/objects/deals/records/{id}.
+         *     **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
+         *     everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
          *
-         *     **Pre-conditions.** A stage may ask that fields have a value, and for rules: of fields, for activities logged on the deal,
-         *     for attachments, or that no task of it is open. The deal is held against them as it would be after the call. What is not
-         *     fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
-         *     a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
-         *     Nothing is stored then. The same holds where the stage is written through the records API.
+         *     **Pre-conditions.** A stage can require that fields have a value. It can also have rules about fields, about
+         *     activities logged on the deal, about attachments, or that the deal has no open tasks. The deal must meet them as it
+         *     would be after the call. Unmet pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, and nothing
+         *     is stored. `details.fields` lists all of them at once: `REQUIRED` for a field without a value, and `RULE_FAILED` for a
+         *     rule, under the name of its field, or `activities`, `attachments` or `tasks`. The same applies if you change the stage
+         *     through the records API.
          *
-         *     **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
-         *     those. A stage that means won also sets `probability` to 100 and clears `lost_reason`; one that means lost sets `probability`
-         *     to 0. Another `probability` in `fields` is 422 (`CONFLICTING_FIELDS`). `reason` is kept in the audit log, and becomes
-         *     `lost_reason` when the stage means lost.
+         *     **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` according to the outcome of the
+         *     stage; leaving it clears them. A won stage also sets `probability` to 100 and clears `lost_reason`. A lost stage sets
+         *     `probability` to 0. Another `probability` in `fields` returns 422 (`CONFLICTING_FIELDS`). `reason` is stored in the
+         *     audit log, and becomes `lost_reason` if the stage is a lost stage.
          *
-         *     A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
-         *     `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
-         *     `previous_stage` is where the earlier one went.
+         *     If the deal is already in the stage, the response has `changed: false`, pre-conditions are not checked, and no event
+         *     is emitted unless `fields` or `reason` change something. Concurrent moves of one deal are processed one after another:
+         *     the `previous_stage` of the later response is the stage set by the earlier move.
          *
-         *     What can go wrong beside that:
+         *     Other errors:
          *
          *     - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
-         *     - **404**: there is no such deal, or this key cannot see it.
+         *     - **404**: the deal does not exist, or the key cannot see it.
          *     - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-         *     - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
-         *       and everything that is wrong with `fields`, under `fields.<name>`.
+         *     - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
+         *       wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
          *
-         *     Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
-         *     and `to` and the ids `from_id` and `to_id`.
+         *     Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
+         *     `to` and the IDs `from_id` and `to_id`.
          */
         post: operations["updateDealStage"];
         delete?: never;
@@ -1224,12 +1234,12 @@ export interface paths {
         };
         /**
          * Get the availability of modules by country
-         * @description Which modules can be used in which country; telephony differs between them, everything else works in all countries
-         *     listed. `limited` counts as available, under conditions that `note` names. No credential is needed; each address may
-         *     ask 60 times a minute, and the answer may be kept for an hour. It is not paged.
+         * @description Returns which modules can be used in which country. Telephony differs between countries; everything else works in all
+         *     countries listed. `limited` counts as available, under the conditions in `note`. No credential is required. Each IP
+         *     address can call this 60 times a minute, and responses can be cached for an hour. The list is not paged.
          *
-         *     A country that is not served answers 200 with an empty list. A `country` that is not two letters, and a `module`
-         *     that does not exist, are 400.
+         *     A country that is not served returns 200 with an empty list. **400**: `country` is not two letters, or `module` does
+         *     not exist.
          */
         get: operations["getAvailability"];
         put?: never;
@@ -1248,26 +1258,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the objects
-         * @description The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-         *     `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it.
+         * List objects
+         * @description Returns the objects that the credential can view: built-in objects with the scope `<module>:view`, custom objects with
+         *     `object:<slug>:view`. Objects of a module that is switched off are absent until it is switched on again.
          *
-         *     Needs a credential and no scope of its own. Test keys see the same objects as live keys.
+         *     Requires a credential, but no scope of its own. Test keys see the same objects as live keys.
          */
         get: operations["listObjects"];
         put?: never;
         /**
-         * Create an object of your own
-         * @description Defines a custom object. Its API name is `object:<slug>` and never changes. Every custom object has one built-in field,
-         *     the required text `name`; more fields can be given here, under the rules of
-         *     [POST /v1/objects/{object}/fields](#operation/createField), or added later.
+         * Create a custom object
+         * @description Creates a custom object. Its API name is `object:<slug>` and never changes. Every custom object has one built-in
+         *     field, the required text `name`. You can send more fields here, under the rules of [POST
+         *     /v1/objects/{object}/fields](#operation/createField), or add them later.
          *
-         *     Needs `settings:configure` and a live key: both modes share the definition, and keep their records apart. Keys see the
-         *     object when they hold `object:<slug>:view` (or `*`), which the creating key does not get by itself.
+         *     Requires `settings:configure` and a live key, because live and test mode share the definition (but not the records).
+         *     Keys see the object if they have `object:<slug>:view` (or `*`). The key that creates the object does not get this
+         *     scope automatically.
          *
-         *     What can go wrong: the slug is taken, also by an object that was switched off (409 ALREADY_EXISTS); the workspace has
-         *     50 custom objects (409 CONFLICT, reason `object_limit_reached`; switched-off ones count); a field is not
-         *     acceptable (422, named as `fields[0].name`). Every problem of the body is a 422, and nothing is created.
+         *     Errors: the slug is taken, even by an object that was switched off (409 ALREADY_EXISTS); the workspace already has 50
+         *     custom objects, including switched-off ones (409 CONFLICT, reason `object_limit_reached`); a field is invalid (422,
+         *     named as `fields[0].name`). Every problem of the body returns 422, and nothing is created.
          */
         post: operations["createObject"];
         delete?: never;
@@ -1290,14 +1301,14 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an object of your own
+         * Update a custom object
          * @description Changes the labels of a custom object, or switches it off and on. `enabled: false` hides the object and its records
-         *     from every operation but this one; nothing is deleted, and `enabled: true` brings all of it back. The slug stays
-         *     taken. Only what is sent changes.
+         *     from every operation except this one. Nothing is deleted, and `enabled: true` restores everything. The slug stays
+         *     taken. Only what you send changes.
          *
-         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. A built-in object answers
-         *     409 CONFLICT with the reason `builtin_object`. Sending `slug` is a 422 with the code IMMUTABLE, even if it is the
-         *     same. Every problem of the body is a 422.
+         *     Requires `settings:configure` and a live key, but no scope of the object itself. A built-in object returns 409
+         *     CONFLICT with the reason `builtin_object`. Sending `slug` returns 422 with the code IMMUTABLE, even if the value is
+         *     the same. Every problem of the body returns 422.
          */
         patch: operations["updateObject"];
         trace?: never;
@@ -1310,17 +1321,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the fields of an object
-         * @description The fields that records of this object take, as this workspace has them: which are required can differ between
-         *     workspaces, fields that were switched off are absent, and the workspace's own are marked `custom`. Read it at start,
-         *     not at build time.
+         * Get the schema of an object
+         * @description Returns the fields of records of this object, as configured in this workspace. Required fields can differ between
+         *     workspaces, fields that were switched off are absent, and custom fields are marked `custom`. Read the schema when your
+         *     program starts, not when you build it.
          *
-         *     Every record also has `id`, `created_at` and `updated_at`. They are not listed here; they are read-only, and always
-         *     sortable and filterable.
+         *     Every record also has `id`, `created_at` and `updated_at`. They are not listed here. They are read-only, and you can
+         *     always sort and filter by them.
          *
-         *     Needs the scope `<module>:view`, for a custom object `object:<slug>:view`. Without it, and for an object that does not
-         *     exist, was switched off or belongs to another workspace, the answer is the same 404. When the module is switched off
-         *     the answer is 403 MODULE_DISABLED.
+         *     Requires the scope `<module>:view`, or `object:<slug>:view` for a custom object. If the scope is missing, or if the
+         *     object does not exist, was switched off or belongs to another workspace, the response is the same 404. If the module
+         *     is switched off, the response is 403 MODULE_DISABLED.
          */
         get: operations["getObjectSchema"];
         put?: never;
@@ -1342,16 +1353,17 @@ export interface paths {
         put?: never;
         /**
          * Add a field to an object
-         * @description Adds a field of the workspace's own to a built-in or custom object. The very next call can use it.
+         * @description Adds a custom field to a built-in or custom object. The very next call can use it.
          *
-         *     **Name.** Normalised: trimmed, accents removed, lower-case, everything but letters and digits becomes `_`, cut to 60
-         *     characters; `Réf. Client` becomes `ref_client`. What remains must start with a letter (422, INVALID_FORMAT). The name of
-         *     a built-in field of this object, also one that is switched off, is refused (422, NAME_COLLISION). The name of a custom
-         *     field, also a retired one, is 409 ALREADY_EXISTS: restore that one with PATCH `enabled: true`. A name, like a type, never
-         *     changes: read the one that the answer gives.
+         *     **Name.** The name is normalized: spaces at the ends and accents are removed, letters become lower-case, everything
+         *     except letters and digits becomes `_`, and the result is cut to 60 characters. `Réf. Client` becomes `ref_client`. The
+         *     result must start with a letter (422, INVALID_FORMAT). The name of a built-in field of this object is rejected, even
+         *     if that field is switched off (422, NAME_COLLISION). The name of a custom field returns 409 ALREADY_EXISTS, even if
+         *     that field is retired; restore a retired field with PATCH `enabled: true`. Names and types never change: use the name
+         *     in the response.
          *
-         *     **Reserved names.** Names with a meaning of their own in requests and answers are refused (422, RESERVED_NAME); the error's
-         *     `hint` has a free name. They are everything that starts with `_`, and:
+         *     **Reserved names.** Names with a special meaning in requests and responses are rejected (422, RESERVED_NAME); the
+         *     `hint` of the error suggests a free name. All names that start with `_` are reserved, and so are:
          *     `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
          *     `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
          *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
@@ -1359,18 +1371,18 @@ export interface paths {
          *     `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
          *     `secret`, `assigned_to_email`, `constructor`, `prototype`.
          *
-         *     **Label.** All markup is removed; if no text is left, the label is refused (422). A label is text, not HTML: escape
-         *     it where you show it.
+         *     **Label.** All markup is removed. If no text is left, the label is rejected (422). A label is text, not HTML: escape
+         *     it before you display it.
          *
-         *     **Options.** A `select` needs 1 to 200, other types take none. `value` is what records store and requests send; left
-         *     out, it is the label, normalised as names are (the label itself where nothing of it would remain). Two equal values
-         *     are 422 DUPLICATE.
+         *     **Options.** A `select` requires 1 to 200 options; other types accept none. `value` is what records store and requests
+         *     send. If you omit it, it is the label, normalized like a name, or the label itself if nothing would remain. Two equal
+         *     values return 422 DUPLICATE.
          *
          *     Fields of the type `currency` hold minor units as integers.
          *
-         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object holds 100 fields,
-         *     built-in and retired ones included; one more is 409 CONFLICT with the reason `field_limit_reached`. An object that
-         *     does not exist is 404. Every problem of the body is a 422.
+         *     Requires `settings:configure` and a live key, but no scope of the object itself. An object can have at most 100
+         *     fields, including built-in and retired ones; one more returns 409 CONFLICT with the reason `field_limit_reached`. An
+         *     object that does not exist returns 404. Every problem of the body returns 422.
          */
         post: operations["createField"];
         delete?: never;
@@ -1393,30 +1405,31 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change, retire or restore a field
-         * @description Changes a field for this workspace; only what is sent changes. There is no delete: `enabled: false` takes the field out
-         *     of the schema and of writes and keeps the stored values, `enabled: true` brings it back with them.
+         * Update, retire or restore a field
+         * @description Changes a field for this workspace. Only what you send changes. Fields cannot be deleted: `enabled: false` removes the
+         *     field from the schema and from writes and keeps the stored values. `enabled: true` restores the field with its values.
          *
          *     | | custom field | built-in field |
          *     |---|---|---|
          *     | `label` | yes | yes, for this workspace |
-         *     | `required` | yes | yes, unless it is read-only or the object cannot do without it |
-         *     | `options` | of a `select`: replaces the list | no: they come from the workspace's settings |
-         *     | `enabled` | yes, on built-in objects | yes, unless the object cannot do without it |
+         *     | `required` | yes | yes, unless the field is read-only or essential |
+         *     | `options` | of a `select`: replaces the list | no: they come from the settings of the workspace |
+         *     | `enabled` | yes, on built-in objects | yes, unless the field is essential |
          *
-         *     What an object cannot do without: `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts),
-         *     `title` and `scheduled_at` (tasks), `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom
-         *     objects cannot be switched off. What is not allowed is a 422 with the code RULE_FAILED (CONFLICTING_FIELDS for
-         *     options of a field that is no select).
+         *     Essential fields are `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts), `title` and
+         *     `scheduled_at` (tasks), and `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom objects
+         *     cannot be switched off. A change that is not allowed returns 422 with the code RULE_FAILED, or CONFLICTING_FIELDS for
+         *     options of a field that is not a select.
          *
-         *     Options that `options` leaves out stay readable on the records that have them and are no longer accepted; an
-         *     option that comes back is accepted again. To change only a label, send the option's `value` with it. A select keeps
-         *     1,000 options, those left out included; more are a 422 with the code TOO_LONG.
+         *     Options that you omit from `options` stay readable on the records that have them and are no longer accepted. An option
+         *     that you add back is accepted again. To change only a label, send the option's `value` with it. A select keeps at most
+         *     1,000 options, including omitted ones; more return 422 with the code TOO_LONG.
          *
-         *     **`name` and `type` never change**: sending one of them is 422 with the code IMMUTABLE, even if it is the same.
+         *     **`name` and `type` never change**: sending one of them returns 422 with the code IMMUTABLE, even if the value is the
+         *     same.
          *
-         *     Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object or field that does
-         *     not exist is 404. Every problem of the body is a 422.
+         *     Requires `settings:configure` and a live key, but no scope of the object itself. An object or field that does not
+         *     exist returns 404. Every problem of the body returns 422.
          */
         patch: operations["updateField"];
         trace?: never;
@@ -1430,14 +1443,14 @@ export interface paths {
         };
         /**
          * Find a customer by email
-         * @description The profile of the customer with this email, in any case. Where several have it, the one that was changed last;
-         *     `other_matches` says how many others there are.
+         * @description Returns the profile of the customer with this email address, case-insensitive. If several customers have the address,
+         *     the one changed last is returned, and `other_matches` counts the others.
          *
-         *     Needs `customers:view`; the legacy `customers:read` grants it.
+         *     Requires `customers:view`; the legacy scope `customers:read` grants it.
          *
-         *     What can go wrong: **400** when `email` is missing (`MISSING_REQUIRED_FIELD`), is no email address
-         *     (`INVALID_FIELD_FORMAT`), or `include` names a group that there is not (`VALIDATION_ERROR`). **404** when no customer
-         *     that this key can see has it. To list customers, use `GET /v1/objects/customers/records`.
+         *     Errors: **400** if `email` is missing (`MISSING_REQUIRED_FIELD`) or is not an email address (`INVALID_FIELD_FORMAT`),
+         *     or if `include` names an unknown group (`VALIDATION_ERROR`). **404** if no customer that the key can see has the
+         *     address. To list customers, use `GET /v1/objects/customers/records`.
          */
         get: operations["getCustomerByEmail"];
         put?: never;
@@ -1456,13 +1469,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a customer's profile
-         * @description A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-         *     workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
-         *     `/v1/objects/customers/records/{id}`.
+         * Get a customer profile
+         * @description Returns a customer with the names of its account, assignee and tags, and the groups that you request with `include`.
+         *     Fields that the workspace switched off are absent. The `ETag` is the version of the customer's record. You can send it
+         *     as `If-Match` to `/v1/objects/customers/records/{id}`.
          *
-         *     Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
-         *     A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
+         *     Requires `customers:view`; the legacy scope `customers:read` grants it. **400**: `include` names an unknown group.
+         *     **404**: the customer does not exist, belongs to another workspace or to the other mode, or the key cannot see it.
          */
         get: operations["getCustomer"];
         put?: never;
@@ -1482,15 +1495,17 @@ export interface paths {
         };
         /**
          * List activities
-         * @description The activities that this key can see, the latest `performed_at` first and, of the same moment, the greater id first.
-         *     All filters that are sent must hold. Needs `activities:view`; the legacy `activities:read` grants it. A key with a branch
-         *     or team sees the activities that it, or a user of that branch or team, logged.
+         * @description Returns the activities that the key can see, latest `performed_at` first; ties are sorted by ID, greater first. If you
+         *     send several filters, an activity must match all of them. Requires `activities:view`; the legacy scope
+         *     `activities:read` grants it. A key limited to a branch or team sees the activities that the key itself, or a user of
+         *     that branch or team, logged.
          *
-         *     Page with `cursor`: send `next_cursor` back until it is null. With `offset`, an older form, the answer has
-         *     `pagination` with the `total` beside `next_cursor` and `has_more`; from there you can go on with the cursor.
+         *     To page through the list, send `next_cursor` as `cursor` until it is null. With the older parameter `offset`, the
+         *     response contains `pagination` with the `total`, in addition to `next_cursor` and `has_more`. You can continue from
+         *     there with the cursor.
          *
-         *     What can go wrong: **400** for a filter that cannot be (an `activity_type` that the workspace does not have lists those
-         *     it has), for a cursor that came from another query, and for `offset` together with `cursor`.
+         *     Errors: **400** for an invalid filter (for an unknown `activity_type`, the response lists the types of the workspace),
+         *     for a cursor of another query, and for `offset` together with `cursor`.
          *
          *     **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
          *
@@ -1500,28 +1515,30 @@ export interface paths {
         put?: never;
         /**
          * Log an activity
-         * @description Logs a call, an email, a meeting or another activity on a lead or a deal. In the same transaction the lead or deal gets
+         * @description Logs a call, an email, a meeting or another activity on a lead or a deal. The same transaction updates the lead or
+         *     deal:
          *
-         *     - `last_contacted_at`, moved forward to `performed_at`, never back, whatever the type;
-         *     - `next_followup_at`, where `followup_at` is given.
+         *     - `last_contacted_at` moves forward to `performed_at`, never back, for every type of activity;
+         *     - `next_followup_at` is set if you send `followup_at`.
          *
-         *     The answer shows both beside the activity. One of `summary` and `details` is needed; blank text counts as left out.
+         *     The response contains both values together with the activity. Send at least one of `summary` and `details`; blank text
+         *     counts as omitted.
          *
-         *     Needs `activities:create`; the legacy `activities:write` grants it. Send an `Idempotency-Key`, so that a retry after a
-         *     lost answer cannot log it twice.
+         *     Requires `activities:create`; the legacy scope `activities:write` grants it. Send an `Idempotency-Key`, so that a
+         *     retry after a lost response cannot log the activity twice.
          *
-         *     What can go wrong:
+         *     Errors:
          *
          *     - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
-         *       (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`): `performed_at`
-         *       may be at most 5 minutes ahead of our clock, and `followup_at` must be after `performed_at`.
-         *     - **404**: there is no such lead or deal, or this key cannot see it.
+         *       (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
+         *       `performed_at` can be at most 5 minutes ahead of the server clock, and `followup_at` must be after `performed_at`.
+         *     - **404**: the lead or deal does not exist, or the key cannot see it.
          *     - **422**: a field is unknown or read-only, a value has the wrong JSON type, or `activity_type` is not the name of an
-         *       active type (`allowed` lists them; so does `GET /v1/activity-types`).
+         *       active type (`allowed` lists them, as does `GET /v1/activity-types`).
          *
-         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-         *     off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
-         *     changed it.
+         *     The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+         *     switched off is unknown. Emits `record.created` with the object `activities`, and `record.updated` for the lead or
+         *     deal if it changed.
          */
         post: operations["createActivity"];
         delete?: never;
@@ -1536,7 +1553,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the activity.
+                 * @description The ID of the activity.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
                  */
                 id: components["parameters"]["ActivityId"];
@@ -1545,8 +1562,8 @@ export interface paths {
         };
         /**
          * Get an activity
-         * @description One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
-         *     another workspace or of the other mode, or that this key cannot see, is 404.
+         * @description Returns one activity. Requires `activities:view`; the legacy scope `activities:read` grants it. **404**: the activity
+         *     does not exist, belongs to another workspace or to the other mode, or the key cannot see it.
          */
         get: operations["getActivity"];
         put?: never;
@@ -1555,26 +1572,27 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an activity
-         * @description Changes what is sent, at least one field: `summary`, `details`, `activity_type`, `performed_at` and `followup_at`.
-         *     The lead or deal follows: a changed `performed_at` or type moves `last_contacted_at` forward, a new `followup_at` becomes
-         *     its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
-         *     to come among its activities, or null.
+         * Update an activity
+         * @description Changes only the fields that you send, at least one of `summary`, `details`, `activity_type`, `performed_at` and
+         *     `followup_at`. The lead or deal is updated too. A changed `performed_at` or type moves its `last_contacted_at`
+         *     forward. A new `followup_at` becomes its `next_followup_at`. `followup_at: null` cancels the follow-up:
+         *     `next_followup_at` becomes the earliest future follow-up among its activities, or null.
          *
-         *     Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
-         *     after a lost answer then gets that answer, and no refusal because of its own change.
+         *     Requires `activities:edit`; the legacy scope `activities:update` grants it. If you send `If-Match`, send an
+         *     `Idempotency-Key` too. A retry after a lost response then gets the original response instead of a conflict with its
+         *     own change.
          *
-         *     What can go wrong:
+         *     Errors:
          *
-         *     - **400**: nothing to change, a value of the wrong length or range (`VALIDATION_ERROR`), or of the wrong format
-         *       (`INVALID_FIELD_FORMAT`); one of `summary` and `details` must remain, and `performed_at` cannot be cleared
+         *     - **400**: the body changes nothing, a value has the wrong length or range (`VALIDATION_ERROR`), or the wrong format
+         *       (`INVALID_FIELD_FORMAT`). At least one of `summary` and `details` must remain, and `performed_at` cannot be cleared
          *       (`MISSING_REQUIRED_FIELD`).
-         *     - **404**: there is no such activity, or this key cannot see it.
-         *     - **409** CONFLICT, `details.reason` `version_mismatch`: the activity is not the one that `If-Match` names any more.
-         *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
-         *       is not the name of an active type.
+         *     - **404**: the activity does not exist, or the key cannot see it.
+         *     - **409** CONFLICT, `details.reason` `version_mismatch`: the activity is no longer the version in `If-Match`.
+         *     - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or
+         *       `activity_type` is not the name of an active type.
          *
-         *     Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
+         *     Emits `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal if it changed.
          */
         patch: operations["updateActivity"];
         trace?: never;
@@ -1589,13 +1607,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add an activity type
-         * @description Adds a kind of activity; the very next call can use it. Without `order_position` it comes last; at a position, those
-         *     from there on move back by one. Live and test keys share the list.
+         * Create an activity type
+         * @description Creates an activity type. The very next call can use it. Without `order_position`, the type is added at the end. At a
+         *     position, the types from there on move back by one. Live and test keys share the list.
          *
-         *     Needs `settings:configure` and a live key. **409** `ALREADY_EXISTS`: a type has this name, in whatever case, active or
-         *     not; `CONFLICT` with the reason `type_limit_reached`: a workspace has 200 types at most. **422**: a field is unknown or
-         *     read-only, or has the wrong JSON type. **400**: a value is missing, or has the wrong length or format.
+         *     Requires `settings:configure` and a live key. **409** `ALREADY_EXISTS`: a type with this name exists, active or not,
+         *     ignoring case; `CONFLICT` with the reason `type_limit_reached`: a workspace can have at most 200 types. **422**: a
+         *     field is unknown or read-only, or has the wrong JSON type. **400**: a value is missing, or has the wrong length or
+         *     format.
          */
         post: operations["createActivityType"];
         delete?: never;
@@ -1618,14 +1637,15 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an activity type
-         * @description Changes what is sent, at least one field. A type is not deleted but switched off with `is_active: false`: activities keep
-         *     it, new ones cannot have it. Types that every workspace starts with (`is_system`) keep their names, so that programs for
-         *     all workspaces can rely on them.
+         * Update an activity type
+         * @description Changes only the fields that you send, at least one. Types cannot be deleted. Deactivate a type with
+         *     `is_active: false`: existing activities keep it, and new ones cannot have it. The types that every workspace starts
+         *     with (`is_system`) keep their names, so that integrations for all workspaces can rely on them.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such type. **409** `ALREADY_EXISTS`: another type has the
-         *     name; `CONFLICT` with the reason `system_type`: the name of such a type; with `last_active`: no other type is active.
-         *     **422**: a field is unknown or read-only, or has the wrong JSON type. **400**: a value has the wrong length or format.
+         *     Requires `settings:configure` and a live key. **404**: the activity type does not exist. **409** `ALREADY_EXISTS`:
+         *     another type has the name; `CONFLICT` with the reason `system_type`: the name of a system type cannot be changed; with
+         *     `last_active`: no other type is active. **422**: a field is unknown or read-only, or has the wrong JSON type. **400**:
+         *     a value has the wrong length or format.
          */
         patch: operations["updateActivityType"];
         trace?: never;
@@ -1639,10 +1659,10 @@ export interface paths {
         };
         /**
          * List activity types
-         * @description The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-         *     regard to case. Inactive ones stay readable on old activities and are refused on new ones.
+         * @description Returns the activity types of this workspace in their order. Send their names as `activity_type`, case-insensitive.
+         *     Inactive types stay readable on existing activities and are rejected on new ones.
          *
-         *     Needs `activities:view`.
+         *     Requires `activities:view`.
          */
         get: operations["listActivityTypes"];
         put?: never;
@@ -1662,31 +1682,39 @@ export interface paths {
         };
         /**
          * List users
-         * @description The users that the credential can reach, newest first. A key of a branch or a team lists its members. Only active ones,
-         *     unless `status` says otherwise. Both modes share the users, so a test key sees the same ones.
+         * @description Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
+         *     members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
+         *     sees the same ones.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["listUsers"];
         put?: never;
         /**
          * Create a user
-         * @description Creates an active user who can sign in at once, with one role, named (`role`) or by id (`role_id`); exactly one of the two. The user
-         *     belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
+         * @description Creates an active user who can sign in immediately, with one role. Send the role by name (`role`) or by ID
+         *     (`role_id`), exactly one of the two. The user joins the default branch. A user created by a key limited to a branch or
+         *     team joins that branch or team.
          *
-         *     **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
-         *     stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword) before their session opens anything else. A retry with the same Idempotency-Key shows it again for 24 hours; what is
-         *     kept for that is encrypted. It is never mailed.
+         *     **Password.** Without `password`, a password of 16 characters is generated and returned in `temp_password`, **once**:
+         *     only a digest of it is stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword)
+         *     before the session can do anything else. A retry with the same Idempotency-Key returns it again for 24 hours; the
+         *     response stored for this is encrypted. The password is never sent by email.
          *
-         *     **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
-         *     buy. **Email.** An address signs in once on the whole platform: 409 ALREADY_EXISTS, with `details.existing_id` when it is a user
-         *     that you can see. **Role.** An unknown one is refused with 400, and so is Super_Admin, which nobody can grant. A credential that
-         *     does not reach the whole company cannot grant a role that reaches further than itself: 403, `details.reason: reach_too_narrow`.
+         *     **Seats.** Every active user takes one seat. If all seats are taken, the call returns 409 SEAT_LIMIT_REACHED, and
+         *     `details.set_seats` is the number of seats to buy.
          *
-         *     `send_welcome` queues a mail to the user; `welcome_email_sent` is true when this installation has a mail server. Delivery is
-         *     tried for several hours and never undoes the creation.
+         *     **Email.** An email address can belong to only one user on the whole platform. If it is taken, the call returns 409
+         *     ALREADY_EXISTS, with `details.existing_id` if you can see that user.
          *
-         *     Needs `users:configure`, with a live key: both modes share the users.
+         *     **Role.** An unknown role is rejected with 400, and so is Super_Admin, which nobody can grant. A credential that
+         *     cannot see the whole workspace cannot grant a role with wider visibility than its own: 403,
+         *     `details.reason: reach_too_narrow`.
+         *
+         *     `send_welcome` queues an email to the user. `welcome_email_sent` is true if this installation has a mail server.
+         *     Delivery is retried for several hours. A failed delivery never undoes the creation.
+         *
+         *     Requires `users:configure` and a live key, because live and test mode share the users.
          */
         post: operations["createUser"];
         delete?: never;
@@ -1701,7 +1729,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["UserId"];
@@ -1710,9 +1738,10 @@ export interface paths {
         };
         /**
          * Get a user
-         * @description One user, active or not. 404 for a user of another company, and for one that the credential does not reach.
+         * @description Returns one user, active or not. **404**: the user belongs to another workspace, or the credential cannot see the
+         *     user.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["getUser"];
         put?: never;
@@ -1721,21 +1750,22 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a user
-         * @description Changes what you send and leaves the rest.
+         * Update a user
+         * @description Changes only the fields that you send.
          *
-         *     - `status: inactive` frees the seat, ends all sessions of the user at once, and lets them sign in no more. `status: active` needs a
-         *       free seat, else 409 SEAT_LIMIT_REACHED.
-         *     - `role` or `role_id`, one of the two, replaces the roles that the user has. A custom profile that is assigned to the user stays, and goes on
-         *       taking the place of what the role permits. An unknown role and Super_Admin are refused with 400; one that reaches further than the
-         *       credential with 403, `details.reason: reach_too_narrow`.
-         *     - `branch_id` moves the user to another branch, and out of a team of the old one; null takes the user out of both. A branch that is not
-         *       there, or that the credential does not reach, is refused with 422.
+         *     - `status: inactive` frees the seat, ends all sessions of the user immediately, and prevents new sign-ins.
+         *       `status: active` needs a free seat; otherwise it returns 409 SEAT_LIMIT_REACHED.
+         *     - `role` or `role_id`, one of the two, replaces the roles of the user. A custom profile that is assigned to the user
+         *       stays, and continues to replace the permissions of the role. An unknown role and Super_Admin are rejected with 400.
+         *       A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
+         *     - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
+         *       user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
          *
-         *     The last active Company_Admin can be neither deactivated nor given another role: 409 CONFLICT, `details.reason: last_admin`. Of
-         *     two administrators who deactivate each other at the same time one stays.
+         *     The last active Company_Admin cannot be deactivated or given another role: 409 CONFLICT, `details.reason: last_admin`.
+         *     If two administrators deactivate each other at the same time, one stays active.
          *
-         *     The email address cannot be changed. Needs `users:configure`, with a live key: both modes share the users.
+         *     The email address cannot be changed. Requires `users:configure` and a live key, because live and test mode share the
+         *     users.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -1830,11 +1860,12 @@ export interface paths {
         };
         /**
          * Get the org structure
-         * @description The company with its branches and their teams as one tree, each kind by name. `user_count` counts the active users of a node and of all
-         *     below it. A key of a branch sees that branch and its teams, a key of a team that team and its branch; they count the users in their
-         *     reach only. Answers may be reused for a minute.
+         * @description Returns the company with its branches and their teams as one tree. Nodes of each kind are sorted by name. `user_count`
+         *     counts the active users of a node and of all nodes below it. A key limited to a branch sees that branch and its teams;
+         *     a key limited to a team sees that team and its branch. Their counts include only users that the key can see. Responses
+         *     can be cached for a minute.
          *
-         *     Needs `users:view`. Branches and teams are changed in the app, not through the API.
+         *     Requires `users:view`. Branches and teams are changed in the app, not through the API.
          */
         get: operations["getOrgStructure"];
         put?: never;
@@ -1854,9 +1885,10 @@ export interface paths {
         };
         /**
          * List branches
-         * @description The branches that the credential can reach, newest first, inactive ones included. `user_count` counts the active users in its reach.
+         * @description Returns the branches that the credential can see, newest first, including inactive ones. `user_count` counts the
+         *     active users that the credential can see.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["listBranches"];
         put?: never;
@@ -1873,7 +1905,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the branch.
+                 * @description The ID of the branch.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 id: string;
@@ -1882,9 +1914,9 @@ export interface paths {
         };
         /**
          * Get a branch
-         * @description One branch. 404 for one of another company, and for one that the credential does not reach.
+         * @description Returns one branch. **404**: the branch belongs to another workspace, or the credential cannot see it.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["getBranch"];
         put?: never;
@@ -1904,9 +1936,10 @@ export interface paths {
         };
         /**
          * List teams
-         * @description The teams that the credential can reach, newest first. `member_count` counts the active users in its reach.
+         * @description Returns the teams that the credential can see, newest first. `member_count` counts the active users that the
+         *     credential can see.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["listTeams"];
         put?: never;
@@ -1923,7 +1956,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @description The ID of a node of the tree: the company, a branch or a team.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 id: string;
@@ -1932,11 +1965,12 @@ export interface paths {
         };
         /**
          * List the users of a node
-         * @description The users that belong to a node itself, newest first: to a team its members, to a branch those of its users that are in no team, to the
-         *     company those without a branch. With `include_descendants=true` those of all nodes below it too. Only active ones, unless
-         *     `status` says otherwise, and only those that the credential can reach.
+         * @description Returns the users that belong to the node itself, newest first. For a team, these are its members. For a branch, they
+         *     are its users without a team. For the company, they are the users without a branch. `include_descendants=true` adds
+         *     the users of all nodes below it. Only active users are returned unless you set `status`, and only users that the
+         *     credential can see.
          *
-         *     Needs `users:view`.
+         *     Requires `users:view`.
          */
         get: operations["listOrgNodeUsers"];
         put?: never;
@@ -1956,39 +1990,41 @@ export interface paths {
         };
         /**
          * List the statuses of leads or the stages of deals
-         * @description All statuses of the object in their order, inactive ones included.
+         * @description Returns all statuses of the object in order, including inactive ones.
          *
-         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
+         *     Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
          */
         get: operations["listStatuses"];
         put?: never;
         /**
-         * Add a status or a stage
-         * @description Adds a status; the very next call can use it.
+         * Create a status or a stage
+         * @description Creates a status. The very next call can use it.
          *
-         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
-         *     move back by one; a number beyond the end means the end.
+         *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
+         *     the statuses from there on move back by one. A number beyond the end means the end.
          *
-         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
-         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *     **Outcome.** The outcome defines how reports count records in the status, and sets `won_at`, `lost_at` and
+         *     `converted_at` when a record enters it. Deals have `open`, `won` or `lost`; leads have `open`, `converted` or
+         *     `disqualified`. It applies to records that enter the status from now on.
          *
-         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
-         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *     **Pre-conditions.** A record must meet the pre-conditions to enter the status. `pre_condition_fields` lists published
+         *     fields of the object that must have a value. `pre_condition_rules` must all pass. A rule is one of:
          *
-         *     | Rule | Holds when |
+         *     | Rule | Passes if |
          *     |---|---|
-         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
-         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
-         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
+         *     | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
          *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
-         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *     | `{"or": [rules]}` | one of the rules passes; cannot be nested |
          *
-         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
-         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
-         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `status_limit_reached`: 100
-         *     statuses are the limit. **422**: an unknown or read-only field, a wrong JSON type, or the name of a field, source, status or
-         *     activity type that does not exist. **400**: any other wrong value. Every problem is listed.
+         *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+         *     list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
+         *     `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
+         *     wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
+         *     value. The response lists every problem.
          */
         post: operations["createStatus"];
         delete?: never;
@@ -2006,50 +2042,52 @@ export interface paths {
         };
         /**
          * Get a status
-         * @description One status. Needs `settings:view`. **404**: there is no such status of this object.
+         * @description Returns one status. Requires `settings:view`. **404**: the object has no such status.
          */
         get: operations["getStatus"];
         put?: never;
         post?: never;
         /**
          * Delete a status
-         * @description Deletes a status that no record is in; those behind it move up.
+         * @description Deletes a status that has no records. The statuses after it move up.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `CONFLICT`: with the
-         *     reason `in_use`, records are in the status; `details.references` counts them, e.g. `{"deals": 12}`, live and test
-         *     records together and whoever may see them. Counting stops at 10,000; then `details.references_capped` is true. Move
-         *     them first, or deactivate the status with PATCH. With the reason `last_active`, it is the last active status.
+         *     Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `CONFLICT` with the
+         *     reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
+         *     test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
+         *     the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
+         *     active status.
          */
         delete: operations["deleteStatus"];
         options?: never;
         head?: never;
         /**
-         * Change a status
-         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one. Moving a status shifts those
-         *     between. Records that are in the status stay as they are.
+         * Update a status
+         * @description Changes only the fields that you send. A list that you send replaces the stored one. Moving a status shifts the
+         *     statuses in between. Records in the status stay unchanged.
          *
-         *     **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
-         *     move back by one; a number beyond the end means the end.
+         *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
+         *     the statuses from there on move back by one. A number beyond the end means the end.
          *
-         *     **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
-         *     `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+         *     **Outcome.** The outcome defines how reports count records in the status, and sets `won_at`, `lost_at` and
+         *     `converted_at` when a record enters it. Deals have `open`, `won` or `lost`; leads have `open`, `converted` or
+         *     `disqualified`. It applies to records that enter the status from now on.
          *
-         *     **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
-         *     that must have a value. `pre_condition_rules` must all hold; a rule is one of
+         *     **Pre-conditions.** A record must meet the pre-conditions to enter the status. `pre_condition_fields` lists published
+         *     fields of the object that must have a value. `pre_condition_rules` must all pass. A rule is one of:
          *
-         *     | Rule | Holds when |
+         *     | Rule | Passes if |
          *     |---|---|
-         *     | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
-         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
-         *     | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+         *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
+         *     | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
          *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
-         *     | `{"or": [rules]}` | one of the rules holds; not nested |
+         *     | `{"or": [rules]}` | one of the rules passes; cannot be nested |
          *
-         *     Sources, statuses and activity types in rules are followed when they are renamed.
+         *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `ALREADY_EXISTS`: another
-         *     status has the name. `CONFLICT` with the reason `last_active`: one status must stay active. **400** and **422** as on
-         *     creation.
+         *     Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
+         *     another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
+         *     and **422** as on creation.
          */
         patch: operations["updateStatus"];
         trace?: never;
@@ -2063,37 +2101,38 @@ export interface paths {
         };
         /**
          * List the tags of leads or customers
-         * @description All tags of the object, by priority and name.
+         * @description Returns all tags of the object, sorted by priority and name.
          *
-         *     Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
+         *     Requires `settings:view`. Live and test keys see the same tags. **404**: the object has no tags.
          */
         get: operations["listTags"];
         put?: never;
         /**
-         * Add a tag
-         * @description Adds a tag. Records show their tags by `priority`, lower first, then by name.
+         * Create a tag
+         * @description Creates a tag. Records list their tags by `priority`, lower numbers first, then by name.
          *
-         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
-         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
-         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
-         *     field is switched off later does not hold.
+         *     **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
+         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
+         *     `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+         *     to them. A condition is false while its field is switched off.
          *
          *     | | `fields` | `conditions` | `condition_logic` |
          *     |---|---|---|---|
-         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
-         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *     | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
          *
-         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
-         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
-         *     hand stays. Records that are there already are looked at with their next write.
+         *     **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
+         *     intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
+         *     are. A tag added by hand stays. Existing records are evaluated with their next write.
          *
-         *     A customer tag looks like `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country",
-         *     "operator": "eq", "value": "GB"}]}`.
+         *     A customer tag looks like
+         *     `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country", "operator": "eq", "value": "GB"}]}`.
          *
-         *     Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
-         *     `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-         *     tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
-         *     its field. **400**: any other wrong value. Every problem is listed.
+         *     Requires `settings:configure` and a live key, because live and test mode share the tags (but not their records).
+         *     **409** `ALREADY_EXISTS`: the list already has this name, ignoring case. `CONFLICT` with the reason
+         *     `tag_limit_reached`: an object can have at most 500 tags; with `tag_condition_limit_reached`: its tags can have at
+         *     most 1,000 conditions altogether. **422**: a field is unknown or read-only, has the wrong JSON type, or a condition
+         *     does not fit its field. **400**: any other invalid value. The response lists every problem.
          */
         post: operations["createTag"];
         delete?: never;
@@ -2111,40 +2150,40 @@ export interface paths {
         };
         /**
          * Get a tag
-         * @description One tag. Needs `settings:view`. **404**: there is no such tag of this object.
+         * @description Returns one tag. Requires `settings:view`. **404**: the object has no such tag.
          */
         get: operations["getTag"];
         put?: never;
         post?: never;
         /**
          * Delete a tag
-         * @description Deletes a tag and takes it off all records, live and test ones.
+         * @description Deletes a tag and removes it from all live and test records.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object.
+         *     Requires `settings:configure` and a live key. **404**: the object has no such tag.
          */
         delete: operations["deleteTag"];
         options?: never;
         head?: never;
         /**
-         * Change a tag
-         * @description Changes what you send and leaves the rest; a list that you send replaces the stored one.
+         * Update a tag
+         * @description Changes only the fields that you send. A list that you send replaces the stored one.
          *
-         *     **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
-         *     `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
-         *     `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
-         *     field is switched off later does not hold.
+         *     **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
+         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
+         *     `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+         *     to them. A condition is false while its field is switched off.
          *
          *     | | `fields` | `conditions` | `condition_logic` |
          *     |---|---|---|---|
-         *     | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
-         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+         *     | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
+         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
          *
-         *     **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
-         *     activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
-         *     hand stays. Records that are there already are looked at with their next write.
+         *     **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
+         *     intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
+         *     are. A tag added by hand stays. Existing records are evaluated with their next write.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such tag of this object. **409** `ALREADY_EXISTS`: another
-         *     tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS when `fields` drops a name that the stored
+         *     Requires `settings:configure` and a live key. **404**: the object has no such tag. **409** `ALREADY_EXISTS`: another
+         *     tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS if `fields` drops a name that the stored
          *     `conditions` use.
          */
         patch: operations["updateTag"];
@@ -2159,19 +2198,20 @@ export interface paths {
         };
         /**
          * List sources
-         * @description All sources by name, disabled ones included: one list for leads, deals and customers.
+         * @description Returns all sources by name, including disabled ones. Leads, deals and customers share one list.
          *
-         *     Needs `settings:view`. Live and test keys see the same.
+         *     Requires `settings:view`. Live and test keys see the same sources.
          */
         get: operations["listSources"];
         put?: never;
         /**
-         * Add a source
-         * @description Adds a source; the very next call can use it, in whatever case its name is written.
+         * Create a source
+         * @description Creates a source. The very next call can use it. Source names are case-insensitive.
          *
-         *     Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
-         *     already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `source_limit_reached`: 500
-         *     sources are the limit. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+         *     list already has this name, ignoring case; `details.existing_id` is the existing source. `CONFLICT` with the reason
+         *     `source_limit_reached`: a workspace can have at most 500 sources. **422**: a field is unknown or read-only, or has the
+         *     wrong JSON type. **400**: any other invalid value.
          */
         post: operations["createSource"];
         delete?: never;
@@ -2189,7 +2229,7 @@ export interface paths {
         };
         /**
          * Get a source
-         * @description One source. Needs `settings:view`. **404**: there is no such source.
+         * @description Returns one source. Requires `settings:view`. **404**: the source does not exist.
          */
         get: operations["getSource"];
         put?: never;
@@ -2198,21 +2238,22 @@ export interface paths {
          * Delete a source
          * @description Deletes a source that no record has.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `CONFLICT` with the reason `in_use`:
-         *     records have it; `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with `customers` where some have it,
-         *     live and test records together and whoever may see them. Counting stops at 10,000 of each; then
-         *     `details.references_capped` is true. Disable the source with PATCH instead.
+         *     Requires `settings:configure` and a live key. **404**: the source does not exist. **409** `CONFLICT` with the reason
+         *     `in_use`: records have this source. `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with
+         *     `customers` if customers have it. The count includes live and test records, regardless of who can see them. Counting
+         *     stops at 10,000 of each; `details.references_capped` is then true. Disable the source with PATCH instead.
          */
         delete: operations["deleteSource"];
         options?: never;
         head?: never;
         /**
-         * Change a source
-         * @description Changes what you send and leaves the rest. Records that have the source show its new name. A disabled one stays on them and is
-         *     refused on writes.
+         * Update a source
+         * @description Changes only the fields that you send. Records with this source show its new name. A disabled source stays on its
+         *     records and is rejected on writes.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such source. **409** `ALREADY_EXISTS`: another source has the
-         *     name. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+         *     Requires `settings:configure` and a live key. **404**: the source does not exist. **409** `ALREADY_EXISTS`: another
+         *     source has the name. **422**: a field is unknown or read-only, or has the wrong JSON type. **400**: any other invalid
+         *     value.
          */
         patch: operations["updateSource"];
         trace?: never;
@@ -2225,8 +2266,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the duplicate checks
-         * @description The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
+         * List duplicate checks
+         * @description Returns the duplicate checks of leads and deals. Requires `settings:view`. Live and test keys see the same checks.
          */
         get: operations["listDuplicateChecks"];
         put?: never;
@@ -2247,20 +2288,23 @@ export interface paths {
         get?: never;
         /**
          * Set the duplicate check of leads or deals
-         * @description Replaces the check; it counts from the next call on.
+         * @description Replaces the duplicate check. The change applies from the next call on.
          *
-         *     While it is enabled, a new record is refused with 409 `ALREADY_EXISTS` when there is one that has the same value in every
-         *     selected field that the new one has a value in, by POST /v1/leads and by POST /v1/objects/{object}/records. For
-         *     POST /v1/leads the same `email` is enough, selected or not. `details.matched_fields` names the fields and
-         *     `details.existing_id` the record; null when the caller may not see it. Live and test records are held against their own
-         *     kind. Changes of records are not checked, and of a batch only the items against each other. Texts are compared exactly,
-         *     addresses without case, telephone numbers in international format.
+         *     If the check is enabled, a new record is rejected with 409 `ALREADY_EXISTS` if an existing record has the same value
+         *     in every selected field for which the new record has a value. This applies to POST /v1/leads and to POST
+         *     /v1/objects/{object}/records. For POST /v1/leads, the same `email` is enough, even if it is not selected.
+         *     `details.matched_fields` lists the fields. `details.existing_id` is the existing record, or null if the caller may not
+         *     see it.
          *
-         *     `fields` are names of fields of the object that can be written, built-in or custom. A field that is switched off later
-         *     does not count meanwhile.
+         *     Live records are compared only with live records, and test records only with test records. Updates are not checked,
+         *     and batch items are checked only against each other. Text is compared exactly, email addresses ignoring case, and
+         *     phone numbers in international format.
          *
-         *     Needs `settings:configure` and a live key: both modes share the check. **404**: the object has no check. **400**: it is to
-         *     be enabled without fields. **422**: a field does not exist or is read-only.
+         *     `fields` are names of writable fields of the object, built-in or custom. A field that is switched off later is ignored
+         *     while it is off.
+         *
+         *     Requires `settings:configure` and a live key, because live and test mode share the check. **404**: the object has no
+         *     check. **400**: the check is enabled without fields. **422**: a field does not exist or is read-only.
          */
         put: operations["updateDuplicateCheck"];
         post?: never;
@@ -2279,29 +2323,31 @@ export interface paths {
         };
         /**
          * Search all objects
-         * @description Finds records of all objects at once by a part of a text, in any case and any script. Nothing in `q` is query syntax:
-         *     `%`, `_` and quotes stand for themselves.
+         * @description Finds records of all objects by part of a text, case-insensitive, in any script. Nothing in `q` is interpreted as
+         *     query syntax: `%`, `_` and quotes are literal.
          *
-         *     It needs no scope of its own. It sees what the key's view scopes allow (`leads:view`, `object:visits:view`), within its
-         *     reach; objects that it cannot view, or whose module is off, are absent. `objects` of the answer lists those that were searched.
+         *     The call requires no scope of its own. It searches the objects that the key's view scopes allow (`leads:view`,
+         *     `object:visits:view`) and the records that the key can see. Objects that the key cannot view, or whose module is
+         *     switched off, are absent. `objects` in the response lists the objects searched.
          *
-         *     **Which fields.** Up to six texts of each object that the workspace has switched on, the first six of: `name`,
-         *     `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
-         *     schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
-         *     `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
-         *     Objects without such fields are skipped. People are also found by first and last name together, as `jane doe`.
+         *     **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
+         *     six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
+         *     schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+         *     `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
+         *     searched. Objects without such fields are skipped. People are also found by first and last name together, for example
+         *     `jane doe`.
          *
-         *     **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
-         *     kind the newest record first. `matched_field` is the field that gave the place, or `full_name` where only first and
-         *     last name together did.
+         *     **Ranking.** Fields equal to `q` come first, then fields that begin with it, then fields that contain it. Within each
+         *     rank, the newest records come first. `matched_field` is the field that determined the rank, or `full_name` if only
+         *     first and last name together matched.
          *
-         *     **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
-         *     false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
-         *     seen, and there are at least as many. That happens only to objects with more than 1,000 records in reach: the newest
-         *     1,000 of these are always searched, however many others the company has.
+         *     **Number of hits.** The response contains up to `limit` hits per object. `total` counts all matches of an object while
+         *     `total_capped` is false. Counting stops early for text that very many records contain. Then `total_capped` is true,
+         *     and there are at least `total` matches. This happens only for objects with more than 1,000 records that the key can
+         *     see. The newest 1,000 of these are always searched, however many other records the workspace has.
          *
-         *     What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
-         *     workspace does not have. An object that exists and that the key cannot view is left out, not refused.
+         *     Errors: **400** if `q` does not have 2 to 100 characters. **404** if the workspace does not have an object named in
+         *     `objects`. An object that exists but that the key cannot view is skipped and causes no error.
          */
         get: operations["searchRecords"];
         put?: never;
@@ -2323,37 +2369,39 @@ export interface paths {
         put?: never;
         /**
          * Run a report
-         * @description Counts, adds up or compares the records of an object that this key can see, in groups. It changes nothing.
+         * @description Counts, sums or compares the records of an object that the key can see, optionally in groups. A report changes
+         *     nothing.
          *
-         *     It runs over the newest 5,000 records that pass `from`, `to` and `filter`. When there are more, `truncated` is true and
-         *     the figures are those of the newest 5,000: narrow the window. `rows_scanned` is how many it ran over.
+         *     It reads the newest 5,000 records that match `from`, `to` and `filter`. If there are more, `truncated` is true and the
+         *     figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records read.
          *
          *     | metric | field | value |
          *     |---|---|---|
-         *     | count | none, or any | records of the group; with a field, those that have a value in it |
-         *     | sum, avg | number, currency | of the records that have a value. Money in minor units. `avg` has two decimals at most, a half goes to the even neighbour |
-         *     | min, max | number, currency, date, datetime | the least or greatest; of dates as text |
+         *     | count | optional | the records of the group; with a field, those that have a value in it |
+         *     | sum, avg | number, currency | of the records that have a value. Money is in minor units. `avg` has at most two decimals, rounded half to even |
+         *     | min, max | number, currency, date, datetime | the smallest or greatest value; dates as text |
          *
-         *     `sum` of nothing is 0; `avg`, `min` and `max` of nothing are null. `count` of a group is always all its records. `total` is
-         *     over all groups, so its `avg` is no average of averages.
+         *     Without values, `sum` is 0, and `avg`, `min` and `max` are null. The `count` of a group always includes all its
+         *     records. `total` covers all groups, so its `avg` is not an average of averages.
          *
-         *     **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status, source
-         *     or other select value, `true` or `false`, the id of a user; of texts the first 255 characters. Dates and datetimes are
-         *     put into buckets: `day` (unless you send another), `week` (its Monday) or `month` (`2026-11`), in UTC. Groups are sorted
-         *     by key, numbers as numbers, and records without a value come last under the key null. Without `group_by` there is one
-         *     group with the key null, also when no record matches.
+         *     **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status,
+         *     source or other select value, `true` or `false`, or the ID of a user. For text fields, it is the first 255 characters.
+         *     Dates and datetimes are grouped by `bucket`: `day` (the default), `week` (its Monday) or `month` (`2026-11`), in UTC.
+         *     Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
+         *     `group_by`, there is one group with the key null, even if no record matches.
          *
-         *     Needs `reports:view`. With it alone a key gets figures, not texts: to measure, group or filter by texts, addresses and
-         *     ids of an object it also needs the view scope of the object, else **403** names it.
+         *     Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
+         *     addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
          *
-         *     What can go wrong:
+         *     Errors:
          *
-         *     - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure; a filter
-         *       that is wrong, as in lists.
-         *     - **403** `MODULE_DISABLED`: the module of the object is off.
+         *     - **400**: a value is out of range, a `metric` or `bucket` is unknown, or the metric cannot measure the `field`; the
+         *       filter is invalid, as for lists.
+         *     - **403** `MODULE_DISABLED`: the module of the object is switched off.
          *     - **404**: the workspace has no such object.
-         *     - **422**: an unknown field, in the body or as `field` or `group_by`.
-         *     - **503** with `details.reason` `query_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+         *     - **422**: a field is unknown, in the body or as `field` or `group_by`.
+         *     - **503** with `details.reason` `query_timeout`: the report took longer than 1.5 seconds. Narrow it with `from`, `to`
+         *       or `filter`.
          */
         post: operations["searchReport"];
         delete?: never;
@@ -2371,14 +2419,15 @@ export interface paths {
         };
         /**
          * Get the pipeline
-         * @description How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
-         *     sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
+         * @description Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
+         *     not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
          *
-         *     Of deals, `amount_minor` is the sum of their amounts, whatever their currency. Of leads, `converted` counts those whose
-         *     status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
+         *     For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
+         *     whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
+         *     decimals.
          *
-         *     Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
-         *     `query_timeout` when it took longer than 1.5 seconds.
+         *     Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
+         *     `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -2398,11 +2447,11 @@ export interface paths {
         };
         /**
          * List saved reports
-         * @description Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
-         *     token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
-         *     to POST /v1/reports/query, beside the object.
+         * @description Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
+         *     the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
+         *     To run a definition, send `config` and the object to POST /v1/reports/query.
          *
-         *     Needs `reports:view`. Nothing in this API saves or changes them.
+         *     Requires `reports:view`. Saved reports cannot be created or changed through this API.
          */
         get: operations["listSavedReports"];
         put?: never;
@@ -2425,7 +2474,7 @@ export interface paths {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -2470,7 +2519,7 @@ export interface paths {
                  */
                 object: components["parameters"]["TaggedObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["TaggedRecordId"];
@@ -2515,12 +2564,12 @@ export interface paths {
                  */
                 object: components["parameters"]["TaggedObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["TaggedRecordId"];
                 /**
-                 * @description The id of the tag.
+                 * @description The ID of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51
                  */
                 tag_id: components["schemas"]["Uuid"];
@@ -2557,7 +2606,7 @@ export interface paths {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -2567,7 +2616,7 @@ export interface paths {
         /**
          * List the tasks of a record
          * @description Returns the tasks of a record that the key can see, newest first. The default page size is 100. To update or delete a
-         *     task, use `/v1/objects/tasks/records/{id}` with its id.
+         *     task, use `/v1/objects/tasks/records/{id}` with its ID.
          *
          *     Requires `tasks:view` and the view scope of the object. **404**: the object or record does not exist, or the key
          *     cannot see it.
@@ -2610,7 +2659,7 @@ export interface paths {
                  */
                 object: string;
                 /**
-                 * @description The record's id.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["schemas"]["Uuid"];
@@ -2619,12 +2668,13 @@ export interface paths {
         };
         /**
          * List the activities of a record
-         * @description What was logged on a lead or a deal, the latest `performed_at` first; of a customer, what was logged on its leads and
-         *     deals. Records of other objects have none: their list is empty. 100 on a page unless `limit` says otherwise. Activities
-         *     are logged with `POST /v1/activities`.
+         * @description Returns the activities logged on a lead or deal, latest `performed_at` first. For a customer, it returns the
+         *     activities logged on its leads and deals. Records of other objects have no activities, so their list is empty. The
+         *     default page size is 100. Log activities with `POST /v1/activities`.
          *
-         *     Needs `activities:view` and the view scope of the object. A key with a branch or team sees the activities that it, or a
-         *     user of that branch or team, logged. **404**: there is no such object or record, or this key cannot see it.
+         *     Requires `activities:view` and the view scope of the object. A key limited to a branch or team sees the activities
+         *     that the key itself, or a user of that branch or team, logged. **404**: the object or record does not exist, or the
+         *     key cannot see it.
          */
         get: operations["listRecordActivities"];
         put?: never;
@@ -2647,7 +2697,7 @@ export interface paths {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3284,10 +3334,10 @@ export interface paths {
         };
         /**
          * List task types
-         * @description The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-         *     case. Inactive ones stay readable on old tasks and are refused on new ones.
+         * @description Returns the task types of this workspace in their order. Send their names as `task_type`, case-insensitive. Inactive
+         *     types stay readable on existing tasks and are rejected on new ones.
          *
-         *     Needs `tasks:view`.
+         *     Requires `tasks:view`.
          */
         get: operations["listTaskTypes"];
         put?: never;
@@ -3310,7 +3360,7 @@ export interface paths {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3368,7 +3418,7 @@ export interface paths {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -3484,7 +3534,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the attachment.
+                 * @description The ID of the attachment.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
                  */
                 id: components["parameters"]["AttachmentId"];
@@ -3525,7 +3575,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the attachment.
+                 * @description The ID of the attachment.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
                  */
                 id: components["parameters"]["AttachmentId"];
@@ -3557,45 +3607,48 @@ export interface paths {
         };
         /**
          * List SLA policies
-         * @description All SLA policies, the oldest first, which is the order in which they are looked at for a record.
+         * @description Returns all SLA policies, oldest first. Policies are matched to a record in this order.
          *
-         *     Needs `settings:view`. Live and test keys see the same.
+         *     Requires `settings:view`. Live and test keys see the same policies.
          */
         get: operations["listSlaPolicies"];
         put?: never;
         /**
-         * Add an SLA policy
-         * @description Adds a policy; it holds for records that are created from now on.
+         * Create an SLA policy
+         * @description Creates an SLA policy. It applies to records that are created from now on.
          *
-         *     **Which policy a record has.** An active one of its entity type: one of the record's own priority before one of all
-         *     priorities (`priority: null`), then the oldest. Customers have no priority. When the priority of a record changes, the
-         *     clocks that run are reckoned by the policy of the new one, from when they started.
+         *     **How a record gets its policy.** The policy must be active and have the entity type of the record. A policy for the
+         *     record's own priority comes before one for all priorities (`priority: null`); after that, the oldest policy wins.
+         *     Customers have no priority. If the priority of a record changes, its running clocks are recalculated by the policy of
+         *     the new priority, from their original start.
          *
-         *     **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
+         *     **Clocks.** Each time that you set is a clock on every matching record, in minutes from its start:
          *
-         *     - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`. Activities of the type Note are internal and
-         *       do not count.
-         *     - `every_response_time`: the same, and begins anew with each such activity.
-         *     - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
-         *       ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
+         *     - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`.
+         *       Activities of the type Note are internal and do not count.
+         *     - `every_response_time`: the same, and it restarts with each such activity.
+         *     - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified,
+         *       which also ends its other clocks. If the record leaves that status, the clocks restart. Customers have no status and
+         *       therefore no such clock.
          *
-         *     Activities on a customer's deals, and on the lead that was converted into it, answer the customer's clocks. Deadlines are
-         *     fixed when a clock starts. In the mode `business_hours` only minutes between `business_hours_start` and
-         *     `business_hours_end` on `business_days` count, by the wall clocks of `timezone`.
+         *     Activities on a customer's deals, and on the lead that was converted into the customer, stop the customer's clocks.
+         *     Deadlines are fixed when a clock starts. In the mode `business_hours`, only minutes between `business_hours_start` and
+         *     `business_hours_end` on `business_days` count, in the local time of `timezone`.
          *
-         *     **What happens.** Within 30 seconds of a deadline that passes, `sla.breached` is fired, once for each clock; also when the
-         *     response came meanwhile, but after the deadline. `reminders` before the deadline and `escalations` after it, as long as
-         *     nobody responds, are notifications to users in the app. Records of test keys have clocks and fire `sla.breached` to test
-         *     subscriptions; nobody is notified of them.
+         *     **Breaches and notifications.** Within 30 seconds after a deadline passes, `sla.breached` is emitted once for each
+         *     clock, even if a response arrived after the deadline in the meantime. `reminders` before the deadline and
+         *     `escalations` after it notify users in the app until someone responds. Records of test keys have clocks and emit
+         *     `sla.breached` to test webhook endpoints; nobody is notified about them.
          *
-         *     Needs `settings:configure` and a live key: both modes share the policies. What can go wrong:
+         *     Requires `settings:configure` and a live key, because live and test mode share the policies. Errors:
          *
          *     - **400**: a value is missing, or has the wrong length, format or range; none of the three times is set; the mode
-         *       `business_hours` without start, end or days, or with an end that is not after the start; a deadline more than ten years
-         *       away; an unknown placeholder in `message_template` (`allowed` lists them).
-         *     - **409** `ALREADY_EXISTS`: another policy has the name, whatever its case; `CONFLICT` with the reason
-         *       `policy_limit_reached`: a workspace has 100 policies at most.
-         *     - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user (`NOT_FOUND`).
+         *       `business_hours` lacks a start, an end or days, or its end is not after its start; a deadline is more than ten years
+         *       away; `message_template` contains an unknown placeholder (`allowed` lists the known ones).
+         *     - **409** `ALREADY_EXISTS`: another policy has the name, ignoring case; `CONFLICT` with the reason
+         *       `policy_limit_reached`: a workspace can have at most 100 policies.
+         *     - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user
+         *       (`NOT_FOUND`).
          */
         post: operations["createSlaPolicy"];
         delete?: never;
@@ -3610,7 +3663,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
                  */
                 id: components["parameters"]["SlaPolicyId"];
@@ -3619,34 +3672,35 @@ export interface paths {
         };
         /**
          * Get an SLA policy
-         * @description One policy. Needs `settings:view`. **404**: there is no such policy.
+         * @description Returns one SLA policy. Requires `settings:view`. **404**: the policy does not exist.
          */
         get: operations["getSlaPolicy"];
         put?: never;
         post?: never;
         /**
          * Delete an SLA policy
-         * @description Deletes a policy that no clock runs by. To be rid of one that is in use, switch it off with `is_active: false` and delete
-         *     it half a minute later.
+         * @description Deletes a policy that has no running clocks. To delete a policy in use, switch it off with `is_active: false` and
+         *     delete it half a minute later.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `CONFLICT` with the reason `in_use`:
-         *     `details.references.open_clocks` is the number of clocks that run by it on live records.
+         *     Requires `settings:configure` and a live key. **404**: the policy does not exist. **409** `CONFLICT` with the reason
+         *     `in_use`: `details.references.open_clocks` is the number of its running clocks on live records.
          */
         delete: operations["deleteSlaPolicy"];
         options?: never;
         head?: never;
         /**
-         * Change an SLA policy
-         * @description Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
+         * Update an SLA policy
+         * @description Changes only the fields that you send, at least one. `reminders` and `escalations` replace the whole set; an empty
+         *     list removes it.
          *
-         *     Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
-         *     told again, and one whose moment has passed is made up for unless something later was told already. With
-         *     `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
-         *     bring them back.
+         *     Running clocks keep their deadlines. They follow new `reminders` and `escalations` within 30 seconds. A notification
+         *     that was already sent is not sent again. A new one whose time has passed is sent late, unless a later one was already
+         *     sent. With `is_active: false`, no more clocks start, and running clocks end without a notification. Switching the
+         *     policy on again does not restart them.
          *
-         *     Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `ALREADY_EXISTS`: another policy has
-         *     the name. **400** and **422**: as when adding one, for the policy as it would be; recipients that stay are not checked
-         *     anew.
+         *     Requires `settings:configure` and a live key. **404**: the policy does not exist. **409** `ALREADY_EXISTS`: another
+         *     policy has the name. **400** and **422**: as on creation, for the resulting policy; unchanged recipients are not
+         *     checked again.
          */
         patch: operations["updateSlaPolicy"];
         trace?: never;
@@ -4177,7 +4231,7 @@ export interface paths {
          *
          *     This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
          *
-         *     Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the ids in `member_ids`.
+         *     Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the IDs in `member_ids`.
          *     **404**: the policy does not exist. **409** `no_policy`: the call names no policy, and there is no default policy.
          */
         get: operations["getSlots"];
@@ -4245,7 +4299,7 @@ export interface paths {
          *     This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
          *
          *     Requires `bookings:view`. **400**: the range ends before it begins or is longer than 31 days;
-         *     `details.unknown_user_ids` lists ids that are not users of this workspace.
+         *     `details.unknown_user_ids` lists IDs that are not users of this workspace.
          */
         get: operations["getUserAvailability"];
         put?: never;
@@ -4293,7 +4347,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the reservation.
+                 * @description The ID of the reservation.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
                  */
                 id: components["parameters"]["ReservationId"];
@@ -4302,7 +4356,7 @@ export interface paths {
         };
         /**
          * Get a reservation
-         * @description Requires `bookings:view`. **404**: no reservation with this id is active in this mode, or the key cannot see it.
+         * @description Requires `bookings:view`. **404**: no reservation with this ID is active in this mode, or the key cannot see it.
          *     Reservations that were released, expired or booked also return 404.
          */
         get: operations["getReservation"];
@@ -4326,7 +4380,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the reservation.
+                 * @description The ID of the reservation.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
                  */
                 id: components["parameters"]["ReservationId"];
@@ -4388,7 +4442,7 @@ export interface paths {
          *     Requires `bookings:create`.
          *
          *     - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
-         *       `invalid_slot_token`; `member_ids` contains ids that are not active users whom the key can see, listed in
+         *       `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
          *       `details.unknown_user_ids`.
          *     - **404**: the reservation no longer exists, or the policy does not exist.
          *     - **409**: `slot_token_expired`; `slot_conflict`: the slot has been taken, and `details.alternatives` lists others;
@@ -4411,7 +4465,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
                  */
                 id: components["parameters"]["BookingId"];
@@ -4420,7 +4474,7 @@ export interface paths {
         };
         /**
          * Get a booking
-         * @description Requires `bookings:view`. **404**: no booking with this id exists in this mode, or the key cannot see it.
+         * @description Requires `bookings:view`. **404**: no booking with this ID exists in this mode, or the key cannot see it.
          */
         get: operations["getBooking"];
         put?: never;
@@ -4437,7 +4491,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
                  */
                 id: components["parameters"]["BookingId"];
@@ -4456,7 +4510,7 @@ export interface paths {
          *     Requires `bookings:edit`.
          *
          *     - **400**: the new time must have the old length and must not be in the past.
-         *     - **404**: no booking with this id exists, or the key cannot see it.
+         *     - **404**: no booking with this ID exists, or the key cannot see it.
          *     - **409**: `not_confirmed`: the booking was already cancelled, rescheduled or completed; `slot_conflict`: the user is
          *       not free at that time, and `details.alternatives` lists others; `no_eligible_rep`: the user is no longer active.
          *     - **503** `provider_error`: the calendar cannot be reached, and nothing was moved.
@@ -4474,7 +4528,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
                  */
                 id: components["parameters"]["BookingToCancelId"];
@@ -4489,7 +4543,7 @@ export interface paths {
          *     external calendar as soon as that calendar can be reached. The booking stays, with the status `cancelled`. Cancelling
          *     it again returns the same response and changes nothing.
          *
-         *     Requires `bookings:edit`. **404**: no booking with this id exists, or the key cannot see it. **409** `not_confirmed`:
+         *     Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409** `not_confirmed`:
          *     the booking was rescheduled or is over.
          */
         post: operations["cancelBooking"];
@@ -4522,7 +4576,7 @@ export interface paths {
          *     applies. Without `assignment_strategy`, the policy's strategy applies.
          *
          *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace (403
-         *     `company_reach_required`). **400** with `details.unknown_user_ids`: these ids are not active users. **409**
+         *     `company_reach_required`). **400** with `details.unknown_user_ids`: these IDs are not active users. **409**
          *     ALREADY_EXISTS: the name is taken; `pool_limit_reached`: the workspace already has 200 pools. **422**: the policy does
          *     not exist.
          */
@@ -4539,7 +4593,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -4548,17 +4602,17 @@ export interface paths {
         };
         /**
          * Get a pool
-         * @description Requires `bookings:view`. **404**: no pool with this id exists, or the key can see none of its members.
+         * @description Requires `bookings:view`. **404**: no pool with this ID exists, or the key can see none of its members.
          */
         get: operations["getSchedulingPool"];
         put?: never;
         post?: never;
         /**
          * Delete a pool
-         * @description Bookings keep the id of the deleted pool. Slot tokens of the pool are rejected from now on.
+         * @description Bookings keep the ID of the deleted pool. Slot tokens of the pool are rejected from now on.
          *
          *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
-         *     this id exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
+         *     this ID exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
          */
         delete: operations["deleteSchedulingPool"];
         options?: never;
@@ -4569,7 +4623,7 @@ export interface paths {
          *     change, the rotation starts over.
          *
          *     Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
-         *     this id exists. **400**, **409** and **422** as on creation.
+         *     this ID exists. **400**, **409** and **422** as on creation.
          */
         patch: operations["updateSchedulingPool"];
         trace?: never;
@@ -4580,7 +4634,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -4613,7 +4667,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -4679,7 +4733,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
                  */
                 id: components["parameters"]["SchedulingPolicyId"];
@@ -4688,16 +4742,16 @@ export interface paths {
         };
         /**
          * Get a scheduling policy
-         * @description Requires `bookings:view`. **404**: no policy with this id exists.
+         * @description Requires `bookings:view`. **404**: no policy with this ID exists.
          */
         get: operations["getSchedulingPolicy"];
         put?: never;
         post?: never;
         /**
          * Delete a scheduling policy
-         * @description Bookings keep the id of the deleted policy.
+         * @description Bookings keep the ID of the deleted policy.
          *
-         *     Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409**: `default_policy`: this
+         *     Requires `bookings:configure` with a live key. **404**: no policy with this ID exists. **409**: `default_policy`: this
          *     policy is the default, so make another policy the default first; `in_use`: pools use this policy.
          */
         delete: operations["deleteSchedulingPolicy"];
@@ -4710,7 +4764,7 @@ export interface paths {
          *     default. To replace the default policy, set `is_default: true` on another policy; setting `false` on the current
          *     default policy returns 409 `default_policy`.
          *
-         *     Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409** ALREADY_EXISTS: the
+         *     Requires `bookings:configure` with a live key. **404**: no policy with this ID exists. **409** ALREADY_EXISTS: the
          *     name is taken. **400** as on creation.
          */
         patch: operations["updateSchedulingPolicy"];
@@ -4722,7 +4776,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["WorkingHoursUserId"];
@@ -4763,7 +4817,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["CalendarUserId"];
@@ -5329,7 +5383,7 @@ export interface components {
          */
         Success: true;
         /**
-         * @description degraded: each process counts rate limits for itself, since Redis is out of reach.
+         * @description `degraded`: each process counts rate limits on its own, because Redis is unreachable.
          * @enum {string}
          */
         HealthStatus: "ok" | "degraded";
@@ -5452,7 +5506,7 @@ export interface components {
             error: components["schemas"]["Failure"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description An OpenAPI 3.1 document, with everything that such a document may hold. */
+        /** @description An OpenAPI 3.1 document. */
         OpenapiDocument: {
             /** @example 3.1.0 */
             openapi: string;
@@ -5466,13 +5520,13 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description What kind of change it was.
+         * @description The kind of change.
          * @enum {string}
          */
         ChangelogKind: "added" | "changed" | "deprecated" | "fixed";
         ChangelogEntry: {
             /**
-             * @description Stays the same.
+             * @description The ID of the entry. It never changes.
              * @example 2026-09-04-activities-offset
              */
             id: string;
@@ -5482,10 +5536,10 @@ export interface components {
              */
             date: string;
             kind: components["schemas"]["ChangelogKind"];
-            /** @description What changed, and what to do about it. */
+            /** @description What changed, and what you have to do. */
             text: string;
             /**
-             * @description The operations that it is about.
+             * @description The operations that the change affects.
              * @example [
              *       "listActivities"
              *     ]
@@ -5514,12 +5568,12 @@ export interface components {
         };
         ErrorCodeEntry: {
             code: components["schemas"]["ErrorCode"];
-            /** @description The usual status first. */
+            /** @description The usual status comes first. */
             statuses: number[];
             meaning: string;
-            /** @description True when the very same call may pass later. */
+            /** @description True if the same call can succeed later. */
             retryable: boolean;
-            /** @description What to do about it. */
+            /** @description What to do. */
             action: string;
         };
         ErrorCodes: {
@@ -5541,11 +5595,11 @@ export interface components {
             module: string;
             /** @example view */
             action: string;
-            /** @description The add-on that the module belongs to; null for modules of every plan. */
+            /** @description The add-on that the module belongs to. Null for modules of every plan. */
             add_on: string | null;
-            /** @description While it is not `on`, the scope opens nothing, and is kept. */
+            /** @description While the state is not `on`, the scope stays assigned but has no effect. */
             module_state: components["schemas"]["ModuleState"];
-            /** @description True when this credential holds it. */
+            /** @description True if this credential has the scope. */
             granted: boolean;
         };
         LegacyScope: {
@@ -5566,94 +5620,94 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         RateLimits: {
-            /** @description Calls of this credential in a minute, to each endpoint. */
+            /** @description Calls of this credential per minute, for each endpoint. */
             per_minute_and_endpoint: number;
-            /** @description Calls of this credential in an hour. */
+            /** @description Calls of this credential per hour. */
             per_hour: number;
-            /** @description Calls of the whole workspace in a minute. */
+            /** @description Calls of the whole workspace per minute. */
             workspace_per_minute: number;
-            /** @description Calls of the whole workspace in 24 hours; null when there is no such limit. */
+            /** @description Calls of the whole workspace per 24 hours. Null for no limit. */
             workspace_per_day: number | null;
-            /** @description Inbound reports of providers for the workspace in a minute, in each mode. */
+            /** @description Inbound reports of providers for the workspace per minute, in each mode. */
             reports_per_minute: number;
         };
         QuotaPeriod: {
             start: components["schemas"]["Timestamp"];
             end: components["schemas"]["Timestamp"];
         };
-        /** @description The calls of this month. Test keys' calls are not counted. */
+        /** @description The calls of this month. Calls of test keys are not counted. */
         QuotaFigures: {
-            /** @description What the plan includes; null when it is unlimited. */
+            /** @description The calls included in the plan. Null if unlimited. */
             limit: number | null;
-            /** @description Of this month; calls of the last second may be missing. */
+            /** @description The calls made this month. Calls of the last second may be missing. */
             used: number;
-            /** @description Null when it is unlimited. */
+            /** @description Null if unlimited. */
             remaining: number | null;
             period: components["schemas"]["QuotaPeriod"];
         };
         RequestLimits: {
-            /** @description Of the whole address, path and query, as it is sent. */
+            /** @description The size of the whole URL, path and query, as sent. */
             address_bytes: number;
-            /** @description Of all names and values of headers together. */
+            /** @description The total size of all header names and values. */
             header_bytes: number;
-            /** @description Of a JSON body. */
+            /** @description The size of a JSON body. */
             body_bytes: number;
-            /** @description Levels of objects in a body. */
+            /** @description The nesting depth of objects in a body. */
             json_depth: number;
-            /** @description Keys in one object of a body. */
+            /** @description Keys per object in a body. */
             object_keys: number;
             /** @description The highest `limit` of lists. */
             page_size: number;
             batch_items: number;
             sort_fields: number;
-            /** @description Relations in one `expand`. */
+            /** @description Fields in one `expand`. */
             expansions: number;
-            /** @description How far a list with `count=true` counts. */
+            /** @description The highest count of a list with `count=true`. */
             counted_records: number;
-            /** @description Levels of `and` and `or`. */
+            /** @description Nesting levels of `and` and `or`. */
             filter_depth: number;
             /** @description Conditions in one filter. */
             filter_conditions: number;
-            /** @description Values of one `in`. */
+            /** @description Values in one `in`. */
             filter_values: number;
-            /** @description The highest `limit` of a search for each object. */
+            /** @description The highest `limit` per object in a search. */
             search_hits: number;
-            /** @description Records that a report runs over; of more the newest, and `truncated` says so. */
+            /** @description Records that a report reads. If there are more, it reads the newest, and `truncated` is true. */
             report_rows: number;
-            /** @description Days that one question about free times or slots covers. */
+            /** @description Days that one request for availability or slots can cover. */
             scheduling_days: number;
-            /** @description Users that it names. */
+            /** @description Users in one request for availability or slots. */
             scheduling_users: number;
-            /** @description How long answers are kept for replays. */
+            /** @description Hours for which responses are stored for replays. */
             idempotency_hours: number;
         };
-        /** @description Of files on records. */
+        /** @description The limits of file uploads. */
         UploadLimits: {
-            /** @description Of one file. */
+            /** @description The size of one file. */
             file_bytes: number;
-            /** @description How fast an upload must come on. */
+            /** @description The minimum speed of an upload. */
             least_bytes_in_ten_seconds: number;
-            /** @description In lower case; refused wherever they stand in the name, in any case. */
+            /** @description In lower case. Rejected anywhere in the file name, case-insensitive. */
             refused_extensions: string[];
         };
-        /** @description How much a workspace may have. At a limit, adding answers 409. */
+        /** @description The limits of the workspace. Once a limit is reached, adding more returns 409. */
         WorkspaceLimits: {
-            /** @description Users that can be active at the same time: what the plan includes or what was purchased, whichever is more. */
+            /** @description Users that can be active at the same time: the number included in the plan or the number purchased, whichever is greater. */
             seats: number;
-            /** @description How many are. */
+            /** @description The current number of active users. */
             active_users: number;
             active_api_keys: number;
             custom_objects: number;
-            /** @description Built-in and switched-off ones included. */
+            /** @description Includes built-in and switched-off fields. */
             fields_of_object: number;
             statuses_of_object: number;
             tags_of_object: number;
-            /** @description In all tags of the object together. */
+            /** @description Conditions in all tags of the object together. */
             tag_conditions_of_object: number;
             sources: number;
             sla_policies: number;
             activity_types: number;
-            /** @description In each mode. */
+            /** @description Webhook endpoints in each mode. */
             webhook_subscriptions: number;
             scheduling_policies: number;
             scheduling_pools: number;
@@ -5897,7 +5951,7 @@ export interface components {
          *     ]
          */
         RecordMatchOn: string[];
-        /** @description Field values by name and, with `match_on` `["id"]`, the id. Unknown and read-only fields are rejected. */
+        /** @description Field values by name and, with `match_on` `["id"]`, the ID. Unknown and read-only fields are rejected. */
         RecordUpsertFields: {
             [key: string]: unknown;
         };
@@ -5972,7 +6026,7 @@ export interface components {
         };
         RecordBatchUpdate: components["schemas"]["RecordBatchUpdateItems"] | components["schemas"]["RecordBatchUpdates"];
         /**
-         * @description A flat object of field values and, with `match_on` `["id"]`, the id. An item of any other kind fails on its own with
+         * @description A flat object of field values and, with `match_on` `["id"]`, the ID. An item of any other kind fails on its own with
          *     `VALIDATION_ERROR`.
          */
         RecordBatchUpsertItem: unknown;
@@ -6002,7 +6056,7 @@ export interface components {
             data: components["schemas"]["RecordBatchUpsertResult"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Ids of records. A malformed id counts as not found. */
+        /** @description IDs of records. A malformed ID counts as not found. */
         RecordIds: string[];
         RecordBatchDelete: {
             ids: components["schemas"]["RecordIds"];
@@ -6065,7 +6119,7 @@ export interface components {
             data: components["schemas"]["RecordDuplicates"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description One of email and mobile is needed. */
+        /** @description Send at least one of email and mobile. */
         LeadCreate: {
             /**
              * @description The given name.
@@ -6078,52 +6132,53 @@ export interface components {
              */
             last_name?: string | null;
             /**
-             * @description An email address; stored in lower case.
+             * @description The email address. Stored in lower case.
              * @example sara@bluelake.example
              */
             email?: string | null;
             /**
-             * @description A telephone number, best in international format; stored as E.164. Without a country code it is read as a number of the company's country.
+             * @description The phone number, preferably in international format. Stored as E.164. A number without a country code is read as a
+             *     number of the workspace's country.
              * @example +971501234567
              */
             mobile?: string | null;
             /**
-             * @description What the lead asks for, in its own words.
+             * @description What the lead asks for, in the lead's own words.
              * @example Wants a quote for 20 seats.
              */
             inquiry_details?: string | null;
             /**
-             * @description What you want to remember about it.
+             * @description Your notes about the lead.
              * @example Met at the fair.
              */
             notes?: string | null;
             /**
-             * @description The name of an enabled source, in any case.
+             * @description The name of an enabled source, case-insensitive.
              * @example Website
              */
             source?: string | null;
             /**
-             * @description 1 is the highest, 4 the lowest; 3 when left out.
+             * @description 1 (highest) to 4 (lowest). Default: 3.
              * @example 3
              */
             priority?: number | null;
             /**
-             * @description Where it came from, in your own words.
+             * @description Where the lead came from, in your own words.
              * @example contact-us form
              */
             origin?: string | null;
             /**
-             * @description The email of an active user. Left out: the active user who has been in the workspace longest.
+             * @description The email address of an active user. Default: the longest-standing active user.
              * @example uma@bluelake.example
              */
             assigned_to_email?: string | null;
             /**
-             * @description The name of an active lead status, in any case; the first one when left out.
+             * @description The name of an active lead status, case-insensitive. Default: the first active status.
              * @example New
              */
             lead_status?: string | null;
             /**
-             * @description Values of the workspace's own fields of leads, by their names. GET /v1/objects/leads/schema lists them.
+             * @description Values of the workspace's custom fields of leads, by name. GET /v1/objects/leads/schema lists them.
              * @example {
              *       "budget": 12000
              *     }
@@ -6132,14 +6187,16 @@ export interface components {
                 [key: string]: string | number | boolean | null;
             };
             /**
-             * @description Names of lead tags, in any case. They stay on the lead whatever its data; tags whose conditions hold are put on by themselves.
+             * @description Names of lead tags, case-insensitive. They stay on the lead regardless of its data. Tags whose conditions are true
+             *     are added automatically.
              * @example [
              *       "Urgent"
              *     ]
              */
             tags?: string[];
             /**
-             * @description Anything of yours about this call, nested as the limits of bodies allow. Kept in the audit log only, and not returned.
+             * @description Your own data about this call, nested within the limits of request bodies. Stored only in the audit log, and not
+             *     returned.
              * @example {
              *       "form": "contact-us"
              *     }
@@ -6183,14 +6240,14 @@ export interface components {
             lead_status_id: components["schemas"]["Uuid"];
             /**
              * Format: uuid
-             * @description The user; null when the workspace has no active user.
+             * @description The assigned user. Null if the workspace has no active user.
              */
             assigned_to: string | null;
             assigned_to_email: string | null;
             assigned_to_name: string | null;
-            /** @description Names, by the priority of the tags; those that the data of the lead puts on it included. */
+            /** @description Names of the tags, sorted by priority, including tags added by their conditions. */
             tags: string[];
-            /** @description Every published field of the workspace's own, null where it has no value. */
+            /** @description Every published custom field; fields without a value are null. */
             custom_fields: {
                 [key: string]: string | number | boolean | null;
             };
@@ -6214,21 +6271,21 @@ export interface components {
             data: components["schemas"]["LeadData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Exactly one of lead_status and lead_status_id. */
+        /** @description Send exactly one of lead_status and lead_status_id. */
         LeadStatusMove: {
             /**
-             * @description The name of an active status, in any case.
+             * @description The name of an active status, case-insensitive.
              * @example Disqualified
              */
             lead_status?: string;
             /**
              * Format: uuid
-             * @description The id of an active status.
+             * @description The ID of an active status.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
              */
             lead_status_id?: string;
             /**
-             * @description Fields of the lead to set with it, by name; null clears.
+             * @description Fields of the lead to set in the same call, by name. Null clears a field.
              * @example {
              *       "priority": 4
              *     }
@@ -6237,28 +6294,28 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description Why. Kept in the audit log.
+             * @description The reason for the move. Stored in the audit log.
              * @example No budget before 2028
              */
             reason?: string;
         };
-        /** @description Where the record was; null when it was nowhere. */
+        /** @description The previous status or stage. Null if the record had none. */
         PreviousStatus: {
             id: components["schemas"]["Uuid"];
             name: string;
         } | null;
-        /** @description Where the record is now. */
+        /** @description The current status or stage. */
         EnteredStatus: {
             id: components["schemas"]["Uuid"];
             name: string;
-            /** @description Of stages of deals `open`, `won` or `lost`; of statuses of leads `open`, `converted` or `disqualified`. */
+            /** @description Stages of deals: `open`, `won` or `lost`. Statuses of leads: `open`, `converted` or `disqualified`. */
             outcome: string;
         };
         LeadStatusMoved: {
             lead: components["schemas"]["CrmRecord"];
             previous_status: components["schemas"]["PreviousStatus"];
             status: components["schemas"]["EnteredStatus"];
-            /** @description False when the lead was in the status already. */
+            /** @description False if the lead was already in the status. */
             changed: boolean;
         };
         LeadStatusAnswer: {
@@ -6268,12 +6325,12 @@ export interface components {
         };
         LeadConvert: {
             /**
-             * @description Whether to make a deal too; left out, it is made when `deal` is there.
+             * @description Whether to create a deal too. Default: true if you send `deal`.
              * @example true
              */
             create_deal?: boolean;
             /**
-             * @description Fields of the deal, by name. All may be left out.
+             * @description Fields of the deal, by name. All are optional.
              * @example {
              *       "name": "20 seats",
              *       "amount_minor": 1250000
@@ -6285,16 +6342,16 @@ export interface components {
         };
         ConvertedCustomer: {
             id: components["schemas"]["Uuid"];
-            /** @description False for one that was there. */
+            /** @description False if it already existed. */
             created: boolean;
         };
-        /** @description Null when the lead names no company and the customer has no account. */
+        /** @description Null if the lead names no company and the customer has no account. */
         ConvertedAccount: {
             id: components["schemas"]["Uuid"];
-            /** @description False for one that was there. */
+            /** @description False if it already existed. */
             created: boolean;
         } | null;
-        /** @description The deal that was made, as a record; null without one. */
+        /** @description The new deal, as a record. Null if no deal was created. */
         ConvertedDeal: components["schemas"]["CrmRecord"] | null;
         LeadConversion: {
             lead: components["schemas"]["CrmRecord"];
@@ -6307,21 +6364,21 @@ export interface components {
             data: components["schemas"]["LeadConversion"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Exactly one of stage and stage_id. */
+        /** @description Send exactly one of stage and stage_id. */
         DealStageMove: {
             /**
-             * @description The name of an active stage, in any case.
+             * @description The name of an active stage, case-insensitive.
              * @example Won
              */
             stage?: string;
             /**
              * Format: uuid
-             * @description The id of an active stage.
+             * @description The ID of an active stage.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
              */
             stage_id?: string;
             /**
-             * @description Fields of the deal to set with it, by name; null clears.
+             * @description Fields of the deal to set in the same call, by name. Null clears a field.
              * @example {
              *       "amount_minor": 1250000
              *     }
@@ -6330,7 +6387,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description Why. Becomes lost_reason when the stage means lost.
+             * @description The reason for the move. Becomes lost_reason if the stage is a lost stage.
              * @example Chose a cheaper offer
              */
             reason?: string;
@@ -6339,7 +6396,7 @@ export interface components {
             deal: components["schemas"]["CrmRecord"];
             previous_stage: components["schemas"]["PreviousStatus"];
             stage: components["schemas"]["EnteredStatus"];
-            /** @description False when the deal was in the stage already. */
+            /** @description False if the deal was already in the stage. */
             changed: boolean;
         };
         DealStageAnswer: {
@@ -6742,7 +6799,7 @@ export interface components {
             /** @description True unless the status is `unavailable`. */
             available: boolean;
             status: components["schemas"]["ModuleAvailabilityStatus"];
-            /** @description What to know about it. */
+            /** @description Conditions or remarks. */
             note: string | null;
         };
         CountryAvailability: {
@@ -6766,29 +6823,29 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description The stable API name of an object.
+         * @description The stable API name of the object.
          * @example leads
          */
         ObjectName: string;
         /**
-         * @description `builtin` objects are the same in every workspace; `custom` ones are its own.
+         * @description `builtin` objects are the same in every workspace. `custom` objects belong to one workspace.
          * @enum {string}
          */
         ObjectKind: "builtin" | "custom";
         /**
-         * @description The module of its scopes: with `leads`, records are read with `leads:view`.
+         * @description The module of the object's scopes: with `leads`, reading records requires `leads:view`.
          * @example leads
          */
         ObjectModule: string;
         ObjectEntry: {
             object: components["schemas"]["ObjectName"];
             /**
-             * @description For showing: the name of one.
+             * @description The display name, singular.
              * @example Lead
              */
             label: string;
             /**
-             * @description For showing: the name of many.
+             * @description The display name, plural.
              * @example Leads
              */
             plural: string;
@@ -6806,7 +6863,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description The list is closed.
+         * @description No other types exist.
          * @enum {string}
          */
         FieldType: "text" | "textarea" | "number" | "boolean" | "date" | "datetime" | "email" | "phone" | "url" | "currency" | "select";
@@ -6817,16 +6874,16 @@ export interface components {
              */
             label: string;
             /**
-             * @description By default the normalised label. Values that differ in case only count as equal.
+             * @description Default: the normalized label. Values that differ only in case count as equal.
              * @example up_to_10k
              */
             value?: string;
         };
-        /** @description For a select; other types take none. */
+        /** @description Only for selects; other types accept none. */
         FieldOptionList: components["schemas"]["FieldOptionInput"][];
         FieldCreate: {
             /**
-             * @description Normalised; see the operation.
+             * @description Normalized; see the description of the operation.
              * @example Budget range
              */
             name: string;
@@ -6845,39 +6902,39 @@ export interface components {
         };
         ObjectCreate: {
             /**
-             * @description The API name will be `object:<slug>`. It never changes.
+             * @description The API name becomes `object:<slug>`. It never changes.
              * @example site-visits
              */
             slug: string;
             /**
-             * @description The name of one. Markup is removed.
+             * @description The singular name. Markup is removed.
              * @example Site visit
              */
             label: string;
             /**
-             * @description The name of many. Markup is removed.
+             * @description The plural name. Markup is removed.
              * @example Site visits
              */
             plural: string;
             /**
-             * @description Fields beside `name`, in the order to show them in.
+             * @description Fields in addition to `name`, in display order.
              * @default []
              */
             fields: components["schemas"]["FieldCreate"][];
         };
         /**
-         * @description The stable API name of a field, as requests use it.
+         * @description The stable API name of the field, as used in requests.
          * @example budget_range
          */
         FieldName: string;
         FieldOption: {
             /**
-             * @description For showing.
+             * @description The display name.
              * @example Up to 10k
              */
             label: string;
             /**
-             * @description What to send.
+             * @description The value to send.
              * @example up_to_10k
              */
             value: string;
@@ -6885,19 +6942,19 @@ export interface components {
         FieldDescriptor: {
             name: components["schemas"]["FieldName"];
             /**
-             * @description For showing.
+             * @description The display name.
              * @example Budget range
              */
             label: string;
             type: components["schemas"]["FieldType"];
             /** @description Whether a record can be created without it. Workspaces may differ. */
             required: boolean;
-            /** @description True for the workspace's own fields. */
+            /** @description True for custom fields of the workspace. */
             custom: boolean;
-            /** @description On selects only. */
+            /** @description Present only on selects. */
             options?: components["schemas"]["FieldOption"][];
             /**
-             * @description Present, and true, on fields that can be read, sorted and filtered by, and not written.
+             * @description Present and true on fields that you can read, sort by and filter by, but not write.
              * @constant
              */
             read_only?: true;
@@ -6910,7 +6967,7 @@ export interface components {
             plural: string;
             kind: components["schemas"]["ObjectKind"];
             module: components["schemas"]["ObjectModule"];
-            /** @description False while it is switched off. */
+            /** @description False while the object is switched off. */
             enabled: boolean;
             fields: components["schemas"]["FieldDescriptor"][];
         };
@@ -6927,7 +6984,7 @@ export interface components {
             label?: string;
             /** @description Markup is removed. */
             plural?: string;
-            /** @description false hides the object and its records; true brings them back. */
+            /** @description False hides the object and its records. True restores them. */
             enabled?: boolean;
             /** @description Cannot be changed. */
             slug?: unknown;
@@ -6953,23 +7010,23 @@ export interface components {
         Field: {
             name: components["schemas"]["FieldName"];
             /**
-             * @description For showing.
+             * @description The display name.
              * @example Budget range
              */
             label: string;
             type: components["schemas"]["FieldType"];
             /** @description Whether a record can be created without it. */
             required: boolean;
-            /** @description True for the workspace's own fields. */
+            /** @description True for custom fields of the workspace. */
             custom: boolean;
-            /** @description On selects only. */
+            /** @description Present only on selects. */
             options?: components["schemas"]["FieldOption"][];
             /**
-             * @description Present, and true, on fields that cannot be written.
+             * @description Present and true on fields that cannot be written.
              * @constant
              */
             read_only?: true;
-            /** @description False while it is retired: absent from the schema and refused on writes. */
+            /** @description False while the field is retired: absent from the schema and rejected on writes. */
             enabled: boolean;
         };
         FieldData: {
@@ -6989,19 +7046,19 @@ export interface components {
             /** @description Whether records must have a value. */
             required?: boolean;
             options?: components["schemas"]["FieldOptionList"];
-            /** @description false retires the field, true restores it. */
+            /** @description False retires the field, true restores it. */
             enabled?: boolean;
             /** @description Cannot be changed. */
             name?: unknown;
             /** @description Cannot be changed. */
             type?: unknown;
         };
-        /** @description The account; null without one, and for one that this key cannot see. */
+        /** @description The account. Null if the customer has none or the key cannot see it. */
         CustomerAccount: {
             id: components["schemas"]["Uuid"];
             name: string | null;
         } | null;
-        /** @description The user that it is assigned to. */
+        /** @description The assigned user. */
         CustomerAssignee: {
             id: components["schemas"]["Uuid"];
             full_name: string;
@@ -7013,18 +7070,18 @@ export interface components {
             /** @example #2563EB */
             color: string;
         };
-        /** @description Somebody to talk to, who is a customer too. */
+        /** @description A contact, who is also a customer. */
         CustomerContact: {
             id: components["schemas"]["Uuid"];
             full_name: string;
             email: string | null;
-            /** @description The mobile number or, without one, the telephone number. */
+            /** @description The mobile number or, if there is none, the telephone number. */
             phone: string | null;
             job_title: string | null;
             /** @description True for the customer itself. */
             is_primary: boolean;
         };
-        /** @description Fields that the workspace switched off are absent, so that most of them are optional here. */
+        /** @description Fields that the workspace switched off are absent. Most fields are therefore optional here. */
         Customer: {
             id: components["schemas"]["Uuid"];
             first_name?: string | null;
@@ -7055,22 +7112,22 @@ export interface components {
             assigned_to?: components["schemas"]["CustomerAssignee"];
             /**
              * Format: uuid
-             * @description The lead that the customer came from.
+             * @description The lead that was converted into the customer.
              */
             lead_id?: string | null;
             /** Format: date-time */
             last_contacted_at?: string | null;
-            /** @description By the priority of the tags. */
+            /** @description Sorted by the priority of the tags. */
             tags: components["schemas"]["CustomerTag"][];
-            /** @description With `include=contacts`, the primary one first. */
+            /** @description Present with `include=contacts`. The primary contact comes first. */
             contacts?: components["schemas"]["CustomerContact"][];
-            /** @description With `include=deals_count`. */
+            /** @description Present with `include=deals_count`. */
             deals_count?: number;
-            /** @description With `include=leads_count`. */
+            /** @description Present with `include=leads_count`. */
             leads_count?: number;
-            /** @description With `include=activities_count`. */
+            /** @description Present with `include=activities_count`. */
             activities_count?: number;
-            /** @description With `include=custom_fields`. Every published field of the workspace's own, null where it has no value. */
+            /** @description Present with `include=custom_fields`. Every published custom field; fields without a value are null. */
             custom_fields?: {
                 [key: string]: string | number | boolean | null;
             };
@@ -7080,7 +7137,7 @@ export interface components {
         };
         CustomerMatch: {
             customer: components["schemas"]["Customer"];
-            /** @description How many other customers have this email. */
+            /** @description The number of other customers with this email address. */
             other_matches: number;
         };
         CustomerMatchAnswer: {
@@ -7097,7 +7154,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What an activity is logged on.
+         * @description The object that an activity is logged on.
          * @example lead
          * @enum {string}
          */
@@ -7124,18 +7181,18 @@ export interface components {
         };
         /**
          * @deprecated
-         * @description Only where `offset` is sent.
+         * @description Present only if you send `offset`.
          */
         OffsetPagination: {
             /**
-             * @description Items on a page, within the bounds.
+             * @description Items per page, within the bounds.
              * @example 25
              */
             limit: number;
             /** @example 25 */
             offset: number;
             /**
-             * @description How many activities pass the filters.
+             * @description The number of activities that match the filters.
              * @example 61
              */
             total: number;
@@ -7151,54 +7208,55 @@ export interface components {
             data: components["schemas"]["ActivityList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description One of summary and details is needed. */
+        /** @description Send at least one of summary and details. */
         ActivityCreate: {
             entity_type: components["schemas"]["EntityType"];
             /**
              * Format: uuid
-             * @description The id of the lead or deal.
+             * @description The ID of the lead or deal.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
              */
             entity_id: string;
             /**
-             * @description The name of an active activity type, in any case.
+             * @description The name of an active activity type, case-insensitive.
              * @example Call
              */
             activity_type: string;
             /**
-             * @description What happened, in a line.
+             * @description What happened, in one line.
              * @example Asked for a quote
              */
             summary?: string;
             /**
-             * @description What there is to know about it.
+             * @description Details of the activity.
              * @example Wants 20 seats from January on.
              */
             details?: string;
             /**
              * Format: date-time
-             * @description When it happened; now when left out. At most 5 minutes ahead of our clock.
+             * @description When the activity happened. Default: now. At most 5 minutes ahead of the server clock.
              * @example 2026-11-20T23:40:00.000Z
              */
             performed_at?: string;
             /**
              * Format: date-time
-             * @description When to get in touch again; after performed_at.
+             * @description When to follow up. Must be after performed_at.
              * @example 2036-11-27T09:00:00.000Z
              */
             followup_at?: string | null;
             /**
-             * @description How long it took, up to a day.
+             * @description The duration in seconds, up to a day.
              * @example 420
              */
             duration_seconds?: number;
             /**
-             * @description How it ended, in your own words.
+             * @description The outcome, in your own words.
              * @example Interested
              */
             outcome?: string;
             /**
-             * @description Anything of yours about this call, nested as the limits of bodies allow. Kept in the audit log only, and not returned.
+             * @description Your own data about this call, nested within the limits of request bodies. Stored only in the audit log, and not
+             *     returned.
              * @example {
              *       "line": "4"
              *     }
@@ -7213,7 +7271,7 @@ export interface components {
             readonly created_at?: string;
             readonly updated_at?: string;
         };
-        /** @description The lead or deal, as the activity left it. */
+        /** @description The lead or deal after the activity was logged. */
         ActivityEntity: {
             type: components["schemas"]["EntityType"];
             id: components["schemas"]["Uuid"];
@@ -7239,32 +7297,32 @@ export interface components {
             data: components["schemas"]["ActivityData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         ActivityPatch: {
             /**
-             * @description What happened, in a line.
+             * @description What happened, in one line.
              * @example Asked for a quote for 30 seats
              */
             summary?: string;
             /**
-             * @description What there is to know about it.
+             * @description Details of the activity.
              * @example Wants 30 seats from January on.
              */
             details?: string;
             /**
-             * @description The name of an active activity type, in any case.
+             * @description The name of an active activity type, case-insensitive.
              * @example Meeting
              */
             activity_type?: string;
             /**
              * Format: date-time
-             * @description When it happened. At most 5 minutes ahead of our clock.
+             * @description When the activity happened. At most 5 minutes ahead of the server clock.
              * @example 2026-11-20T23:40:00.000Z
              */
             performed_at?: string;
             /**
              * Format: date-time
-             * @description When to get in touch again, after performed_at; null calls it off.
+             * @description When to follow up. Must be after performed_at. Null cancels the follow-up.
              * @example 2036-11-27T09:00:00.000Z
              */
             followup_at?: string | null;
@@ -7285,28 +7343,28 @@ export interface components {
         };
         ActivityTypeCreate: {
             /**
-             * @description Unique in the workspace, whatever the case.
+             * @description Unique in the workspace, ignoring case.
              * @example Site visit
              */
             name: string;
             /**
-             * @description The name of an icon, for whoever shows it.
+             * @description The name of an icon, for your user interface.
              * @example map-pin
              */
             icon?: string | null;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
             color: string;
             /**
-             * @description Inactive types are refused on writes and stay readable.
+             * @description Inactive types are rejected on writes and stay readable.
              * @default true
              */
             is_active: boolean;
             /**
-             * @description Where it stands in the list, from 1; last when left out or greater.
+             * @description The position in the list, from 1. If omitted or greater than the length of the list, the type is added at the end.
              * @example 3
              */
             order_position?: number;
@@ -7319,9 +7377,9 @@ export interface components {
             icon: string | null;
             /** @example #9CA3AF */
             color: string;
-            /** @description False for types that new activities may not have. */
+            /** @description False if new activities cannot have the type. */
             is_active: boolean;
-            /** @description True for those that every workspace starts with. */
+            /** @description True for types that every workspace starts with. */
             is_system: boolean;
             order_position: number;
         };
@@ -7333,30 +7391,30 @@ export interface components {
             data: components["schemas"]["ActivityTypeData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         ActivityTypePatch: {
             /**
-             * @description Unique in the workspace, whatever the case.
+             * @description Unique in the workspace, ignoring case.
              * @example Site visit
              */
             name?: string;
             /**
-             * @description The name of an icon, for whoever shows it.
+             * @description The name of an icon, for your user interface.
              * @example map-pin
              */
             icon?: string | null;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @example #2563EB
              */
             color?: string;
             /**
-             * @description Inactive types are refused on writes and stay readable.
+             * @description Inactive types are rejected on writes and stay readable.
              * @example false
              */
             is_active?: boolean;
             /**
-             * @description Where it stands in the list, from 1.
+             * @description The position in the list, from 1.
              * @example 3
              */
             order_position?: number;
@@ -7379,11 +7437,11 @@ export interface components {
          */
         UserStatusChoice: "active" | "inactive" | "all";
         /**
-         * @description Active users hold a seat and can sign in; inactive ones do neither.
+         * @description Active users take a seat and can sign in. Inactive users do neither.
          * @enum {string}
          */
         UserStatus: "active" | "inactive";
-        /** @description A role. What it permits is its profile's, under GET /v1/roles. */
+        /** @description A role. GET /v1/roles returns the permissions of its profile. */
         UserRole: {
             id: components["schemas"]["Uuid"];
             /** @example Sales_Rep */
@@ -7405,7 +7463,7 @@ export interface components {
             team: components["schemas"]["UserPlace"] | null;
             /** Format: date-time */
             last_sign_in_at: string | null;
-            /** @description True while the password is one that was made for the user. */
+            /** @description True while the password is one that was generated for the user. */
             must_change_password: boolean;
             created_at: components["schemas"]["Timestamp"];
         };
@@ -7420,40 +7478,40 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description How the person is shown; space at the ends is removed.
+         * @description The display name of the person. Leading and trailing spaces are removed.
          * @example Omar Nasser
          */
         UserFullName: string;
         UserCreate: {
             /**
              * Format: email
-             * @description Stored in lower case; signs in once on the whole platform.
+             * @description Stored in lower case. Belongs to only one user on the whole platform.
              */
             email: string;
             full_name: components["schemas"]["UserFullName"];
-            /** @description The name of a role, without regard to case. */
+            /** @description The name of a role, case-insensitive. */
             role?: string;
             /**
              * Format: uuid
-             * @description In place of role.
+             * @description Use instead of role.
              */
             role_id?: string;
             /**
              * Format: password
-             * @description Made for you, and shown once as temp_password, when left out.
+             * @description If omitted, a password is generated and returned once as temp_password.
              */
             password?: string;
             /**
-             * @description Sends a mail that says where to sign in, without the password.
+             * @description Sends an email that says where to sign in, without the password.
              * @default false
              */
             send_welcome: boolean;
         } & (unknown | unknown);
         UserCreated: {
             user: components["schemas"]["User"];
-            /** @description Only when it was made for you. Shown once, and to be changed at the first sign-in. */
+            /** @description Present only if the password was generated. Shown once; the user has to change it at the first sign-in. */
             temp_password?: string;
-            /** @description True when a welcome mail is on its way; false when none was asked for, or when this installation has no mail server. */
+            /** @description True if a welcome email is queued. False if you did not request one, or if this installation has no mail server. */
             welcome_email_sent: boolean;
         };
         UserCreatedAnswer: {
@@ -7472,11 +7530,11 @@ export interface components {
         UserPatch: {
             full_name?: components["schemas"]["UserFullName"];
             status?: components["schemas"]["UserStatus"];
-            /** @description The name of a role, without regard to case. */
+            /** @description The name of a role, case-insensitive. */
             role?: string;
             /**
              * Format: uuid
-             * @description In place of role.
+             * @description Use instead of role.
              */
             role_id?: string;
             /**
@@ -7487,9 +7545,9 @@ export interface components {
             readonly id?: unknown;
             /** @description Cannot be changed. */
             email?: unknown;
-            /** @description Send role or role_id. */
+            /** @description Send role or role_id instead. */
             readonly roles?: unknown;
-            /** @description Send branch_id. */
+            /** @description Send branch_id instead. */
             readonly branch?: unknown;
             readonly team?: unknown;
             readonly last_sign_in_at?: unknown;
@@ -7600,13 +7658,13 @@ export interface components {
             id: components["schemas"]["Uuid"];
             full_name: string;
         };
-        /** @description A node and all below it. The tree has at most six levels. */
+        /** @description A node with all nodes below it. The tree has at most six levels. */
         OrgTreeNode: {
             id: components["schemas"]["Uuid"];
             kind: components["schemas"]["OrgNodeKind"];
             name: string;
             manager: components["schemas"]["OrgManager"] | null;
-            /** @description Active users of the node and of all below it. */
+            /** @description The number of active users of the node and of all nodes below it. */
             user_count: number;
             children: components["schemas"]["OrgTreeNode"][];
         };
@@ -7622,7 +7680,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             name: string;
             code: string | null;
-            /** @description True for the branch that new users belong to. */
+            /** @description True for the branch that new users join. */
             is_default: boolean;
             is_active: boolean;
             city: string | null;
@@ -7630,7 +7688,7 @@ export interface components {
             timezone: string | null;
             /** Format: uuid */
             manager_user_id: string | null;
-            /** @description Active users in the credential's reach. */
+            /** @description The number of active users that the credential can see. */
             user_count: number;
             created_at: components["schemas"]["Timestamp"];
         };
@@ -7658,7 +7716,7 @@ export interface components {
             branch_id: components["schemas"]["Uuid"];
             /** Format: uuid */
             manager_user_id: string | null;
-            /** @description Active users in the credential's reach. */
+            /** @description The number of active users that the credential can see. */
             member_count: number;
         };
         TeamPage: {
@@ -7694,12 +7752,12 @@ export interface components {
          */
         PipelineObject: "leads" | "deals";
         /**
-         * @description Of deals open, won, lost; of leads open, converted, disqualified.
+         * @description Deals: open, won, lost. Leads: open, converted, disqualified.
          * @enum {string}
          */
         StatusOutcome: "open" | "won" | "lost" | "converted" | "disqualified";
         /**
-         * @description What a rule asks about.
+         * @description What the rule checks.
          * @enum {string}
          */
         StatusRuleKind: "field" | "activity" | "attachment" | "tasks_completed";
@@ -7711,13 +7769,13 @@ export interface components {
         FilterOperator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
         /** @description A rule inside `or`. */
         StatusRuleAlternative: {
-            /** @description field unless said. */
+            /** @description Default: field. */
             kind?: components["schemas"]["StatusRuleKind"];
             /** @example amount_minor */
             field?: string;
             op?: components["schemas"]["FilterOperator"];
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @description A value of the field’s type. A list for in, true or false for is_null.
              * @example 100000
              */
             value?: unknown;
@@ -7733,15 +7791,15 @@ export interface components {
             /** @example 30 */
             within_days?: number;
         };
-        /** @description Which fields a rule takes follows from its kind; a rule with `or` takes nothing else. */
+        /** @description The kind of a rule determines its fields. A rule with `or` has no other field. */
         StatusRule: {
-            /** @description field unless said. */
+            /** @description Default: field. */
             kind?: components["schemas"]["StatusRuleKind"];
             /** @example amount_minor */
             field?: string;
             op?: components["schemas"]["FilterOperator"];
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null.
+             * @description A value of the field’s type. A list for in, true or false for is_null.
              * @example 100000
              */
             value?: unknown;
@@ -7764,7 +7822,7 @@ export interface components {
             name: string;
             description: string | null;
             order_position: number;
-            /** @description False for those that writes refuse. */
+            /** @description False if writes reject the source. */
             is_active: boolean;
             /** @example #9CA3AF */
             color: string;
@@ -7786,24 +7844,24 @@ export interface components {
         };
         StatusCreate: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Negotiation
              */
             name: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
             /**
-             * @description Where it stands, from 1.
+             * @description The position, from 1.
              * @example 5
              */
             order_position?: number;
             /**
-             * @description Inactive statuses are refused on writes and stay readable.
+             * @description Inactive statuses are rejected on writes and stay readable.
              * @default true
              */
             is_active: boolean;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @default #9CA3AF
              * @example #2563EB
              */
@@ -7819,7 +7877,7 @@ export interface components {
              */
             pre_condition_fields: string[];
             /**
-             * @description Rules that must all hold.
+             * @description Rules that must all pass.
              * @default []
              */
             pre_condition_rules: components["schemas"]["StatusRule"][];
@@ -7846,24 +7904,24 @@ export interface components {
             data: components["schemas"]["SettingDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         StatusPatch: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Negotiation
              */
             name?: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
             /**
-             * @description Where it stands, from 1.
+             * @description The position, from 1.
              * @example 5
              */
             order_position?: number;
-            /** @description Inactive statuses are refused on writes and stay readable. */
+            /** @description Inactive statuses are rejected on writes and stay readable. */
             is_active?: boolean;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @example #2563EB
              */
             color?: string;
@@ -7875,7 +7933,7 @@ export interface components {
              *     ]
              */
             pre_condition_fields?: string[];
-            /** @description Rules that must all hold. */
+            /** @description Rules that must all pass. */
             pre_condition_rules?: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -7887,20 +7945,20 @@ export interface components {
          * @enum {string}
          */
         TagObject: "leads" | "customers";
-        /** @description A comparison of a field of the record. */
+        /** @description A comparison with a field of the record. */
         TagCondition: {
             /** @example priority */
             field: string;
             /** @example eq */
             operator: components["schemas"]["FilterOperator"];
             /**
-             * @description Of the type of the field; a list for in, true or false for is_null. Texts have 500 characters at most.
+             * @description A value of the field’s type. A list for in, true or false for is_null. Text can have at most 500 characters.
              * @example 1
              */
             value?: unknown;
         };
         /**
-         * @description How conditions are joined.
+         * @description How conditions are combined.
          * @enum {string}
          */
         TagConditionLogic: "AND" | "OR";
@@ -7911,13 +7969,13 @@ export interface components {
             description: string | null;
             /** @example #DC2626 */
             color: string;
-            /** @description Lower wins. */
+            /** @description Lower numbers come first. */
             priority: number;
             /** @description Conditions of a lead tag; names of fields of a customer tag. */
             fields: (string | components["schemas"]["TagCondition"])[];
-            /** @description On customer tags only. */
+            /** @description Only for customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
-            /** @description On customer tags only. */
+            /** @description Only for customer tags. */
             condition_logic?: components["schemas"]["TagConditionLogic"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -7934,28 +7992,28 @@ export interface components {
         };
         TagCreate: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Urgent
              */
             name: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @default #9CA3AF
              * @example #DC2626
              */
             color: string;
             /**
-             * @description Lower wins.
+             * @description Lower numbers come first.
              * @default 100
              */
             priority: number;
             /** @description Conditions of a lead tag; names of fields of a customer tag. */
             fields: (string | components["schemas"]["TagCondition"])[];
-            /** @description Of customer tags. */
+            /** @description Only for customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
-            /** @description Of customer tags. */
+            /** @description Only for customer tags. */
             condition_logic?: components["schemas"]["TagConditionLogic"];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -7970,27 +8028,27 @@ export interface components {
             data: components["schemas"]["TagData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         TagPatch: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Urgent
              */
             name?: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
             /**
-             * @description How it is shown, as #RRGGBB.
+             * @description The display color, as #RRGGBB.
              * @example #DC2626
              */
             color?: string;
-            /** @description Lower wins. */
+            /** @description Lower numbers come first. */
             priority?: number;
             /** @description Conditions of a lead tag; names of fields of a customer tag. */
             fields?: (string | components["schemas"]["TagCondition"])[];
-            /** @description Of customer tags. */
+            /** @description Only for customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
-            /** @description Of customer tags. */
+            /** @description Only for customer tags. */
             condition_logic?: components["schemas"]["TagConditionLogic"];
             readonly id?: unknown;
             readonly object?: unknown;
@@ -8001,7 +8059,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             name: string;
             description: string | null;
-            /** @description False for those that writes refuse. */
+            /** @description False if writes reject the source. */
             is_enabled: boolean;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -8018,14 +8076,14 @@ export interface components {
         };
         SourceCreate: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Trade fair
              */
             name: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
             /**
-             * @description Disabled sources are refused on writes and stay readable.
+             * @description Disabled sources are rejected on writes and stay readable.
              * @default true
              */
             is_enabled: boolean;
@@ -8041,16 +8099,16 @@ export interface components {
             data: components["schemas"]["SourceData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         SourcePatch: {
             /**
-             * @description Unique in the list, whatever the case. Space at the ends is removed.
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
              * @example Trade fair
              */
             name?: string;
-            /** @description For people who choose. */
+            /** @description Helps people choose. */
             description?: string | null;
-            /** @description Disabled sources are refused on writes and stay readable. */
+            /** @description Disabled sources are rejected on writes and stay readable. */
             is_enabled?: boolean;
             readonly id?: unknown;
             readonly created_at?: unknown;
@@ -8081,7 +8139,7 @@ export interface components {
             /** @description Whether new records are checked. */
             enabled: boolean;
             /**
-             * @description Names of the fields that must all be the same.
+             * @description Names of the fields that must all be equal.
              * @example [
              *       "email",
              *       "mobile"
@@ -8100,9 +8158,9 @@ export interface components {
         };
         SearchHit: {
             id: components["schemas"]["Uuid"];
-            /** @description What the record is called: its name, the name of the person, its title, its email, else the first text that is searched. */
+            /** @description The display name of the record: its name, the name of the person, its title, its email, or else the first text that is searched. */
             label: string | null;
-            /** @description The name of the field that gave the hit its place; `full_name` where it was first and last name together. */
+            /** @description The field that determined the rank of the hit. `full_name` if first and last name matched together. */
             matched_field: string;
             record: components["schemas"]["CrmRecord"];
         };
@@ -8110,20 +8168,20 @@ export interface components {
             object: components["schemas"]["RecordObjectName"];
             /** @description The label of the object. */
             label: string;
-            /** @description Matching records; at least so many when capped. */
+            /** @description The number of matching records, or a lower bound if total_capped is true. */
             total: number;
-            /** @description True when not all matches were counted. */
+            /** @description True if not all matches were counted. */
             total_capped: boolean;
             hits: components["schemas"]["SearchHit"][];
         };
         SearchResult: {
-            /** @description `q` as it was sent. */
+            /** @description `q` as sent. */
             query: string;
             /** @description The objects that were searched. */
             objects: components["schemas"]["RecordObjectName"][];
-            /** @description The totals of all groups together. */
+            /** @description The sum of the totals of all groups. */
             total_hits: number;
-            /** @description True when not all matches of an object were counted, also of one that has no group because none was seen. */
+            /** @description True if not all matches of an object were counted, even if that object has no group because no match was found. */
             total_capped: boolean;
             groups: components["schemas"]["SearchGroup"][];
         };
@@ -8137,45 +8195,46 @@ export interface components {
         /** @enum {string} */
         ReportBucket: "day" | "week" | "month";
         ReportQuery: {
-            /** @description API name of the object. */
+            /** @description The API name of the object. */
             object: string;
             /**
-             * @description What is told of each group.
+             * @description The value to compute for each group.
              * @default count
              */
             metric: components["schemas"]["ReportMetric"];
-            /** @description The field to measure; needed unless the metric is count. */
+            /** @description The field to measure. Required unless the metric is count. */
             field?: string | null;
             /** @description A published field or created_at. */
             group_by?: string | null;
-            /** @description For a group_by that is a date; day unless given. */
+            /** @description For a group_by that is a date. Default: day. */
             bucket?: components["schemas"]["ReportBucket"] | null;
             /**
              * Format: date-time
-             * @description Only records created at this moment or later. A bare date means 00:00 UTC.
+             * @description Includes only records created at or after this time. A bare date means 00:00 UTC.
              */
             from?: string | null;
             /**
              * Format: date-time
-             * @description Only records created at this moment or earlier; not before `from`. A bare date means the end of that day in UTC.
+             * @description Includes only records created at or before this time. Must not be before `from`. A bare date means the end of that
+             *     day in UTC.
              */
             to?: string | null;
-            /** @description A filter as for listing records, as JSON. */
+            /** @description A filter as JSON, as for listing records. */
             filter?: {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description A number; the least or greatest date is text. */
+        /** @description A number. For min and max of dates, text. */
         ReportValue: number | string | null;
         ReportGroup: {
             key: string | null;
             value: components["schemas"]["ReportValue"];
-            /** @description Records of the group. */
+            /** @description The number of records in the group. */
             count: number;
         };
         ReportTotal: {
             value: components["schemas"]["ReportValue"];
-            /** @description Records of all groups. */
+            /** @description The number of records in all groups. */
             count: number;
         };
         Report: {
@@ -8186,9 +8245,9 @@ export interface components {
             bucket: components["schemas"]["ReportBucket"] | null;
             groups: components["schemas"]["ReportGroup"][];
             total: components["schemas"]["ReportTotal"];
-            /** @description How many records the report ran over, 5,000 at most. */
+            /** @description The number of records that the report read, at most 5,000. */
             rows_scanned: number;
-            /** @description True when there are more, which it did not run over. */
+            /** @description True if more records match than the report read. */
             truncated: boolean;
         };
         ReportAnswer: {
@@ -8202,16 +8261,16 @@ export interface components {
             outcome: string | null;
             order_position: number | null;
             count: number;
-            /** @description Of deals only. */
+            /** @description Only for deals. */
             amount_minor?: number;
         };
         Pipeline: {
             object: components["schemas"]["PipelineObject"];
             total: number;
             by_status: components["schemas"]["PipelineStatus"][];
-            /** @description Of leads only. */
+            /** @description Only for leads. */
             converted?: number;
-            /** @description Of leads only, 0 to 1; 0 when there are none. */
+            /** @description Only for leads, 0 to 1. 0 if there are none. */
             conversion_rate?: number;
         };
         PipelineAnswer: {
@@ -8232,7 +8291,7 @@ export interface components {
         SavedReport: {
             id: components["schemas"]["Uuid"];
             name: string;
-            /** @description API name of the object. */
+            /** @description The API name of the object. */
             object_id: string;
             config: components["schemas"]["SavedReportConfig"];
             is_shared: boolean;
@@ -8369,7 +8428,7 @@ export interface components {
             record_id: components["schemas"]["Uuid"];
             /**
              * Format: uuid
-             * @description The id of the assigned user.
+             * @description The ID of the assigned user.
              */
             assigned_to: string | null;
             /** Format: date-time */
@@ -8419,7 +8478,7 @@ export interface components {
             priority?: number;
             /**
              * Format: uuid
-             * @description The id of an active user.
+             * @description The ID of an active user.
              */
             assigned_to?: string;
             /**
@@ -9388,10 +9447,10 @@ export interface components {
             id: components["schemas"]["Uuid"];
             /** @example Call */
             name: string;
-            /** @description False for types that new tasks cannot have. */
+            /** @description False if new tasks cannot have the type. */
             is_active: boolean;
             /**
-             * @description From 1 on.
+             * @description The position in the list, from 1.
              * @example 1
              */
             order_position: number;
@@ -9527,7 +9586,7 @@ export interface components {
         FeedRecord: components["schemas"]["CrmRecord"] | null;
         FeedChange: {
             /**
-             * @description The id of the event.
+             * @description The ID of the event.
              * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
              */
             id: string;
@@ -9650,13 +9709,13 @@ export interface components {
          */
         AttachmentContent: string;
         /**
-         * @description What it holds for.
+         * @description The kind of record that the policy applies to.
          * @example lead
          * @enum {string}
          */
         SlaEntityType: "lead" | "customer" | "deal";
         /**
-         * @description Minutes, up to a year of them; null means that there is no such clock.
+         * @description Minutes, up to one year. Null for no such clock.
          * @example 60
          */
         SlaMinutes: number | null;
@@ -9667,7 +9726,7 @@ export interface components {
          */
         SlaMode: "24/7" | "business_hours";
         /**
-         * @description A time of the day, HH:MM.
+         * @description A time of day, HH:MM.
          * @example 09:00
          */
         SlaTimeOfDay: string | null;
@@ -9677,41 +9736,41 @@ export interface components {
          * @enum {string}
          */
         SlaClockType: "first_response" | "every_response" | "resolution";
-        /** @description Active users of the workspace, each once. Those who are deactivated later are told nothing. */
+        /** @description Active users of the workspace, each once. Users who are deactivated later are not notified. */
         SlaRecipients: components["schemas"]["Uuid"][];
-        /** @description Tells users that a deadline comes near. One that would be before the start of the clock is left out. */
+        /** @description Notifies users that a deadline is approaching. A reminder that would be due before the clock starts is skipped. */
         SlaReminder: {
-            /** @description The clock that it belongs to; the policy must have a time for it (400). */
+            /** @description The clock of the reminder. The policy must set a time for it (400). */
             type: components["schemas"]["SlaClockType"];
             /**
-             * @description Minutes before the deadline, around the clock.
+             * @description Minutes before the deadline, counted around the clock.
              * @example 15
              */
             minutes_before: number;
             recipient_user_ids: components["schemas"]["SlaRecipients"];
         };
-        /** @description Tells users that a deadline has passed and nobody has responded. */
+        /** @description Notifies users that a deadline has passed without a response. */
         SlaEscalation: {
             /**
-             * @description Unique in the policy.
+             * @description The level, unique in the policy.
              * @example 1
              */
             level: number;
             /**
-             * @description The clock that it belongs to. Where the policy has no time for it, nothing happens.
+             * @description The clock of the escalation. If the policy sets no time for it, nothing happens.
              * @default resolution
              * @example first_response
              */
             type: components["schemas"]["SlaClockType"];
             /**
-             * @description Minutes after the deadline, around the clock.
+             * @description Minutes after the deadline, counted around the clock.
              * @example 0
              */
             minutes_after: number;
             recipient_user_ids: components["schemas"]["SlaRecipients"];
             /**
-             * @description What it says. Filled in are `{{record_name}}`, `{{entity_type}}`, `{{policy_name}}`, `{{deadline}}`, `{{overdue_minutes}}` and
-             *     `{{assigned_to}}`.
+             * @description The text of the notification. These placeholders are replaced: `{{record_name}}`, `{{entity_type}}`,
+             *     `{{policy_name}}`, `{{deadline}}`, `{{overdue_minutes}}` and `{{assigned_to}}`.
              * @example {{record_name}} still waits for {{assigned_to}}.
              */
             message_template: string;
@@ -9722,7 +9781,7 @@ export interface components {
             name: string;
             entity_type: components["schemas"]["SlaEntityType"];
             /**
-             * @description Null means all.
+             * @description Null for all priorities.
              * @example 1
              */
             priority: number | null;
@@ -9761,21 +9820,21 @@ export interface components {
             data: components["schemas"]["SlaPolicyList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one of the three times is needed. */
+        /** @description Set at least one of the three times. */
         SlaPolicyCreate: {
             /**
-             * @description Unique in the workspace, whatever the case.
+             * @description Unique in the workspace, ignoring case.
              * @example Urgent leads
              */
             name: string;
             entity_type: components["schemas"]["SlaEntityType"];
             /**
-             * @description Only for records of this priority; null for all.
+             * @description Only for records with this priority. Null for all priorities.
              * @example 1
              */
             priority?: number | null;
             /**
-             * @description Whether its clocks run.
+             * @description Whether the policy starts clocks.
              * @default true
              * @example true
              */
@@ -9788,7 +9847,7 @@ export interface components {
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
-             * @description Days of the week that count, 0 is Sunday and 6 is Saturday.
+             * @description Days of the week that count. 0 is Sunday and 6 is Saturday.
              * @example [
              *       1,
              *       2,
@@ -9799,17 +9858,17 @@ export interface components {
              */
             business_days?: number[] | null;
             /**
-             * @description IANA name of the time zone of the business hours; the company’s when left out.
+             * @description IANA name of the time zone of the business hours. Default: the workspace’s time zone.
              * @example Europe/Berlin
              */
             timezone?: string;
             /**
-             * @description Notifications before a deadline passes.
+             * @description Notifications before a deadline.
              * @default []
              */
             reminders: components["schemas"]["SlaReminder"][];
             /**
-             * @description Each level once.
+             * @description Notifications after a deadline. Each level can appear once.
              * @default []
              */
             escalations: components["schemas"]["SlaEscalation"][];
@@ -9835,21 +9894,21 @@ export interface components {
             data: components["schemas"]["SlaPolicyDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description At least one field. */
+        /** @description Send at least one field. */
         SlaPolicyPatch: {
             /**
-             * @description Unique in the workspace, whatever the case.
+             * @description Unique in the workspace, ignoring case.
              * @example Urgent leads
              */
             name?: string;
             entity_type?: components["schemas"]["SlaEntityType"];
             /**
-             * @description Only for records of this priority; null for all.
+             * @description Only for records with this priority. Null for all priorities.
              * @example 1
              */
             priority?: number | null;
             /**
-             * @description Whether its clocks run.
+             * @description Whether the policy starts clocks.
              * @example true
              */
             is_active?: boolean;
@@ -9860,7 +9919,7 @@ export interface components {
             business_hours_start?: components["schemas"]["SlaTimeOfDay"];
             business_hours_end?: components["schemas"]["SlaTimeOfDay"];
             /**
-             * @description Days of the week that count, 0 is Sunday and 6 is Saturday.
+             * @description Days of the week that count. 0 is Sunday and 6 is Saturday.
              * @example [
              *       1,
              *       2,
@@ -9875,9 +9934,9 @@ export interface components {
              * @example Europe/Berlin
              */
             timezone?: string;
-            /** @description Notifications before a deadline passes. */
+            /** @description Notifications before a deadline. */
             reminders?: components["schemas"]["SlaReminder"][];
-            /** @description Each level once. */
+            /** @description Notifications after a deadline. Each level can appear once. */
             escalations?: components["schemas"]["SlaEscalation"][];
             readonly id?: string;
             readonly created_at?: string;
@@ -11071,7 +11130,7 @@ export interface components {
              * @description The reservation that holds this slot.
              */
             reservation_id?: string;
-            /** @description Ids of the users who can take the meeting. */
+            /** @description IDs of the users who can take the meeting. */
             member_ids?: components["schemas"]["Uuid"][];
             /**
              * Format: uuid
@@ -11092,7 +11151,7 @@ export interface components {
             meeting: components["schemas"]["MeetingCreate"];
             /**
              * Format: uuid
-             * @description The id of the related record.
+             * @description The ID of the related record.
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
@@ -11180,14 +11239,14 @@ export interface components {
          */
         PoolDescription: string | null;
         /**
-         * @description Ids of active users, in order.
+         * @description IDs of active users, in order.
          * @example [
          *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12"
          *     ]
          */
         PoolMemberIds: components["schemas"]["Uuid"][];
         /**
-         * @description Turns per member, by user id. Default: 1.
+         * @description Turns per member, by user ID. Default: 1.
          * @example {
          *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12": 2
          *     }
@@ -11285,11 +11344,11 @@ export interface components {
             at?: string;
             /**
              * Format: uuid
-             * @description The id of the related record.
+             * @description The ID of the related record.
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
-            /** @description Ids of users to exclude. */
+            /** @description IDs of users to exclude. */
             exclude_user_ids?: components["schemas"]["Uuid"][];
         };
         SchedulingAssignment: {
@@ -13119,7 +13178,7 @@ export interface components {
         /**
          * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
          *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
-         *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+         *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
          *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
          * @example assigned_to
          */
@@ -13133,7 +13192,7 @@ export interface components {
          */
         RequiredIdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
-         * @description The id of the record.
+         * @description The ID of the record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
          */
         RecordId: components["schemas"]["Uuid"];
@@ -13152,12 +13211,12 @@ export interface components {
          */
         IdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
-         * @description The id of the lead.
+         * @description The ID of the lead.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
          */
         LeadId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the deal.
+         * @description The ID of the deal.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
          */
         DealId: components["schemas"]["Uuid"];
@@ -13172,42 +13231,42 @@ export interface components {
          */
         OAuthGrantId: string;
         /**
-         * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-         *     as `object%3A<slug>`.
+         * @description The API name of the object: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`,
+         *     URL-encoded as `object%3A<slug>`.
          * @example leads
          */
         Object: components["schemas"]["ObjectName"];
-        /** @description The field's API name. */
+        /** @description The API name of the field. */
         FieldByName: components["schemas"]["FieldName"];
         /**
-         * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+         * @description The groups to add, separated by commas. Default: `contacts`. An empty value adds nothing.
          *
          *     | Group | Adds |
          *     |---|---|
          *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
-         *     | `deals_count` | how many deals are with the customer |
-         *     | `leads_count` | how many leads it came from, or became it |
-         *     | `activities_count` | how many activities are logged on those deals and leads |
-         *     | `custom_fields` | the workspace's own fields of customers |
+         *     | `deals_count` | the number of the customer's deals |
+         *     | `leads_count` | the number of leads that the customer came from or that were converted into it |
+         *     | `activities_count` | the number of activities logged on those deals and leads |
+         *     | `custom_fields` | the workspace's custom fields of customers |
          *
-         *     Contacts and counts hold what this key can see.
+         *     Contacts and counts include only what the key can see.
          * @example contacts,deals_count
          */
         CustomerInclude: string;
         /**
-         * @description The id of the customer.
+         * @description The ID of the customer.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
          */
         CustomerId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the activity.
+         * @description The ID of the activity.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
          */
         ActivityId: components["schemas"]["Uuid"];
-        /** @description Active users, inactive ones, or both. */
+        /** @description Returns active users, inactive users, or both. */
         UserStatusFilter: components["schemas"]["UserStatusChoice"];
         /**
-         * @description The id of the user.
+         * @description The ID of the user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         UserId: string;
@@ -13217,27 +13276,27 @@ export interface components {
          */
         StatusObject: components["schemas"]["PipelineObject"];
         /**
-         * @description The id of the status.
+         * @description The ID of the status.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
          */
         StatusId: components["schemas"]["Uuid"];
         /**
-         * @description Leads and customers have tags.
+         * @description Only leads and customers have tags.
          * @example leads
          */
         TagObjectName: components["schemas"]["TagObject"];
         /**
-         * @description The id of the tag.
+         * @description The ID of the tag.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
          */
         TagId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the source.
+         * @description The ID of the source.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
          */
         SourceId: components["schemas"]["Uuid"];
         /**
-         * @description Leads and deals are checked.
+         * @description Only leads and deals have duplicate checks.
          * @example leads
          */
         CheckedObject: components["schemas"]["PipelineObject"];
@@ -13252,7 +13311,7 @@ export interface components {
          */
         TaggedObject: string;
         /**
-         * @description The id of the record.
+         * @description The ID of the record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
          */
         TaggedRecordId: components["schemas"]["Uuid"];
@@ -13348,12 +13407,12 @@ export interface components {
          */
         InboundEnvironment: components["schemas"]["InboundMode"];
         /**
-         * @description The id of the attachment.
+         * @description The ID of the attachment.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
          */
         AttachmentId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the policy.
+         * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
          */
         SlaPolicyId: components["schemas"]["Uuid"];
@@ -13388,7 +13447,7 @@ export interface components {
          */
         WebhookDeliveryId: components["schemas"]["Uuid"];
         /**
-         * @description Ids of 1 to 50 users, separated by commas.
+         * @description IDs of 1 to 50 users, separated by commas.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         MemberIds: string;
@@ -13399,41 +13458,41 @@ export interface components {
         /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
         WindowTo: string;
         /**
-         * @description Ids of 1 to 50 users, separated by commas.
+         * @description IDs of 1 to 50 users, separated by commas.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         UserIds: string;
         /**
-         * @description The id of the reservation.
+         * @description The ID of the reservation.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
          */
         ReservationId: string;
         /**
-         * @description Only bookings of this user.
+         * @description Returns only bookings of this user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         BookingUser: string;
         /**
-         * @description Only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+         * @description Returns only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
          * @example confirmed,completed
          */
         BookingStatuses: string;
-        /** @description Only bookings that begin at this time or later. */
+        /** @description Returns only bookings that begin at this time or later. */
         BookingFrom: string;
-        /** @description Only bookings that begin at this time or earlier. Must not be before `from`. */
+        /** @description Returns only bookings that begin at this time or earlier. Must not be before `from`. */
         BookingTo: string;
         /**
-         * @description The id of the booking.
+         * @description The ID of the booking.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
          */
         BookingId: string;
         /**
-         * @description The id of the booking.
+         * @description The ID of the booking.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
          */
         BookingToCancelId: string;
         /**
-         * @description The id of the pool.
+         * @description The ID of the pool.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
          */
         SchedulingPoolId: string;
@@ -13442,17 +13501,17 @@ export interface components {
         /** @description The start time of the meeting. */
         SuggestionAt: string;
         /**
-         * @description The id of the policy.
+         * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
          */
         SchedulingPolicyId: string;
         /**
-         * @description The id of the user.
+         * @description The ID of the user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         WorkingHoursUserId: string;
         /**
-         * @description The id of the user.
+         * @description The ID of the user.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
          */
         CalendarUserId: string;
@@ -13577,7 +13636,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The service works. */
+            /** @description The health of the service. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -13613,7 +13672,7 @@ export interface operations {
     getOpenapiDocument: {
         parameters: {
             query?: {
-                /** @description Whether the objects and fields of your workspace are in it. */
+                /** @description Whether to include the objects and fields of your workspace. */
                 workspace?: boolean;
             };
             header?: {
@@ -13628,7 +13687,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The document. */
+            /** @description The OpenAPI document. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -13755,7 +13814,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All codes. */
+            /** @description All error codes. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14122,7 +14181,7 @@ export interface operations {
                 /**
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
-                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
@@ -14310,7 +14369,7 @@ export interface operations {
                 /**
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
-                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
@@ -14325,7 +14384,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -14416,7 +14475,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17
                  */
                 id: components["schemas"]["Uuid"];
@@ -14518,7 +14577,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -15170,7 +15229,7 @@ export interface operations {
                 /**
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
-                 *     `source` and the like) has an id and a name, and a record has its fields. The value is null if the field is empty or the
+                 *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
@@ -15357,7 +15416,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lead is stored. */
+            /** @description The stored lead. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15444,7 +15503,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the lead.
+                 * @description The ID of the lead.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["LeadId"];
@@ -15466,7 +15525,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lead is in the status. */
+            /** @description The lead in its status. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15537,7 +15596,7 @@ export interface operations {
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
-                /** @description The id of the lead. */
+                /** @description The ID of the lead. */
                 id: components["schemas"]["Uuid"];
             };
             cookie?: never;
@@ -15548,7 +15607,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lead is converted. */
+            /** @description The result of the conversion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15629,7 +15688,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the deal.
+                 * @description The ID of the deal.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e20
                  */
                 id: components["parameters"]["DealId"];
@@ -15642,7 +15701,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The deal is in the stage. */
+            /** @description The deal in its stage. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16436,12 +16495,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only this country; ISO 3166-1 alpha-2, in either case.
+                 * @description Returns only this country. ISO 3166-1 alpha-2, case-insensitive.
                  * @example AE
                  */
                 country?: string;
                 /**
-                 * @description Only this module.
+                 * @description Returns only this module.
                  * @example phone_sms
                  */
                 module?: components["schemas"]["AvailabilityModuleKey"];
@@ -16452,7 +16511,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The countries by code, each with its modules. */
+            /** @description The countries, sorted by code, each with its modules. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16521,7 +16580,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The objects; built-in ones first. */
+            /** @description The objects, built-in ones first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16613,7 +16672,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The object, with its fields as they were named. */
+            /** @description The object, with its fields under their normalized names. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16695,7 +16754,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The object's API name: `object:<slug>`, URL-encoded as `object%3A<slug>`.
+                 * @description The API name of the object: `object:<slug>`, URL-encoded as `object%3A<slug>`.
                  * @example object:visits
                  */
                 object: components["schemas"]["ObjectName"];
@@ -16713,7 +16772,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The object as it is now. */
+            /** @description The updated object. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16772,8 +16831,8 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
+                 * @description The API name of the object: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`,
+                 *     URL-encoded as `object%3A<slug>`.
                  * @example leads
                  */
                 object: components["parameters"]["Object"];
@@ -16782,7 +16841,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The object and its fields, in the order to show them in. */
+            /** @description The object and its fields, in display order. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16865,7 +16924,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The object's API name, `object:<slug>` URL-encoded as `object%3A<slug>`. */
+                /** @description The API name of the object. URL-encode `object:<slug>` as `object%3A<slug>`. */
                 object: components["schemas"]["ObjectName"];
             };
             cookie?: never;
@@ -16936,12 +16995,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The object's API name: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`, URL-encoded
-                 *     as `object%3A<slug>`.
+                 * @description The API name of the object: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`,
+                 *     URL-encoded as `object%3A<slug>`.
                  * @example leads
                  */
                 object: components["parameters"]["Object"];
-                /** @description The field's API name. */
+                /** @description The API name of the field. */
                 field: components["parameters"]["FieldByName"];
             };
             cookie?: never;
@@ -16952,7 +17011,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The field as it is now. */
+            /** @description The updated field. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17004,17 +17063,17 @@ export interface operations {
                  */
                 email: string;
                 /**
-                 * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+                 * @description The groups to add, separated by commas. Default: `contacts`. An empty value adds nothing.
                  *
                  *     | Group | Adds |
                  *     |---|---|
                  *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
-                 *     | `deals_count` | how many deals are with the customer |
-                 *     | `leads_count` | how many leads it came from, or became it |
-                 *     | `activities_count` | how many activities are logged on those deals and leads |
-                 *     | `custom_fields` | the workspace's own fields of customers |
+                 *     | `deals_count` | the number of the customer's deals |
+                 *     | `leads_count` | the number of leads that the customer came from or that were converted into it |
+                 *     | `activities_count` | the number of activities logged on those deals and leads |
+                 *     | `custom_fields` | the workspace's custom fields of customers |
                  *
-                 *     Contacts and counts hold what this key can see.
+                 *     Contacts and counts include only what the key can see.
                  * @example contacts,deals_count
                  */
                 include?: components["parameters"]["CustomerInclude"];
@@ -17121,17 +17180,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description What to add, separated by commas; `contacts` when left out, nothing when empty.
+                 * @description The groups to add, separated by commas. Default: `contacts`. An empty value adds nothing.
                  *
                  *     | Group | Adds |
                  *     |---|---|
                  *     | `contacts` | the customer itself, as the primary contact, and up to 99 other customers of its account |
-                 *     | `deals_count` | how many deals are with the customer |
-                 *     | `leads_count` | how many leads it came from, or became it |
-                 *     | `activities_count` | how many activities are logged on those deals and leads |
-                 *     | `custom_fields` | the workspace's own fields of customers |
+                 *     | `deals_count` | the number of the customer's deals |
+                 *     | `leads_count` | the number of leads that the customer came from or that were converted into it |
+                 *     | `activities_count` | the number of activities logged on those deals and leads |
+                 *     | `custom_fields` | the workspace's custom fields of customers |
                  *
-                 *     Contacts and counts hold what this key can see.
+                 *     Contacts and counts include only what the key can see.
                  * @example contacts,deals_count
                  */
                 include?: components["parameters"]["CustomerInclude"];
@@ -17139,7 +17198,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the customer.
+                 * @description The ID of the customer.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
                  */
                 id: components["parameters"]["CustomerId"];
@@ -17254,32 +17313,33 @@ export interface operations {
                 cursor?: components["parameters"]["Cursor"];
                 /**
                  * @deprecated
-                 * @description How many activities to leave out at the beginning. Rows that come or go between two pages shift what follows, so that
-                 *     pages may repeat or skip rows. Not together with `cursor`.
+                 * @description The number of activities to skip. If rows are added or removed between two pages, pages can repeat or skip rows.
+                 *     Cannot be combined with `cursor`.
                  * @example 25
                  */
                 offset?: number;
-                /** @description Only activities on leads, or only those on deals. */
+                /** @description Returns only activities on leads or only activities on deals. */
                 entity_type?: components["schemas"]["EntityType"];
-                /** @description Only activities on this lead or deal. One that does not exist, or that you cannot see, has none. */
+                /** @description Returns only activities on this lead or deal. If it does not exist or you cannot see it, the list is empty. */
                 entity_id?: components["schemas"]["Uuid"];
                 /**
-                 * @description The name of an activity type, in any case; also of one that is no longer active.
+                 * @description The name of an activity type, case-insensitive. Inactive types are allowed.
                  * @example Call
                  */
                 activity_type?: string;
                 /**
-                 * @description Only activities performed at this moment or later. A bare date means 00:00 UTC.
+                 * @description Returns only activities performed at or after this time. A bare date means 00:00 UTC.
                  * @example 2026-11-01T00:00:00.000Z
                  */
                 performed_from?: string;
                 /**
-                 * @description Only activities performed at this moment or earlier; not before `performed_from`. A bare date means the end of that day in UTC.
+                 * @description Returns only activities performed at or before this time. Must not be before `performed_from`. A bare date means
+                 *     the end of that day in UTC.
                  * @example 2026-11-30T23:59:59.999Z
                  */
                 performed_to?: string;
                 /**
-                 * @description The id of who logged it, as in `created_by.id`.
+                 * @description The ID of the creator, as in `created_by.id`.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
                  */
                 created_by?: string;
@@ -17372,7 +17432,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The activity is logged. */
+            /** @description The logged activity. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17443,7 +17503,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the activity.
+                 * @description The ID of the activity.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
                  */
                 id: components["parameters"]["ActivityId"];
@@ -17529,7 +17589,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the activity.
+                 * @description The ID of the activity.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e30
                  */
                 id: components["parameters"]["ActivityId"];
@@ -17542,7 +17602,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The activity as it is now. */
+            /** @description The updated activity. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17621,7 +17681,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The type. */
+            /** @description The activity type. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17671,7 +17731,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the activity type.
+                 * @description The ID of the activity type.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e80
                  */
                 id: components["schemas"]["Uuid"];
@@ -17689,7 +17749,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The type as it is now. */
+            /** @description The updated activity type. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17804,7 +17864,7 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
-                /** @description Active users, inactive ones, or both. */
+                /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**
                  * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
@@ -17909,7 +17969,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The user, with the password that was made. */
+            /** @description The new user, with the generated password. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -17974,7 +18034,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["UserId"];
@@ -18000,7 +18060,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["UserId"];
@@ -18384,7 +18444,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the branch.
+                 * @description The ID of the branch.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 id: string;
@@ -18507,9 +18567,9 @@ export interface operations {
     listOrgNodeUsers: {
         parameters: {
             query?: {
-                /** @description True for the users of all nodes below it, too. */
+                /** @description True to include the users of all nodes below. */
                 include_descendants?: boolean;
-                /** @description Active users, inactive ones, or both. */
+                /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**
                  * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
@@ -18525,7 +18585,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of a node of the tree, which is the company, a branch or a team.
+                 * @description The ID of a node of the tree: the company, a branch or a team.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 id: string;
@@ -18534,7 +18594,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The node, and a page of its users. */
+            /** @description The node and a page of its users. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -18772,7 +18832,7 @@ export interface operations {
                  */
                 object: components["parameters"]["StatusObject"];
                 /**
-                 * @description The id of the status.
+                 * @description The ID of the status.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
                  */
                 id: components["parameters"]["StatusId"];
@@ -18848,7 +18908,7 @@ export interface operations {
                  */
                 object: components["parameters"]["StatusObject"];
                 /**
-                 * @description The id of the status.
+                 * @description The ID of the status.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
                  */
                 id: components["parameters"]["StatusId"];
@@ -18857,7 +18917,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -18905,7 +18965,7 @@ export interface operations {
                  */
                 object: components["parameters"]["StatusObject"];
                 /**
-                 * @description The id of the status.
+                 * @description The ID of the status.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40
                  */
                 id: components["parameters"]["StatusId"];
@@ -18918,7 +18978,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The status as it is now. */
+            /** @description The updated status. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -18994,7 +19054,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and customers have tags.
+                 * @description Only leads and customers have tags.
                  * @example leads
                  */
                 object: components["parameters"]["TagObjectName"];
@@ -19064,7 +19124,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and customers have tags.
+                 * @description Only leads and customers have tags.
                  * @example leads
                  */
                 object: components["parameters"]["TagObjectName"];
@@ -19136,12 +19196,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and customers have tags.
+                 * @description Only leads and customers have tags.
                  * @example leads
                  */
                 object: components["parameters"]["TagObjectName"];
                 /**
-                 * @description The id of the tag.
+                 * @description The ID of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
                  */
                 id: components["parameters"]["TagId"];
@@ -19207,12 +19267,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and customers have tags.
+                 * @description Only leads and customers have tags.
                  * @example leads
                  */
                 object: components["parameters"]["TagObjectName"];
                 /**
-                 * @description The id of the tag.
+                 * @description The ID of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
                  */
                 id: components["parameters"]["TagId"];
@@ -19221,7 +19281,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -19263,12 +19323,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and customers have tags.
+                 * @description Only leads and customers have tags.
                  * @example leads
                  */
                 object: components["parameters"]["TagObjectName"];
                 /**
-                 * @description The id of the tag.
+                 * @description The ID of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e50
                  */
                 id: components["parameters"]["TagId"];
@@ -19281,7 +19341,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The tag as it is now. */
+            /** @description The updated tag. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -19468,7 +19528,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the source.
+                 * @description The ID of the source.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
                  */
                 id: components["parameters"]["SourceId"];
@@ -19525,7 +19585,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the source.
+                 * @description The ID of the source.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
                  */
                 id: components["parameters"]["SourceId"];
@@ -19534,7 +19594,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -19577,7 +19637,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the source.
+                 * @description The ID of the source.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
                  */
                 id: components["parameters"]["SourceId"];
@@ -19590,7 +19650,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The source as it is now. */
+            /** @description The updated source. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -19711,7 +19771,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Leads and deals are checked.
+                 * @description Only leads and deals have duplicate checks.
                  * @example leads
                  */
                 object: components["parameters"]["CheckedObject"];
@@ -19724,7 +19784,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The check as it is now. */
+            /** @description The updated duplicate check. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -19771,17 +19831,17 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description What to look for, 2 to 100 characters, without the character NUL.
+                 * @description The text to search for, 2 to 100 characters, without the NUL character.
                  * @example blue lake
                  */
                 q: string;
                 /**
-                 * @description API names of objects, separated by commas; all of them unless given.
+                 * @description API names of objects, separated by commas. Default: all objects.
                  * @example leads,accounts
                  */
                 objects?: string;
                 /**
-                 * @description Hits of each object, 1 to 25. A value outside is moved to the nearest bound, not refused.
+                 * @description Hits per object, 1 to 25. A value out of range is set to the nearest bound.
                  * @example 5
                  */
                 limit?: number;
@@ -19880,7 +19940,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The figures. */
+            /** @description The results of the report. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -20026,7 +20086,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of definitions. */
+            /** @description A page of saved reports. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -20107,7 +20167,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20187,7 +20247,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20278,7 +20338,7 @@ export interface operations {
                  */
                 object: components["parameters"]["TaggedObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["TaggedRecordId"];
@@ -20351,7 +20411,7 @@ export interface operations {
                  */
                 object: components["parameters"]["TaggedObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["TaggedRecordId"];
@@ -20424,12 +20484,12 @@ export interface operations {
                  */
                 object: components["parameters"]["TaggedObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["parameters"]["TaggedRecordId"];
                 /**
-                 * @description The id of the tag.
+                 * @description The ID of the tag.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e51
                  */
                 tag_id: components["schemas"]["Uuid"];
@@ -20498,7 +20558,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20581,7 +20641,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -20670,7 +20730,7 @@ export interface operations {
                  */
                 object: string;
                 /**
-                 * @description The record's id.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 id: components["schemas"]["Uuid"];
@@ -20761,7 +20821,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23164,7 +23224,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23247,7 +23307,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23341,7 +23401,7 @@ export interface operations {
                  */
                 object: components["parameters"]["RecordObject"];
                 /**
-                 * @description The id of the record.
+                 * @description The ID of the record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 id: components["parameters"]["RecordId"];
@@ -23645,7 +23705,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the attachment.
+                 * @description The ID of the attachment.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
                  */
                 id: components["parameters"]["AttachmentId"];
@@ -23720,7 +23780,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the attachment.
+                 * @description The ID of the attachment.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
                  */
                 id: components["parameters"]["AttachmentId"];
@@ -23771,7 +23831,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The id of the workspace that owns the file.
+                 * @description The ID of the workspace that owns the file.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
                 company_id?: string;
@@ -23794,7 +23854,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the attachment.
+                 * @description The ID of the attachment.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
                  */
                 id: components["parameters"]["AttachmentId"];
@@ -24022,7 +24082,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
                  */
                 id: components["parameters"]["SlaPolicyId"];
@@ -24114,7 +24174,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
                  */
                 id: components["parameters"]["SlaPolicyId"];
@@ -24123,7 +24183,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is deleted. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -24166,7 +24226,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
                  */
                 id: components["parameters"]["SlaPolicyId"];
@@ -24179,7 +24239,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The policy as it is now. */
+            /** @description The updated policy. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26146,7 +26206,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description Ids of 1 to 50 users, separated by commas.
+                 * @description IDs of 1 to 50 users, separated by commas.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 member_ids: components["parameters"]["MemberIds"];
@@ -26285,7 +26345,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description Ids of 1 to 50 users, separated by commas.
+                 * @description IDs of 1 to 50 users, separated by commas.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 user_ids: components["parameters"]["UserIds"];
@@ -26460,7 +26520,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the reservation.
+                 * @description The ID of the reservation.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
                  */
                 id: components["parameters"]["ReservationId"];
@@ -26528,7 +26588,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the reservation.
+                 * @description The ID of the reservation.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
                  */
                 id: components["parameters"]["ReservationId"];
@@ -26579,7 +26639,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the reservation.
+                 * @description The ID of the reservation.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c03
                  */
                 id: components["parameters"]["ReservationId"];
@@ -26656,18 +26716,18 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only bookings of this user.
+                 * @description Returns only bookings of this user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 user_id?: components["parameters"]["BookingUser"];
                 /**
-                 * @description Only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
+                 * @description Returns only bookings with these statuses, separated by commas: confirmed, cancelled, rescheduled, completed, no_show.
                  * @example confirmed,completed
                  */
                 status?: components["parameters"]["BookingStatuses"];
-                /** @description Only bookings that begin at this time or later. */
+                /** @description Returns only bookings that begin at this time or later. */
                 from?: components["parameters"]["BookingFrom"];
-                /** @description Only bookings that begin at this time or earlier. Must not be before `from`. */
+                /** @description Returns only bookings that begin at this time or earlier. Must not be before `from`. */
                 to?: components["parameters"]["BookingTo"];
                 /**
                  * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
@@ -26867,7 +26927,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
                  */
                 id: components["parameters"]["BookingId"];
@@ -26963,7 +27023,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
                  */
                 id: components["parameters"]["BookingId"];
@@ -27073,7 +27133,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the booking.
+                 * @description The ID of the booking.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
                  */
                 id: components["parameters"]["BookingToCancelId"];
@@ -27345,7 +27405,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -27421,7 +27481,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -27473,7 +27533,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -27565,7 +27625,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -27638,7 +27698,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the pool.
+                 * @description The ID of the pool.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
                  */
                 id: components["parameters"]["SchedulingPoolId"];
@@ -27902,7 +27962,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
                  */
                 id: components["parameters"]["SchedulingPolicyId"];
@@ -27983,7 +28043,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
                  */
                 id: components["parameters"]["SchedulingPolicyId"];
@@ -28035,7 +28095,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the policy.
+                 * @description The ID of the policy.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01
                  */
                 id: components["parameters"]["SchedulingPolicyId"];
@@ -28128,7 +28188,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["WorkingHoursUserId"];
@@ -28202,7 +28262,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["WorkingHoursUserId"];
@@ -28281,7 +28341,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["CalendarUserId"];
@@ -28338,7 +28398,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["CalendarUserId"];
@@ -28405,7 +28465,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the user.
+                 * @description The ID of the user.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
                  */
                 id: components["parameters"]["CalendarUserId"];

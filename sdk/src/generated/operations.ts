@@ -3,59 +3,62 @@ import type { Description, FeedMethod, ListMethod, Method } from '../shapes.ts';
 
 export interface Operations {
   /**
-   * Check the service
+   * Check the health of the service
    *
-   * Answers `ok` when everything works and `degraded` when it works without its rate limit store (calls are
-   * served, each process counts limits for itself). When the database cannot be reached the answer is 503. Never cached.
+   * Returns `ok` if everything works, and `degraded` if the rate limit store is unreachable. In that state, calls are
+   * served and each process counts limits on its own. If the database cannot be reached, the response is 503. Responses
+   * are never cached.
    */
   getHealth: Method<'getHealth'>;
   /**
-   * Get this document
+   * Get the OpenAPI document
    *
-   * The OpenAPI 3.1 document that this server works by: what it validates with, and what this page shows. Generate clients
-   * from it. No credential is needed. The body is the document itself, without the usual envelope.
+   * Returns the OpenAPI 3.1 document that this server uses to validate requests and to generate this page. Generate
+   * clients from it. No credential is required. The body is the document itself, without the usual envelope.
    *
-   * It changes only when the server is upgraded. Send the `ETag` of your copy back as `If-None-Match`, and the answer is
-   * 304 without a body for as long as your copy is current.
+   * The document changes only when the server is upgraded. Send the `ETag` of your copy as `If-None-Match`: while your
+   * copy is current, the response is 304 without a body.
    *
-   * With `workspace=true` and a credential, the document of your workspace: the same, and for each object that the credential
-   * can view its own paths, such as `/v1/objects/leads/records`, with the fields of your workspace as properties. A client generated
-   * from it knows them by name and type. Generate again when a `schema.changed` event comes. That document is for nobody else, and
-   * is not kept by shared caches; the credential is only asked for it, and it takes ten of them a minute.
+   * With `workspace=true` and a credential, the response is the document of your workspace. It is the same document, and
+   * for each object that the credential can view, it adds paths such as `/v1/objects/leads/records` with the fields of
+   * your workspace as properties. A client generated from it knows these fields by name and type. Generate it again after
+   * a `schema.changed` event. This document is private to the credential, and shared caches do not store it. Only this
+   * form uses the credential, and each credential can request it ten times a minute.
    */
   getOpenapiDocument: Method<'getOpenapiDocument'>;
   /**
-   * List changes of the API
+   * List API changes
    *
-   * What was added to the API, what was deprecated and what was mended, the newest first. Within v1 nothing is taken away or
-   * made stricter. Each operation is in the entry that added it, and each deprecated form in the one that says until when it works.
-   * No credential is needed.
+   * Returns what was added to the API, deprecated or fixed, newest first. Within v1, nothing is removed or made stricter.
+   * Each operation appears in the entry that added it. Each deprecated form appears in the entry that says until when it
+   * works. No credential is required.
    */
   listChangelogEntries: ListMethod<'listChangelogEntries', 'changelog_entries'>;
   /**
    * List error codes
    *
-   * Every value that `error.code` can have, with the statuses it comes with, what it means, whether the very same call may
-   * pass later, and what to do. The list is frozen within v1. No credential is needed.
+   * Returns every value of `error.code`, with its statuses, its meaning, whether the same call can succeed later, and what
+   * to do. The list is frozen within v1. No credential is required.
    */
   listErrorCodes: ListMethod<'listErrorCodes', 'error_codes'>;
   /**
    * List scopes
    *
-   * Every scope that a key of this workspace can hold, those of its own objects included, and for each whether this
-   * credential holds it and whether its module is on. Legacy scopes are listed with the one that they grant.
+   * Returns every scope that a key of this workspace can have, including those of custom objects. For each scope, the
+   * response says whether this credential has it and whether its module is on. Legacy scopes are listed with the scope
+   * that they grant.
    *
-   * Any credential of the workspace opens it. `*` stands for all of these scopes and `leads:*` for all of a module.
+   * Accepts any credential of the workspace. `*` stands for all of these scopes, and `leads:*` for all scopes of a module.
    */
   listScopes: ListMethod<'listScopes', 'scopes'>;
   /**
-   * Get the limits
+   * Get limits
    *
-   * Every number that bounds what you send and how often: the rates of this credential and of its workspace, the calls of
-   * this month, the sizes of requests, what files may be, and how much a workspace may configure. Read it once instead of
-   * copying numbers from this page.
+   * Returns the limits on what you send and how often: the rate limits of this credential and its workspace, the calls of
+   * this month, request sizes, upload limits, and how much a workspace can configure. Read them once instead of copying
+   * numbers from this page.
    *
-   * Any credential of the workspace opens it. The call itself counts.
+   * Accepts any credential of the workspace. The call itself counts.
    */
   getLimits: Method<'getLimits'>;
   /**
@@ -111,7 +114,7 @@ export interface Operations {
    * fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
    *
    * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
-   * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by id. For long
+   * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
    * texts, only the first 255 characters count.
    *
    * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
@@ -122,7 +125,7 @@ export interface Operations {
    *
    * - the operators `contains` and `neq`, and parts of an `or`;
    * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
-   *   source, type), by ids of other records, by the record of a task or activity, and by custom fields;
+   *   source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
    * - filters that match few records, sorted by another field.
    *
    * A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
@@ -143,13 +146,13 @@ export interface Operations {
    *
    * - Selects take the value. Statuses, sources and types are found by name, ignoring case. A lead or deal without a
    *   status gets the first active one.
-   * - `assigned_to` is the id of an active user; you can send `assigned_to_email` instead. Without either, the record is
+   * - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
    *   unassigned.
    * - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
    *   with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
    *   status, the pre-conditions of the first status are not checked.
    * - You can send numbers as strings. Amounts of money are in minor units.
-   * - Ids of other records must be visible to the key.
+   * - IDs of other records must be visible to the key.
    * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
    *   `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
    *
@@ -181,7 +184,7 @@ export interface Operations {
    *
    * **Events.** Concurrent changes of different fields are both kept. A call that changes nothing returns the unchanged
    * record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`. A new
-   * status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the ids
+   * status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the IDs
    * `from_id` and `to_id`.
    *
    * **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
@@ -200,7 +203,7 @@ export interface Operations {
    * of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
    * `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
    * status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
-   * next minutes, a few hundred at a time. Until then they still show its id, which expands to null.
+   * next minutes, a few hundred at a time. Until then they still show its ID, which expands to null.
    *
    * **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
    * Activities and tasks are records too, so a client that follows only `tasks` must remove them from its copy. Notes,
@@ -220,8 +223,8 @@ export interface Operations {
    *
    * - `match_on` names one to five fields that have values in `record`. Built-in and custom fields are allowed. Text is
    *   compared case-sensitively, except for emails.
-   * - `match_on: ["id"]` updates the record with the id in `record`, and returns **404** if the key cannot see it. Without
-   *   an id, or with null, it creates a record.
+   * - `match_on: ["id"]` updates the record with the ID in `record`, and returns **404** if the key cannot see it. Without
+   *   an ID, or with null, it creates a record.
    * - Only records that the key can see are searched.
    *
    * **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
@@ -268,7 +271,7 @@ export interface Operations {
    * - `NOT_FOUND` if the key cannot see the record;
    * - `VALIDATION_ERROR` if its fields are invalid (`details.fields` lists every problem), or if it does not meet the
    *   pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
-   * - `DUPLICATE_IN_BATCH` if an earlier item has the same id.
+   * - `DUPLICATE_IN_BATCH` if an earlier item has the same ID.
    *
    * An item that changes nothing succeeds and emits no event. Any other successful item emits `record.updated`, as PATCH
    * does.
@@ -310,7 +313,7 @@ export interface Operations {
    * Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
    * scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
    *
-   * Each id succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An id fails with
+   * Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
    * `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
    * deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
    *
@@ -319,16 +322,16 @@ export interface Operations {
    * the references are cleared within the next minutes.
    *
    * With `"atomic": true`, all records are deleted or none. If one fails, the status is **422** with `details.reason`
-   * `atomic_batch_failed`, and `details.failed` lists the failed ids.
+   * `atomic_batch_failed`, and `details.failed` lists the failed IDs.
    */
   deleteRecordBatch: Method<'deleteRecordBatch'>;
   /**
-   * Get up to 100 records by their ids
+   * Get up to 100 records by their IDs
    *
-   * Returns 1 to 100 records of one object by their ids, in the order of the ids. Writes nothing, and needs no
+   * Returns 1 to 100 records of one object by their IDs, in the order of the IDs. Writes nothing, and needs no
    * `Idempotency-Key`. Requires the view scope of the object.
    *
-   * The status is **200 even if ids were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for ids
+   * The status is **200 even if IDs were not found**: `failed` lists them with `NOT_FOUND`. The result is the same for IDs
    * that are unknown or malformed, that belong to another workspace or the other mode, or that the key cannot see. You can
    * also send `fields` in the body, as a list. **400**: a name in `fields` or `expand` is unknown.
    */
@@ -353,140 +356,147 @@ export interface Operations {
   /**
    * Create a lead
    *
-   * Takes in one lead. Source, status and tags are sent by name, in any case; the assignee by email. What is left out gets
-   * a default: the first active status, priority 3, and the active user who has been in the workspace longest; of a key that
-   * reaches a branch or a team only, the one there, and nobody where there is none.
-   * At least one of `email` and `mobile` is needed. Empty or blank text counts as left out.
+   * Creates a lead. Send source, status and tags by name, case-insensitive, and the assignee by email address. Omitted
+   * fields get defaults: the first active status, priority 3, and the longest-standing active user. For a key limited to a
+   * branch or team, the default assignee is the longest-standing active user of that branch or team; if there is none, the
+   * lead stays unassigned. At least one of `email` and `mobile` is required. Empty or blank text counts as omitted.
    *
-   * Needs the scope `leads:create`; the legacy `leads:write` grants it. Send an `Idempotency-Key`, so that a retry after a
-   * lost answer cannot make a second lead.
+   * Requires the scope `leads:create`; the legacy scope `leads:write` grants it. Send an `Idempotency-Key`, so that a
+   * retry after a lost response cannot create a second lead.
    *
-   * What can go wrong:
+   * Errors:
    *
    * - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
-   *   (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`).
-   * - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same values
-   *   in all selected fields that you sent, exists. `details.matched_fields` names the fields; `details.existing_id` is the
-   *   lead, or null when this key cannot see it. Update that lead instead.
-   * - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag has no such name
-   *   (`allowed` lists those there are), or `assigned_to_email` is not an active user. A status that you name may have
-   *   pre-conditions, which the lead must fulfil (`details.reason`: `pre_conditions_not_met`, `details.fields` lists them). A lead
-   *   without `lead_status` is not asked for those of the first one.
+   *   (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
+   * - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same
+   *   values in all selected fields that you sent, exists. `details.matched_fields` lists the fields.
+   *   `details.existing_id` is the existing lead, or null if the key cannot see it. Update that lead instead.
+   * - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag does not exist
+   *   (`allowed` lists the existing names), or `assigned_to_email` is not an active user. A status that you name can have
+   *   pre-conditions that the lead must meet (`details.reason`: `pre_conditions_not_met`; `details.fields` lists the unmet
+   *   ones). If you omit `lead_status`, the pre-conditions of the first status are not checked.
    *
-   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-   * off is unknown. With a mix of problems the status is 422 and `details.fields` lists all of them. Fires `record.created`.
+   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+   * switched off is unknown. If there are several kinds of problems, the status is 422 and `details.fields` lists all of
+   * them. Emits `record.created`.
    */
   createLead: Method<'createLead'>;
   /**
    * Move a lead to a status
    *
-   * Moves a lead to any active status, from whichever it is in. Name it with `lead_status`, in any case, or with
-   * `lead_status_id`; GET /v1/objects/leads/schema lists the names. Needs the scope `leads:edit`. Send an `Idempotency-Key`,
-   * so that a retry after a lost answer gets the first answer.
+   * Moves a lead to any active status, from any other status. Name the status with `lead_status`, case-insensitive, or
+   * with `lead_status_id`; GET /v1/objects/leads/schema lists the names. Requires the scope `leads:edit`. Send an
+   * `Idempotency-Key`, so that a retry after a lost response gets the original response.
    *
-   * **fields** sets fields of the lead in the same call, before the status looks at it; either everything is stored or nothing.
-   * It follows the rules of PATCH /v1/objects/leads/records/{id}. `reason` is kept in the audit log.
+   * **fields** sets fields of the lead in the same call, before the pre-conditions of the status are checked. Either
+   * everything is stored or nothing. The rules of PATCH /v1/objects/leads/records/{id} apply. `reason` is stored in the
+   * audit log.
    *
-   * **Pre-conditions.** A status may ask that fields have a value, and for rules: of fields, for activities logged on the lead,
-   * for attachments, or that no task of it is open. The lead is held against them as it would be after the call. What is not
-   * fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
-   * a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
-   * Nothing is stored then. The same holds where the status is written through the records API.
+   * **Pre-conditions.** A status can require that fields have a value. It can also have rules about fields, about
+   * activities logged on the lead, about attachments, or that the lead has no open tasks. The lead must meet them as it
+   * would be after the call. Unmet pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, and nothing
+   * is stored. `details.fields` lists all of them at once: `REQUIRED` for a field without a value, and `RULE_FAILED` for a
+   * rule, under the name of its field, or `activities`, `attachments` or `tasks`. The same applies if you change the
+   * status through the records API.
    *
-   * **Outcome.** Entering a status whose outcome is `converted` sets `converted_at`; leaving clears it. It makes no customer:
-   * that is what POST /v1/leads/{id}/convert does.
+   * **Outcome.** Entering a status with the outcome `converted` sets `converted_at`; leaving it clears it. It does not
+   * create a customer: use POST /v1/leads/{id}/convert for that.
    *
-   * A lead that is in the status already answers `changed: false`, is not held against pre-conditions, and fires no event unless
-   * `fields` change something. Two moves of one lead at once happen one after the other.
+   * If the lead is already in the status, the response has `changed: false`, pre-conditions are not checked, and no event
+   * is emitted unless `fields` change something. Concurrent moves of one lead are processed one after another.
    *
-   * What can go wrong beside that:
+   * Other errors:
    *
    * - **400**: neither or both of `lead_status` and `lead_status_id`, or a `reason` of the wrong length.
-   * - **404**: there is no such lead, or this key cannot see it.
+   * - **404**: the lead does not exist, or the key cannot see it.
    * - **409** `CONFLICT`: the status is not active (`details.reason`: `status_inactive`).
-   * - **422**: there is no such status (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
-   *   and everything that is wrong with `fields`, under `fields.<name>`.
+   * - **422**: the status does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has
+   *   the wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
    *
-   * Fires `record.updated` with `changed_fields` and, when it went to another status, `lead.status_changed` with the names `from`
-   * and `to` and the ids `from_id` and `to_id`.
+   * Emits `record.updated` with `changed_fields` and, if the status changed, `lead.status_changed` with the names `from`
+   * and `to` and the IDs `from_id` and `to_id`.
    */
   updateLeadStatus: Method<'updateLeadStatus'>;
   /**
    * Convert a lead
    *
-   * Turns a lead into a customer, with an account where the lead names a company, and with a deal if you ask for one. Everything
-   * is stored together or not at all. The lead stays, and keeps its activities, tasks and tags.
+   * Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
+   * Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
    *
-   * - **Customer.** A customer with the lead's email is taken as it is; of a lead without an email, one with its telephone
-   *   number. Of several, the one changed last. Otherwise a customer is made of the lead: names, email, mobile, company, job
-   *   title, website, city, state, country, postal code, source, notes, assignee, `last_contacted_at`, and your own fields
-   *   that customers have under the same name and type. Its `lead_id` is the lead.
-   * - **Account.** That of the customer, if it has one. Otherwise the account of the lead's `company_name`, whatever the case, is
-   *   taken; without one it is made, and the customer is put into it. Of a customer that was found nothing else changes.
-   *   Without a company there is none.
-   * - **Deal.** With `create_deal`, or simply with `deal`: fields as for POST /v1/objects/deals/records. Left out, the name is the
-   *   company or the person, and source and assignee are the lead's. `customer_id`, `account_id` and `lead_id` are set.
-   * - **Lead.** It moves to the first active status with the outcome `converted`, unless it is in such a one, and
-   *   gets `converted_at` and `converted_customer_id`.
+   * - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
+   *   with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
+   *   the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+   *   assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
+   *   the lead.
+   * - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
+   *   `company_name`, ignoring case, is used or created, and the customer is added to it. Nothing else changes on an
+   *   existing customer. Without a company name, there is no account.
+   * - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
+   *   /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
+   *   lead's. `customer_id`, `account_id` and `lead_id` are set.
+   * - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
+   *   status. It gets `converted_at` and `converted_customer_id`.
    *
-   * Only records that this key can see are found. Fields that your workspace made mandatory on customers or accounts and that a
-   * lead does not have stay empty; those of deals are asked for. The status, and a stage that `deal` names, may have
-   * pre-conditions: see POST /v1/leads/{id}/status.
+   * Only records that the key can see are matched. If your workspace made fields mandatory on customers or accounts and
+   * the lead lacks them, they stay empty; mandatory fields of deals are required. The status, and a stage that `deal`
+   * names, can have pre-conditions: see POST /v1/leads/{id}/status.
    *
-   * Needs `leads:edit` and `customers:create`; also `accounts:create` when an account must be made, and `deals:create`
-   * for a deal. Send an `Idempotency-Key`, so that a retry after a lost answer gets the first answer.
+   * Requires `leads:edit` and `customers:create`; also `accounts:create` if an account must be created, and `deals:create`
+   * for a deal. Send an `Idempotency-Key`, so that a retry after a lost response gets the original response.
    *
-   * What can go wrong:
+   * Errors:
    *
-   * - **400**: `deal` beside `create_deal: false`.
-   * - **403**: `details.required_scopes` names a scope for what is to be made, or the module is off.
-   * - **404**: there is no such lead, or this key cannot see it.
-   * - **409** `CONFLICT`, `details.reason` `already_converted`: also for all but one of calls that come at once. `customer_id`,
-   *   `account_id`, `deal_id` and `converted_at` beside it say what it became, null for what there is not or you cannot see. A lead
-   *   that was moved back to an open status is converted anew, to the same customer. `no_converted_status`: the workspace has no
-   *   active status with that outcome. `ALREADY_EXISTS`: the workspace checks deals for duplicates.
-   * - **422**: an unknown field or a wrong JSON type, everything that is wrong with the deal, under `deal.<name>`, and pre-conditions
-   *   that are not met (`details.reason`: `pre_conditions_not_met`).
+   * - **400**: `deal` together with `create_deal: false`.
+   * - **403**: `details.required_scopes` lists a scope for a record to be created, or the module is switched off.
+   * - **404**: the lead does not exist, or the key cannot see it.
+   * - **409** `CONFLICT`, `details.reason` `already_converted`: the lead was already converted. All but one of several
+   *   concurrent calls also get this error. `customer_id`, `account_id`, `deal_id` and `converted_at` describe the result;
+   *   values that do not exist or that you cannot see are null. A lead that was moved back to an open status is converted
+   *   again, to the same customer. `no_converted_status`: the workspace has no active status with that outcome.
+   *   `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+   * - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
+   *   pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
    *
-   * Fires `record.created` for each record that is made, `record.updated` for the lead and for a customer that is put into
-   * an account, and `lead.status_changed` when the lead went to another status.
+   * Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
+   * account, and `lead.status_changed` if the status of the lead changed.
    */
   convertLead: Method<'convertLead'>;
   /**
    * Move a deal to a stage
    *
-   * Moves a deal to any active stage, from whichever it is in. Name the stage with `stage`, in any case, or with `stage_id`;
-   * GET /v1/objects/deals/schema lists the names. Needs the scope `deals:edit`. Send an `Idempotency-Key`, so that a retry
-   * after a lost answer gets the first answer.
+   * Moves a deal to any active stage, from any other stage. Name the stage with `stage`, case-insensitive, or with
+   * `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
+   * so that a retry after a lost response gets the original response.
    *
-   * **fields** sets fields of the deal in the same call, before the stage looks at it; either everything is stored or nothing.
-   * It follows the rules of PATCH /v1/objects/deals/records/{id}.
+   * **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
+   * everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
    *
-   * **Pre-conditions.** A stage may ask that fields have a value, and for rules: of fields, for activities logged on the deal,
-   * for attachments, or that no task of it is open. The deal is held against them as it would be after the call. What is not
-   * fulfilled is 422 with `details.reason` `pre_conditions_not_met`; `details.fields` lists all of it at once: `REQUIRED` for
-   * a field without a value, `RULE_FAILED` for a rule, under the name of its field, or `activities`, `attachments`, `tasks`.
-   * Nothing is stored then. The same holds where the stage is written through the records API.
+   * **Pre-conditions.** A stage can require that fields have a value. It can also have rules about fields, about
+   * activities logged on the deal, about attachments, or that the deal has no open tasks. The deal must meet them as it
+   * would be after the call. Unmet pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, and nothing
+   * is stored. `details.fields` lists all of them at once: `REQUIRED` for a field without a value, and `RULE_FAILED` for a
+   * rule, under the name of its field, or `activities`, `attachments` or `tasks`. The same applies if you change the stage
+   * through the records API.
    *
-   * **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` by the stage's outcome; leaving clears
-   * those. A stage that means won also sets `probability` to 100 and clears `lost_reason`; one that means lost sets `probability`
-   * to 0. Another `probability` in `fields` is 422 (`CONFLICTING_FIELDS`). `reason` is kept in the audit log, and becomes
-   * `lost_reason` when the stage means lost.
+   * **Outcome.** Entering a stage sets `stage_changed_at`, and `won_at` or `lost_at` according to the outcome of the
+   * stage; leaving it clears them. A won stage also sets `probability` to 100 and clears `lost_reason`. A lost stage sets
+   * `probability` to 0. Another `probability` in `fields` returns 422 (`CONFLICTING_FIELDS`). `reason` is stored in the
+   * audit log, and becomes `lost_reason` if the stage is a lost stage.
    *
-   * A deal that is in the stage already answers `changed: false`, is not held against pre-conditions, and fires no event unless
-   * `fields` or `reason` change something. Two moves of one deal at once happen one after the other: the later answer's
-   * `previous_stage` is where the earlier one went.
+   * If the deal is already in the stage, the response has `changed: false`, pre-conditions are not checked, and no event
+   * is emitted unless `fields` or `reason` change something. Concurrent moves of one deal are processed one after another:
+   * the `previous_stage` of the later response is the stage set by the earlier move.
    *
-   * What can go wrong beside that:
+   * Other errors:
    *
    * - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
-   * - **404**: there is no such deal, or this key cannot see it.
+   * - **404**: the deal does not exist, or the key cannot see it.
    * - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-   * - **422**: there is no such stage (`INVALID_OPTION`, `allowed` lists the active ones), an unknown field or a wrong JSON type,
-   *   and everything that is wrong with `fields`, under `fields.<name>`.
+   * - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
+   *   wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
    *
-   * Fires `record.updated` with `changed_fields` and, when it went to another stage, `deal.stage_changed` with the names `from`
-   * and `to` and the ids `from_id` and `to_id`.
+   * Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
+   * `to` and the IDs `from_id` and `to_id`.
    */
   updateDealStage: Method<'updateDealStage'>;
   /**
@@ -642,78 +652,80 @@ export interface Operations {
   /**
    * Get the availability of modules by country
    *
-   * Which modules can be used in which country; telephony differs between them, everything else works in all countries
-   * listed. `limited` counts as available, under conditions that `note` names. No credential is needed; each address may
-   * ask 60 times a minute, and the answer may be kept for an hour. It is not paged.
+   * Returns which modules can be used in which country. Telephony differs between countries; everything else works in all
+   * countries listed. `limited` counts as available, under the conditions in `note`. No credential is required. Each IP
+   * address can call this 60 times a minute, and responses can be cached for an hour. The list is not paged.
    *
-   * A country that is not served answers 200 with an empty list. A `country` that is not two letters, and a `module`
-   * that does not exist, are 400.
+   * A country that is not served returns 200 with an empty list. **400**: `country` is not two letters, or `module` does
+   * not exist.
    */
   getAvailability: Method<'getAvailability'>;
   /**
-   * List the objects
+   * List objects
    *
-   * The objects that this credential can view: built-in ones with the scope `<module>:view`, the workspace's own with
-   * `object:<slug>:view`. Objects of a module that is switched off are absent, and come back with it.
+   * Returns the objects that the credential can view: built-in objects with the scope `<module>:view`, custom objects with
+   * `object:<slug>:view`. Objects of a module that is switched off are absent until it is switched on again.
    *
-   * Needs a credential and no scope of its own. Test keys see the same objects as live keys.
+   * Requires a credential, but no scope of its own. Test keys see the same objects as live keys.
    */
   listObjects: ListMethod<'listObjects', 'objects'>;
   /**
-   * Create an object of your own
+   * Create a custom object
    *
-   * Defines a custom object. Its API name is `object:<slug>` and never changes. Every custom object has one built-in field,
-   * the required text `name`; more fields can be given here, under the rules of
-   * [POST /v1/objects/{object}/fields](#operation/createField), or added later.
+   * Creates a custom object. Its API name is `object:<slug>` and never changes. Every custom object has one built-in
+   * field, the required text `name`. You can send more fields here, under the rules of [POST
+   * /v1/objects/{object}/fields](#operation/createField), or add them later.
    *
-   * Needs `settings:configure` and a live key: both modes share the definition, and keep their records apart. Keys see the
-   * object when they hold `object:<slug>:view` (or `*`), which the creating key does not get by itself.
+   * Requires `settings:configure` and a live key, because live and test mode share the definition (but not the records).
+   * Keys see the object if they have `object:<slug>:view` (or `*`). The key that creates the object does not get this
+   * scope automatically.
    *
-   * What can go wrong: the slug is taken, also by an object that was switched off (409 ALREADY_EXISTS); the workspace has
-   * 50 custom objects (409 CONFLICT, reason `object_limit_reached`; switched-off ones count); a field is not
-   * acceptable (422, named as `fields[0].name`). Every problem of the body is a 422, and nothing is created.
+   * Errors: the slug is taken, even by an object that was switched off (409 ALREADY_EXISTS); the workspace already has 50
+   * custom objects, including switched-off ones (409 CONFLICT, reason `object_limit_reached`); a field is invalid (422,
+   * named as `fields[0].name`). Every problem of the body returns 422, and nothing is created.
    */
   createObject: Method<'createObject'>;
   /**
-   * Change an object of your own
+   * Update a custom object
    *
    * Changes the labels of a custom object, or switches it off and on. `enabled: false` hides the object and its records
-   * from every operation but this one; nothing is deleted, and `enabled: true` brings all of it back. The slug stays
-   * taken. Only what is sent changes.
+   * from every operation except this one. Nothing is deleted, and `enabled: true` restores everything. The slug stays
+   * taken. Only what you send changes.
    *
-   * Needs `settings:configure` and a live key; a scope of the object itself is not needed. A built-in object answers
-   * 409 CONFLICT with the reason `builtin_object`. Sending `slug` is a 422 with the code IMMUTABLE, even if it is the
-   * same. Every problem of the body is a 422.
+   * Requires `settings:configure` and a live key, but no scope of the object itself. A built-in object returns 409
+   * CONFLICT with the reason `builtin_object`. Sending `slug` returns 422 with the code IMMUTABLE, even if the value is
+   * the same. Every problem of the body returns 422.
    */
   updateObject: Method<'updateObject'>;
   /**
-   * Get the fields of an object
+   * Get the schema of an object
    *
-   * The fields that records of this object take, as this workspace has them: which are required can differ between
-   * workspaces, fields that were switched off are absent, and the workspace's own are marked `custom`. Read it at start,
-   * not at build time.
+   * Returns the fields of records of this object, as configured in this workspace. Required fields can differ between
+   * workspaces, fields that were switched off are absent, and custom fields are marked `custom`. Read the schema when your
+   * program starts, not when you build it.
    *
-   * Every record also has `id`, `created_at` and `updated_at`. They are not listed here; they are read-only, and always
-   * sortable and filterable.
+   * Every record also has `id`, `created_at` and `updated_at`. They are not listed here. They are read-only, and you can
+   * always sort and filter by them.
    *
-   * Needs the scope `<module>:view`, for a custom object `object:<slug>:view`. Without it, and for an object that does not
-   * exist, was switched off or belongs to another workspace, the answer is the same 404. When the module is switched off
-   * the answer is 403 MODULE_DISABLED.
+   * Requires the scope `<module>:view`, or `object:<slug>:view` for a custom object. If the scope is missing, or if the
+   * object does not exist, was switched off or belongs to another workspace, the response is the same 404. If the module
+   * is switched off, the response is 403 MODULE_DISABLED.
    */
   getObjectSchema: Method<'getObjectSchema'>;
   /**
    * Add a field to an object
    *
-   * Adds a field of the workspace's own to a built-in or custom object. The very next call can use it.
+   * Adds a custom field to a built-in or custom object. The very next call can use it.
    *
-   * **Name.** Normalised: trimmed, accents removed, lower-case, everything but letters and digits becomes `_`, cut to 60
-   * characters; `Réf. Client` becomes `ref_client`. What remains must start with a letter (422, INVALID_FORMAT). The name of
-   * a built-in field of this object, also one that is switched off, is refused (422, NAME_COLLISION). The name of a custom
-   * field, also a retired one, is 409 ALREADY_EXISTS: restore that one with PATCH `enabled: true`. A name, like a type, never
-   * changes: read the one that the answer gives.
+   * **Name.** The name is normalized: spaces at the ends and accents are removed, letters become lower-case, everything
+   * except letters and digits becomes `_`, and the result is cut to 60 characters. `Réf. Client` becomes `ref_client`. The
+   * result must start with a letter (422, INVALID_FORMAT). The name of a built-in field of this object is rejected, even
+   * if that field is switched off (422, NAME_COLLISION). The name of a custom field returns 409 ALREADY_EXISTS, even if
+   * that field is retired; restore a retired field with PATCH `enabled: true`. Names and types never change: use the name
+   * in the response.
    *
-   * **Reserved names.** Names with a meaning of their own in requests and answers are refused (422, RESERVED_NAME); the error's
-   * `hint` has a free name. They are everything that starts with `_`, and:
+   * **Reserved names.** Names with a special meaning in requests and responses are rejected (422, RESERVED_NAME); the
+   * `hint` of the error suggests a free name. All names that start with `_` are reserved, and so are:
    * `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
    * `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
    * `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
@@ -721,84 +733,87 @@ export interface Operations {
    * `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
    * `secret`, `assigned_to_email`, `constructor`, `prototype`.
    *
-   * **Label.** All markup is removed; if no text is left, the label is refused (422). A label is text, not HTML: escape
-   * it where you show it.
+   * **Label.** All markup is removed. If no text is left, the label is rejected (422). A label is text, not HTML: escape
+   * it before you display it.
    *
-   * **Options.** A `select` needs 1 to 200, other types take none. `value` is what records store and requests send; left
-   * out, it is the label, normalised as names are (the label itself where nothing of it would remain). Two equal values
-   * are 422 DUPLICATE.
+   * **Options.** A `select` requires 1 to 200 options; other types accept none. `value` is what records store and requests
+   * send. If you omit it, it is the label, normalized like a name, or the label itself if nothing would remain. Two equal
+   * values return 422 DUPLICATE.
    *
    * Fields of the type `currency` hold minor units as integers.
    *
-   * Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object holds 100 fields,
-   * built-in and retired ones included; one more is 409 CONFLICT with the reason `field_limit_reached`. An object that
-   * does not exist is 404. Every problem of the body is a 422.
+   * Requires `settings:configure` and a live key, but no scope of the object itself. An object can have at most 100
+   * fields, including built-in and retired ones; one more returns 409 CONFLICT with the reason `field_limit_reached`. An
+   * object that does not exist returns 404. Every problem of the body returns 422.
    */
   createField: Method<'createField'>;
   /**
-   * Change, retire or restore a field
+   * Update, retire or restore a field
    *
-   * Changes a field for this workspace; only what is sent changes. There is no delete: `enabled: false` takes the field out
-   * of the schema and of writes and keeps the stored values, `enabled: true` brings it back with them.
+   * Changes a field for this workspace. Only what you send changes. Fields cannot be deleted: `enabled: false` removes the
+   * field from the schema and from writes and keeps the stored values. `enabled: true` restores the field with its values.
    *
    * | | custom field | built-in field |
    * |---|---|---|
    * | `label` | yes | yes, for this workspace |
-   * | `required` | yes | yes, unless it is read-only or the object cannot do without it |
-   * | `options` | of a `select`: replaces the list | no: they come from the workspace's settings |
-   * | `enabled` | yes, on built-in objects | yes, unless the object cannot do without it |
+   * | `required` | yes | yes, unless the field is read-only or essential |
+   * | `options` | of a `select`: replaces the list | no: they come from the settings of the workspace |
+   * | `enabled` | yes, on built-in objects | yes, unless the field is essential |
    *
-   * What an object cannot do without: `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts),
-   * `title` and `scheduled_at` (tasks), `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom
-   * objects cannot be switched off. What is not allowed is a 422 with the code RULE_FAILED (CONFLICTING_FIELDS for
-   * options of a field that is no select).
+   * Essential fields are `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts), `title` and
+   * `scheduled_at` (tasks), and `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom objects
+   * cannot be switched off. A change that is not allowed returns 422 with the code RULE_FAILED, or CONFLICTING_FIELDS for
+   * options of a field that is not a select.
    *
-   * Options that `options` leaves out stay readable on the records that have them and are no longer accepted; an
-   * option that comes back is accepted again. To change only a label, send the option's `value` with it. A select keeps
-   * 1,000 options, those left out included; more are a 422 with the code TOO_LONG.
+   * Options that you omit from `options` stay readable on the records that have them and are no longer accepted. An option
+   * that you add back is accepted again. To change only a label, send the option's `value` with it. A select keeps at most
+   * 1,000 options, including omitted ones; more return 422 with the code TOO_LONG.
    *
-   * **`name` and `type` never change**: sending one of them is 422 with the code IMMUTABLE, even if it is the same.
+   * **`name` and `type` never change**: sending one of them returns 422 with the code IMMUTABLE, even if the value is the
+   * same.
    *
-   * Needs `settings:configure` and a live key; a scope of the object itself is not needed. An object or field that does
-   * not exist is 404. Every problem of the body is a 422.
+   * Requires `settings:configure` and a live key, but no scope of the object itself. An object or field that does not
+   * exist returns 404. Every problem of the body returns 422.
    */
   updateField: Method<'updateField'>;
   /**
    * Find a customer by email
    *
-   * The profile of the customer with this email, in any case. Where several have it, the one that was changed last;
-   * `other_matches` says how many others there are.
+   * Returns the profile of the customer with this email address, case-insensitive. If several customers have the address,
+   * the one changed last is returned, and `other_matches` counts the others.
    *
-   * Needs `customers:view`; the legacy `customers:read` grants it.
+   * Requires `customers:view`; the legacy scope `customers:read` grants it.
    *
-   * What can go wrong: **400** when `email` is missing (`MISSING_REQUIRED_FIELD`), is no email address
-   * (`INVALID_FIELD_FORMAT`), or `include` names a group that there is not (`VALIDATION_ERROR`). **404** when no customer
-   * that this key can see has it. To list customers, use `GET /v1/objects/customers/records`.
+   * Errors: **400** if `email` is missing (`MISSING_REQUIRED_FIELD`) or is not an email address (`INVALID_FIELD_FORMAT`),
+   * or if `include` names an unknown group (`VALIDATION_ERROR`). **404** if no customer that the key can see has the
+   * address. To list customers, use `GET /v1/objects/customers/records`.
    */
   getCustomerByEmail: Method<'getCustomerByEmail'>;
   /**
-   * Get a customer's profile
+   * Get a customer profile
    *
-   * A customer with its account, assignee and tags by name, and the groups that `include` asks for. Fields that the
-   * workspace switched off are absent. The `ETag` is the version of the customer's record, good for `If-Match` on
-   * `/v1/objects/customers/records/{id}`.
+   * Returns a customer with the names of its account, assignee and tags, and the groups that you request with `include`.
+   * Fields that the workspace switched off are absent. The `ETag` is the version of the customer's record. You can send it
+   * as `If-Match` to `/v1/objects/customers/records/{id}`.
    *
-   * Needs `customers:view`; the legacy `customers:read` grants it. An `include` that names a group that there is not is 400.
-   * A customer that does not exist, of another workspace or of the other mode, or that this key cannot see, is 404.
+   * Requires `customers:view`; the legacy scope `customers:read` grants it. **400**: `include` names an unknown group.
+   * **404**: the customer does not exist, belongs to another workspace or to the other mode, or the key cannot see it.
    */
   getCustomer: Method<'getCustomer'>;
   /**
    * List activities
    *
-   * The activities that this key can see, the latest `performed_at` first and, of the same moment, the greater id first.
-   * All filters that are sent must hold. Needs `activities:view`; the legacy `activities:read` grants it. A key with a branch
-   * or team sees the activities that it, or a user of that branch or team, logged.
+   * Returns the activities that the key can see, latest `performed_at` first; ties are sorted by ID, greater first. If you
+   * send several filters, an activity must match all of them. Requires `activities:view`; the legacy scope
+   * `activities:read` grants it. A key limited to a branch or team sees the activities that the key itself, or a user of
+   * that branch or team, logged.
    *
-   * Page with `cursor`: send `next_cursor` back until it is null. With `offset`, an older form, the answer has
-   * `pagination` with the `total` beside `next_cursor` and `has_more`; from there you can go on with the cursor.
+   * To page through the list, send `next_cursor` as `cursor` until it is null. With the older parameter `offset`, the
+   * response contains `pagination` with the `total`, in addition to `next_cursor` and `has_more`. You can continue from
+   * there with the cursor.
    *
-   * What can go wrong: **400** for a filter that cannot be (an `activity_type` that the workspace does not have lists those
-   * it has), for a cursor that came from another query, and for `offset` together with `cursor`.
+   * Errors: **400** for an invalid filter (for an unknown `activity_type`, the response lists the types of the workspace),
+   * for a cursor of another query, and for `offset` together with `cursor`.
    *
    * **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
    *
@@ -808,148 +823,163 @@ export interface Operations {
   /**
    * Log an activity
    *
-   * Logs a call, an email, a meeting or another activity on a lead or a deal. In the same transaction the lead or deal gets
+   * Logs a call, an email, a meeting or another activity on a lead or a deal. The same transaction updates the lead or
+   * deal:
    *
-   * - `last_contacted_at`, moved forward to `performed_at`, never back, whatever the type;
-   * - `next_followup_at`, where `followup_at` is given.
+   * - `last_contacted_at` moves forward to `performed_at`, never back, for every type of activity;
+   * - `next_followup_at` is set if you send `followup_at`.
    *
-   * The answer shows both beside the activity. One of `summary` and `details` is needed; blank text counts as left out.
+   * The response contains both values together with the activity. Send at least one of `summary` and `details`; blank text
+   * counts as omitted.
    *
-   * Needs `activities:create`; the legacy `activities:write` grants it. Send an `Idempotency-Key`, so that a retry after a
-   * lost answer cannot log it twice.
+   * Requires `activities:create`; the legacy scope `activities:write` grants it. Send an `Idempotency-Key`, so that a
+   * retry after a lost response cannot log the activity twice.
    *
-   * What can go wrong:
+   * Errors:
    *
    * - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
-   *   (`INVALID_FIELD_FORMAT`), or problems of several kinds or of length and range (`VALIDATION_ERROR`): `performed_at`
-   *   may be at most 5 minutes ahead of our clock, and `followup_at` must be after `performed_at`.
-   * - **404**: there is no such lead or deal, or this key cannot see it.
+   *   (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
+   *   `performed_at` can be at most 5 minutes ahead of the server clock, and `followup_at` must be after `performed_at`.
+   * - **404**: the lead or deal does not exist, or the key cannot see it.
    * - **422**: a field is unknown or read-only, a value has the wrong JSON type, or `activity_type` is not the name of an
-   *   active type (`allowed` lists them; so does `GET /v1/activity-types`).
+   *   active type (`allowed` lists them, as does `GET /v1/activity-types`).
    *
-   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was switched
-   * off is unknown. Fires `record.created` with the object `activities`, and `record.updated` for the lead or deal when this
-   * changed it.
+   * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
+   * switched off is unknown. Emits `record.created` with the object `activities`, and `record.updated` for the lead or
+   * deal if it changed.
    */
   createActivity: Method<'createActivity'>;
   /**
    * Get an activity
    *
-   * One activity by its id. Needs `activities:view`; the legacy `activities:read` grants it. One that does not exist, of
-   * another workspace or of the other mode, or that this key cannot see, is 404.
+   * Returns one activity. Requires `activities:view`; the legacy scope `activities:read` grants it. **404**: the activity
+   * does not exist, belongs to another workspace or to the other mode, or the key cannot see it.
    */
   getActivity: Method<'getActivity'>;
   /**
-   * Change an activity
+   * Update an activity
    *
-   * Changes what is sent, at least one field: `summary`, `details`, `activity_type`, `performed_at` and `followup_at`.
-   * The lead or deal follows: a changed `performed_at` or type moves `last_contacted_at` forward, a new `followup_at` becomes
-   * its `next_followup_at`, and `followup_at: null` calls the follow-up off: `next_followup_at` becomes the earliest one still
-   * to come among its activities, or null.
+   * Changes only the fields that you send, at least one of `summary`, `details`, `activity_type`, `performed_at` and
+   * `followup_at`. The lead or deal is updated too. A changed `performed_at` or type moves its `last_contacted_at`
+   * forward. A new `followup_at` becomes its `next_followup_at`. `followup_at: null` cancels the follow-up:
+   * `next_followup_at` becomes the earliest future follow-up among its activities, or null.
    *
-   * Needs `activities:edit`; the legacy `activities:update` grants it. With `If-Match`, send an `Idempotency-Key` too: a retry
-   * after a lost answer then gets that answer, and no refusal because of its own change.
+   * Requires `activities:edit`; the legacy scope `activities:update` grants it. If you send `If-Match`, send an
+   * `Idempotency-Key` too. A retry after a lost response then gets the original response instead of a conflict with its
+   * own change.
    *
-   * What can go wrong:
+   * Errors:
    *
-   * - **400**: nothing to change, a value of the wrong length or range (`VALIDATION_ERROR`), or of the wrong format
-   *   (`INVALID_FIELD_FORMAT`); one of `summary` and `details` must remain, and `performed_at` cannot be cleared
+   * - **400**: the body changes nothing, a value has the wrong length or range (`VALIDATION_ERROR`), or the wrong format
+   *   (`INVALID_FIELD_FORMAT`). At least one of `summary` and `details` must remain, and `performed_at` cannot be cleared
    *   (`MISSING_REQUIRED_FIELD`).
-   * - **404**: there is no such activity, or this key cannot see it.
-   * - **409** CONFLICT, `details.reason` `version_mismatch`: the activity is not the one that `If-Match` names any more.
-   * - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or `activity_type`
-   *   is not the name of an active type.
+   * - **404**: the activity does not exist, or the key cannot see it.
+   * - **409** CONFLICT, `details.reason` `version_mismatch`: the activity is no longer the version in `If-Match`.
+   * - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or
+   *   `activity_type` is not the name of an active type.
    *
-   * Fires `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal when this changed it.
+   * Emits `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal if it changed.
    */
   updateActivity: Method<'updateActivity'>;
   /**
-   * Add an activity type
+   * Create an activity type
    *
-   * Adds a kind of activity; the very next call can use it. Without `order_position` it comes last; at a position, those
-   * from there on move back by one. Live and test keys share the list.
+   * Creates an activity type. The very next call can use it. Without `order_position`, the type is added at the end. At a
+   * position, the types from there on move back by one. Live and test keys share the list.
    *
-   * Needs `settings:configure` and a live key. **409** `ALREADY_EXISTS`: a type has this name, in whatever case, active or
-   * not; `CONFLICT` with the reason `type_limit_reached`: a workspace has 200 types at most. **422**: a field is unknown or
-   * read-only, or has the wrong JSON type. **400**: a value is missing, or has the wrong length or format.
+   * Requires `settings:configure` and a live key. **409** `ALREADY_EXISTS`: a type with this name exists, active or not,
+   * ignoring case; `CONFLICT` with the reason `type_limit_reached`: a workspace can have at most 200 types. **422**: a
+   * field is unknown or read-only, or has the wrong JSON type. **400**: a value is missing, or has the wrong length or
+   * format.
    */
   createActivityType: Method<'createActivityType'>;
   /**
-   * Change an activity type
+   * Update an activity type
    *
-   * Changes what is sent, at least one field. A type is not deleted but switched off with `is_active: false`: activities keep
-   * it, new ones cannot have it. Types that every workspace starts with (`is_system`) keep their names, so that programs for
-   * all workspaces can rely on them.
+   * Changes only the fields that you send, at least one. Types cannot be deleted. Deactivate a type with
+   * `is_active: false`: existing activities keep it, and new ones cannot have it. The types that every workspace starts
+   * with (`is_system`) keep their names, so that integrations for all workspaces can rely on them.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such type. **409** `ALREADY_EXISTS`: another type has the
-   * name; `CONFLICT` with the reason `system_type`: the name of such a type; with `last_active`: no other type is active.
-   * **422**: a field is unknown or read-only, or has the wrong JSON type. **400**: a value has the wrong length or format.
+   * Requires `settings:configure` and a live key. **404**: the activity type does not exist. **409** `ALREADY_EXISTS`:
+   * another type has the name; `CONFLICT` with the reason `system_type`: the name of a system type cannot be changed; with
+   * `last_active`: no other type is active. **422**: a field is unknown or read-only, or has the wrong JSON type. **400**:
+   * a value has the wrong length or format.
    */
   updateActivityType: Method<'updateActivityType'>;
   /**
    * List activity types
    *
-   * The kinds of activity that this workspace logs, in their order; the names are what `activity_type` takes, without
-   * regard to case. Inactive ones stay readable on old activities and are refused on new ones.
+   * Returns the activity types of this workspace in their order. Send their names as `activity_type`, case-insensitive.
+   * Inactive types stay readable on existing activities and are rejected on new ones.
    *
-   * Needs `activities:view`.
+   * Requires `activities:view`.
    */
   listActivityTypes: ListMethod<'listActivityTypes', 'activity_types'>;
   /**
    * List users
    *
-   * The users that the credential can reach, newest first. A key of a branch or a team lists its members. Only active ones,
-   * unless `status` says otherwise. Both modes share the users, so a test key sees the same ones.
+   * Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
+   * members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
+   * sees the same ones.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   listUsers: ListMethod<'listUsers', 'users'>;
   /**
    * Create a user
    *
-   * Creates an active user who can sign in at once, with one role, named (`role`) or by id (`role_id`); exactly one of the two. The user
-   * belongs to the default branch; one created by a key of a branch or a team belongs to that branch or team.
+   * Creates an active user who can sign in immediately, with one role. Send the role by name (`role`) or by ID
+   * (`role_id`), exactly one of the two. The user joins the default branch. A user created by a key limited to a branch or
+   * team joins that branch or team.
    *
-   * **Password.** Without `password` one of 16 characters is made and answered in `temp_password`, **once**: only a digest of it is
-   * stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword) before their session opens anything else. A retry with the same Idempotency-Key shows it again for 24 hours; what is
-   * kept for that is encrypted. It is never mailed.
+   * **Password.** Without `password`, a password of 16 characters is generated and returned in `temp_password`, **once**:
+   * only a digest of it is stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword)
+   * before the session can do anything else. A retry with the same Idempotency-Key returns it again for 24 hours; the
+   * response stored for this is encrypted. The password is never sent by email.
    *
-   * **Seats.** Every active user holds one. When all are taken: 409 SEAT_LIMIT_REACHED, and `details.set_seats` is the number to
-   * buy. **Email.** An address signs in once on the whole platform: 409 ALREADY_EXISTS, with `details.existing_id` when it is a user
-   * that you can see. **Role.** An unknown one is refused with 400, and so is Super_Admin, which nobody can grant. A credential that
-   * does not reach the whole company cannot grant a role that reaches further than itself: 403, `details.reason: reach_too_narrow`.
+   * **Seats.** Every active user takes one seat. If all seats are taken, the call returns 409 SEAT_LIMIT_REACHED, and
+   * `details.set_seats` is the number of seats to buy.
    *
-   * `send_welcome` queues a mail to the user; `welcome_email_sent` is true when this installation has a mail server. Delivery is
-   * tried for several hours and never undoes the creation.
+   * **Email.** An email address can belong to only one user on the whole platform. If it is taken, the call returns 409
+   * ALREADY_EXISTS, with `details.existing_id` if you can see that user.
    *
-   * Needs `users:configure`, with a live key: both modes share the users.
+   * **Role.** An unknown role is rejected with 400, and so is Super_Admin, which nobody can grant. A credential that
+   * cannot see the whole workspace cannot grant a role with wider visibility than its own: 403,
+   * `details.reason: reach_too_narrow`.
+   *
+   * `send_welcome` queues an email to the user. `welcome_email_sent` is true if this installation has a mail server.
+   * Delivery is retried for several hours. A failed delivery never undoes the creation.
+   *
+   * Requires `users:configure` and a live key, because live and test mode share the users.
    */
   createUser: Method<'createUser'>;
   /**
    * Get a user
    *
-   * One user, active or not. 404 for a user of another company, and for one that the credential does not reach.
+   * Returns one user, active or not. **404**: the user belongs to another workspace, or the credential cannot see the
+   * user.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   getUser: Method<'getUser'>;
   /**
-   * Change a user
+   * Update a user
    *
-   * Changes what you send and leaves the rest.
+   * Changes only the fields that you send.
    *
-   * - `status: inactive` frees the seat, ends all sessions of the user at once, and lets them sign in no more. `status: active` needs a
-   *   free seat, else 409 SEAT_LIMIT_REACHED.
-   * - `role` or `role_id`, one of the two, replaces the roles that the user has. A custom profile that is assigned to the user stays, and goes on
-   *   taking the place of what the role permits. An unknown role and Super_Admin are refused with 400; one that reaches further than the
-   *   credential with 403, `details.reason: reach_too_narrow`.
-   * - `branch_id` moves the user to another branch, and out of a team of the old one; null takes the user out of both. A branch that is not
-   *   there, or that the credential does not reach, is refused with 422.
+   * - `status: inactive` frees the seat, ends all sessions of the user immediately, and prevents new sign-ins.
+   *   `status: active` needs a free seat; otherwise it returns 409 SEAT_LIMIT_REACHED.
+   * - `role` or `role_id`, one of the two, replaces the roles of the user. A custom profile that is assigned to the user
+   *   stays, and continues to replace the permissions of the role. An unknown role and Super_Admin are rejected with 400.
+   *   A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
+   * - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
+   *   user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
    *
-   * The last active Company_Admin can be neither deactivated nor given another role: 409 CONFLICT, `details.reason: last_admin`. Of
-   * two administrators who deactivate each other at the same time one stays.
+   * The last active Company_Admin cannot be deactivated or given another role: 409 CONFLICT, `details.reason: last_admin`.
+   * If two administrators deactivate each other at the same time, one stays active.
    *
-   * The email address cannot be changed. Needs `users:configure`, with a live key: both modes share the users.
+   * The email address cannot be changed. Requires `users:configure` and a live key, because live and test mode share the
+   * users.
    */
   updateUser: Method<'updateUser'>;
   /**
@@ -988,238 +1018,249 @@ export interface Operations {
   /**
    * Get the org structure
    *
-   * The company with its branches and their teams as one tree, each kind by name. `user_count` counts the active users of a node and of all
-   * below it. A key of a branch sees that branch and its teams, a key of a team that team and its branch; they count the users in their
-   * reach only. Answers may be reused for a minute.
+   * Returns the company with its branches and their teams as one tree. Nodes of each kind are sorted by name. `user_count`
+   * counts the active users of a node and of all nodes below it. A key limited to a branch sees that branch and its teams;
+   * a key limited to a team sees that team and its branch. Their counts include only users that the key can see. Responses
+   * can be cached for a minute.
    *
-   * Needs `users:view`. Branches and teams are changed in the app, not through the API.
+   * Requires `users:view`. Branches and teams are changed in the app, not through the API.
    */
   getOrgStructure: Method<'getOrgStructure'>;
   /**
    * List branches
    *
-   * The branches that the credential can reach, newest first, inactive ones included. `user_count` counts the active users in its reach.
+   * Returns the branches that the credential can see, newest first, including inactive ones. `user_count` counts the
+   * active users that the credential can see.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   listBranches: ListMethod<'listBranches', 'branches'>;
   /**
    * Get a branch
    *
-   * One branch. 404 for one of another company, and for one that the credential does not reach.
+   * Returns one branch. **404**: the branch belongs to another workspace, or the credential cannot see it.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   getBranch: Method<'getBranch'>;
   /**
    * List teams
    *
-   * The teams that the credential can reach, newest first. `member_count` counts the active users in its reach.
+   * Returns the teams that the credential can see, newest first. `member_count` counts the active users that the
+   * credential can see.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   listTeams: ListMethod<'listTeams', 'teams'>;
   /**
    * List the users of a node
    *
-   * The users that belong to a node itself, newest first: to a team its members, to a branch those of its users that are in no team, to the
-   * company those without a branch. With `include_descendants=true` those of all nodes below it too. Only active ones, unless
-   * `status` says otherwise, and only those that the credential can reach.
+   * Returns the users that belong to the node itself, newest first. For a team, these are its members. For a branch, they
+   * are its users without a team. For the company, they are the users without a branch. `include_descendants=true` adds
+   * the users of all nodes below it. Only active users are returned unless you set `status`, and only users that the
+   * credential can see.
    *
-   * Needs `users:view`.
+   * Requires `users:view`.
    */
   listOrgNodeUsers: ListMethod<'listOrgNodeUsers', 'users'>;
   /**
    * List the statuses of leads or the stages of deals
    *
-   * All statuses of the object in their order, inactive ones included.
+   * Returns all statuses of the object in order, including inactive ones.
    *
-   * Needs `settings:view`. Live and test keys see the same. **404**: the object has no statuses.
+   * Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
    */
   listStatuses: ListMethod<'listStatuses', 'statuses'>;
   /**
-   * Add a status or a stage
+   * Create a status or a stage
    *
-   * Adds a status; the very next call can use it.
+   * Creates a status. The very next call can use it.
    *
-   * **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
-   * move back by one; a number beyond the end means the end.
+   * **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
+   * the statuses from there on move back by one. A number beyond the end means the end.
    *
-   * **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
-   * `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+   * **Outcome.** The outcome defines how reports count records in the status, and sets `won_at`, `lost_at` and
+   * `converted_at` when a record enters it. Deals have `open`, `won` or `lost`; leads have `open`, `converted` or
+   * `disqualified`. It applies to records that enter the status from now on.
    *
-   * **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
-   * that must have a value. `pre_condition_rules` must all hold; a rule is one of
+   * **Pre-conditions.** A record must meet the pre-conditions to enter the status. `pre_condition_fields` lists published
+   * fields of the object that must have a value. `pre_condition_rules` must all pass. A rule is one of:
    *
-   * | Rule | Holds when |
+   * | Rule | Passes if |
    * |---|---|
-   * | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
-   * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
-   * | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+   * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
+   * | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
    * | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
-   * | `{"or": [rules]}` | one of the rules holds; not nested |
+   * | `{"or": [rules]}` | one of the rules passes; cannot be nested |
    *
-   * Sources, statuses and activity types in rules are followed when they are renamed.
+   * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
-   * Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
-   * already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `status_limit_reached`: 100
-   * statuses are the limit. **422**: an unknown or read-only field, a wrong JSON type, or the name of a field, source, status or
-   * activity type that does not exist. **400**: any other wrong value. Every problem is listed.
+   * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+   * list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
+   * `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
+   * wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
+   * value. The response lists every problem.
    */
   createStatus: Method<'createStatus'>;
   /**
    * Get a status
    *
-   * One status. Needs `settings:view`. **404**: there is no such status of this object.
+   * Returns one status. Requires `settings:view`. **404**: the object has no such status.
    */
   getStatus: Method<'getStatus'>;
   /**
-   * Change a status
+   * Update a status
    *
-   * Changes what you send and leaves the rest; a list that you send replaces the stored one. Moving a status shifts those
-   * between. Records that are in the status stay as they are.
+   * Changes only the fields that you send. A list that you send replaces the stored one. Moving a status shifts the
+   * statuses in between. Records in the status stay unchanged.
    *
-   * **Order.** `order_position` counts from 1 without gaps. Left out, the status comes last; at a position, those from there on
-   * move back by one; a number beyond the end means the end.
+   * **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
+   * the statuses from there on move back by one. A number beyond the end means the end.
    *
-   * **Outcome.** What entering the status means for reports and for `won_at`, `lost_at` and `converted_at`: of deals `open`,
-   * `won` or `lost`, of leads `open`, `converted` or `disqualified`. It applies to records that enter from now on.
+   * **Outcome.** The outcome defines how reports count records in the status, and sets `won_at`, `lost_at` and
+   * `converted_at` when a record enters it. Deals have `open`, `won` or `lost`; leads have `open`, `converted` or
+   * `disqualified`. It applies to records that enter the status from now on.
    *
-   * **Pre-conditions** are asked of a record that enters the status. `pre_condition_fields` names published fields of the object
-   * that must have a value. `pre_condition_rules` must all hold; a rule is one of
+   * **Pre-conditions.** A record must meet the pre-conditions to enter the status. `pre_condition_fields` lists published
+   * fields of the object that must have a value. `pre_condition_rules` must all pass. A rule is one of:
    *
-   * | Rule | Holds when |
+   * | Rule | Passes if |
    * |---|---|
-   * | `{"kind": "field", "field", "op", "value", "message"}` | the record's field compares so; operators and values as in filters of records. `kind` may be left out; `message` is told to who is refused |
-   * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | so many activities, of that type if one is named, were performed, in that many days if said |
-   * | `{"kind": "attachment", "min_count"}` | the record has so many attachments |
+   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+   * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
+   * | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
    * | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
-   * | `{"or": [rules]}` | one of the rules holds; not nested |
+   * | `{"or": [rules]}` | one of the rules passes; cannot be nested |
    *
-   * Sources, statuses and activity types in rules are followed when they are renamed.
+   * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `ALREADY_EXISTS`: another
-   * status has the name. `CONFLICT` with the reason `last_active`: one status must stay active. **400** and **422** as on
-   * creation.
+   * Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
+   * another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
+   * and **422** as on creation.
    */
   updateStatus: Method<'updateStatus'>;
   /**
    * Delete a status
    *
-   * Deletes a status that no record is in; those behind it move up.
+   * Deletes a status that has no records. The statuses after it move up.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such status of this object. **409** `CONFLICT`: with the
-   * reason `in_use`, records are in the status; `details.references` counts them, e.g. `{"deals": 12}`, live and test
-   * records together and whoever may see them. Counting stops at 10,000; then `details.references_capped` is true. Move
-   * them first, or deactivate the status with PATCH. With the reason `last_active`, it is the last active status.
+   * Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `CONFLICT` with the
+   * reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
+   * test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
+   * the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
+   * active status.
    */
   deleteStatus: Method<'deleteStatus'>;
   /**
    * List the tags of leads or customers
    *
-   * All tags of the object, by priority and name.
+   * Returns all tags of the object, sorted by priority and name.
    *
-   * Needs `settings:view`. Live and test keys see the same. **404**: the object has no tags.
+   * Requires `settings:view`. Live and test keys see the same tags. **404**: the object has no tags.
    */
   listTags: ListMethod<'listTags', 'tags'>;
   /**
-   * Add a tag
+   * Create a tag
    *
-   * Adds a tag. Records show their tags by `priority`, lower first, then by name.
+   * Creates a tag. Records list their tags by `priority`, lower numbers first, then by name.
    *
-   * **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
-   * `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
-   * `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
-   * field is switched off later does not hold.
+   * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
+   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
+   * `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+   * to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
    * |---|---|---|---|
-   * | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
-   * | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+   * | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
+   * | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
    *
-   * **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
-   * activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
-   * hand stays. Records that are there already are looked at with their next write.
+   * **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
+   * intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
+   * are. A tag added by hand stays. Existing records are evaluated with their next write.
    *
-   * A customer tag looks like `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country",
-   * "operator": "eq", "value": "GB"}]}`.
+   * A customer tag looks like
+   * `{"name": "Key account", "fields": ["country"], "conditions": [{"field": "country", "operator": "eq", "value": "GB"}]}`.
    *
-   * Needs `settings:configure` and a live key: both modes share the tags, and keep their records apart. **409**
-   * `ALREADY_EXISTS`: the list has this name already, whatever its case. `CONFLICT` with the reason `tag_limit_reached`: 500
-   * tags of an object are the limit, and `tag_condition_limit_reached`: 1,000 conditions in all of them. **422**: an unknown or read-only field, a wrong JSON type, or a condition that does not fit
-   * its field. **400**: any other wrong value. Every problem is listed.
+   * Requires `settings:configure` and a live key, because live and test mode share the tags (but not their records).
+   * **409** `ALREADY_EXISTS`: the list already has this name, ignoring case. `CONFLICT` with the reason
+   * `tag_limit_reached`: an object can have at most 500 tags; with `tag_condition_limit_reached`: its tags can have at
+   * most 1,000 conditions altogether. **422**: a field is unknown or read-only, has the wrong JSON type, or a condition
+   * does not fit its field. **400**: any other invalid value. The response lists every problem.
    */
   createTag: Method<'createTag'>;
   /**
    * Get a tag
    *
-   * One tag. Needs `settings:view`. **404**: there is no such tag of this object.
+   * Returns one tag. Requires `settings:view`. **404**: the object has no such tag.
    */
   getTag: Method<'getTag'>;
   /**
-   * Change a tag
+   * Update a tag
    *
-   * Changes what you send and leaves the rest; a list that you send replaces the stored one.
+   * Changes only the fields that you send. A list that you send replaces the stored one.
    *
-   * **Conditions** are `{"field", "operator", "value"}`. `field` is a published field of the object, its own ones, `id`,
-   * `created_at` and `updated_at` included; operators and values are those of filters of records: `eq`, `neq`, `gt`, `gte`,
-   * `lt`, `lte`, `contains`, `in`, `is_null`. Sources and statuses are followed when they are renamed. A condition whose
-   * field is switched off later does not hold.
+   * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
+   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
+   * `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+   * to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
    * |---|---|---|---|
-   * | lead tag | 1 to 20 conditions, all must hold | not taken | not taken |
-   * | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is put on by hand only | `AND` (unless said) or `OR` |
+   * | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
+   * | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
    *
-   * **When.** A record is looked at in the transaction of each write of it: single, in a batch, by lead intake, or by an
-   * activity logged on it. The tag is put on when the conditions hold, and taken off when they hold no more; what was put on by
-   * hand stays. Records that are there already are looked at with their next write.
+   * **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
+   * intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
+   * are. A tag added by hand stays. Existing records are evaluated with their next write.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such tag of this object. **409** `ALREADY_EXISTS`: another
-   * tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS when `fields` drops a name that the stored
+   * Requires `settings:configure` and a live key. **404**: the object has no such tag. **409** `ALREADY_EXISTS`: another
+   * tag has the name. **400** and **422** as on creation; CONFLICTING_FIELDS if `fields` drops a name that the stored
    * `conditions` use.
    */
   updateTag: Method<'updateTag'>;
   /**
    * Delete a tag
    *
-   * Deletes a tag and takes it off all records, live and test ones.
+   * Deletes a tag and removes it from all live and test records.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such tag of this object.
+   * Requires `settings:configure` and a live key. **404**: the object has no such tag.
    */
   deleteTag: Method<'deleteTag'>;
   /**
    * List sources
    *
-   * All sources by name, disabled ones included: one list for leads, deals and customers.
+   * Returns all sources by name, including disabled ones. Leads, deals and customers share one list.
    *
-   * Needs `settings:view`. Live and test keys see the same.
+   * Requires `settings:view`. Live and test keys see the same sources.
    */
   listSources: ListMethod<'listSources', 'sources'>;
   /**
-   * Add a source
+   * Create a source
    *
-   * Adds a source; the very next call can use it, in whatever case its name is written.
+   * Creates a source. The very next call can use it. Source names are case-insensitive.
    *
-   * Needs `settings:configure` and a live key: both modes share the list. **409** `ALREADY_EXISTS`: the list has this name
-   * already, whatever its case; `details.existing_id` is the other one. `CONFLICT` with the reason `source_limit_reached`: 500
-   * sources are the limit. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+   * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+   * list already has this name, ignoring case; `details.existing_id` is the existing source. `CONFLICT` with the reason
+   * `source_limit_reached`: a workspace can have at most 500 sources. **422**: a field is unknown or read-only, or has the
+   * wrong JSON type. **400**: any other invalid value.
    */
   createSource: Method<'createSource'>;
   /**
    * Get a source
    *
-   * One source. Needs `settings:view`. **404**: there is no such source.
+   * Returns one source. Requires `settings:view`. **404**: the source does not exist.
    */
   getSource: Method<'getSource'>;
   /**
-   * Change a source
+   * Update a source
    *
-   * Changes what you send and leaves the rest. Records that have the source show its new name. A disabled one stays on them and is
-   * refused on writes.
+   * Changes only the fields that you send. Records with this source show its new name. A disabled source stays on its
+   * records and is rejected on writes.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such source. **409** `ALREADY_EXISTS`: another source has the
-   * name. **422**: an unknown or read-only field, or a wrong JSON type. **400**: any other wrong value.
+   * Requires `settings:configure` and a live key. **404**: the source does not exist. **409** `ALREADY_EXISTS`: another
+   * source has the name. **422**: a field is unknown or read-only, or has the wrong JSON type. **400**: any other invalid
+   * value.
    */
   updateSource: Method<'updateSource'>;
   /**
@@ -1227,122 +1268,130 @@ export interface Operations {
    *
    * Deletes a source that no record has.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such source. **409** `CONFLICT` with the reason `in_use`:
-   * records have it; `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with `customers` where some have it,
-   * live and test records together and whoever may see them. Counting stops at 10,000 of each; then
-   * `details.references_capped` is true. Disable the source with PATCH instead.
+   * Requires `settings:configure` and a live key. **404**: the source does not exist. **409** `CONFLICT` with the reason
+   * `in_use`: records have this source. `details.references` counts them, e.g. `{"leads": 12, "deals": 0}`, with
+   * `customers` if customers have it. The count includes live and test records, regardless of who can see them. Counting
+   * stops at 10,000 of each; `details.references_capped` is then true. Disable the source with PATCH instead.
    */
   deleteSource: Method<'deleteSource'>;
   /**
-   * List the duplicate checks
+   * List duplicate checks
    *
-   * The checks of leads and of deals. Needs `settings:view`. Live and test keys see the same.
+   * Returns the duplicate checks of leads and deals. Requires `settings:view`. Live and test keys see the same checks.
    */
   listDuplicateChecks: ListMethod<'listDuplicateChecks', 'duplicate_checks'>;
   /**
    * Set the duplicate check of leads or deals
    *
-   * Replaces the check; it counts from the next call on.
+   * Replaces the duplicate check. The change applies from the next call on.
    *
-   * While it is enabled, a new record is refused with 409 `ALREADY_EXISTS` when there is one that has the same value in every
-   * selected field that the new one has a value in, by POST /v1/leads and by POST /v1/objects/{object}/records. For
-   * POST /v1/leads the same `email` is enough, selected or not. `details.matched_fields` names the fields and
-   * `details.existing_id` the record; null when the caller may not see it. Live and test records are held against their own
-   * kind. Changes of records are not checked, and of a batch only the items against each other. Texts are compared exactly,
-   * addresses without case, telephone numbers in international format.
+   * If the check is enabled, a new record is rejected with 409 `ALREADY_EXISTS` if an existing record has the same value
+   * in every selected field for which the new record has a value. This applies to POST /v1/leads and to POST
+   * /v1/objects/{object}/records. For POST /v1/leads, the same `email` is enough, even if it is not selected.
+   * `details.matched_fields` lists the fields. `details.existing_id` is the existing record, or null if the caller may not
+   * see it.
    *
-   * `fields` are names of fields of the object that can be written, built-in or custom. A field that is switched off later
-   * does not count meanwhile.
+   * Live records are compared only with live records, and test records only with test records. Updates are not checked,
+   * and batch items are checked only against each other. Text is compared exactly, email addresses ignoring case, and
+   * phone numbers in international format.
    *
-   * Needs `settings:configure` and a live key: both modes share the check. **404**: the object has no check. **400**: it is to
-   * be enabled without fields. **422**: a field does not exist or is read-only.
+   * `fields` are names of writable fields of the object, built-in or custom. A field that is switched off later is ignored
+   * while it is off.
+   *
+   * Requires `settings:configure` and a live key, because live and test mode share the check. **404**: the object has no
+   * check. **400**: the check is enabled without fields. **422**: a field does not exist or is read-only.
    */
   updateDuplicateCheck: Method<'updateDuplicateCheck'>;
   /**
    * Search all objects
    *
-   * Finds records of all objects at once by a part of a text, in any case and any script. Nothing in `q` is query syntax:
-   * `%`, `_` and quotes stand for themselves.
+   * Finds records of all objects by part of a text, case-insensitive, in any script. Nothing in `q` is interpreted as
+   * query syntax: `%`, `_` and quotes are literal.
    *
-   * It needs no scope of its own. It sees what the key's view scopes allow (`leads:view`, `object:visits:view`), within its
-   * reach; objects that it cannot view, or whose module is off, are absent. `objects` of the answer lists those that were searched.
+   * The call requires no scope of its own. It searches the objects that the key's view scopes allow (`leads:view`,
+   * `object:visits:view`) and the records that the key can see. Objects that the key cannot view, or whose module is
+   * switched off, are absent. `objects` in the response lists the objects searched.
    *
-   * **Which fields.** Up to six texts of each object that the workspace has switched on, the first six of: `name`,
-   * `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in the order of the
-   * schema, your own fields included. Ids are no texts. The long texts of leads, customers and accounts (`notes`,
-   * `inquiry_details`, `address`, `description`) are not searched; of other long texts the first 1,000 characters count.
-   * Objects without such fields are skipped. People are also found by first and last name together, as `jane doe`.
+   * **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
+   * six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
+   * schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+   * `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
+   * searched. Objects without such fields are skipped. People are also found by first and last name together, for example
+   * `jane doe`.
    *
-   * **Which first.** A field that is `q` as a whole, then one that begins with it, then one that contains it; of the same
-   * kind the newest record first. `matched_field` is the field that gave the place, or `full_name` where only first and
-   * last name together did.
+   * **Ranking.** Fields equal to `q` come first, then fields that begin with it, then fields that contain it. Within each
+   * rank, the newest records come first. `matched_field` is the field that determined the rank, or `full_name` if only
+   * first and last name together matched.
    *
-   * **How many.** `limit` hits of each object. `total` counts all matches of an object as long as `total_capped` is
-   * false. What very many records contain is not counted to the end: then `total_capped` is true, `total` is how many were
-   * seen, and there are at least as many. That happens only to objects with more than 1,000 records in reach: the newest
-   * 1,000 of these are always searched, however many others the company has.
+   * **Number of hits.** The response contains up to `limit` hits per object. `total` counts all matches of an object while
+   * `total_capped` is false. Counting stops early for text that very many records contain. Then `total_capped` is true,
+   * and there are at least `total` matches. This happens only for objects with more than 1,000 records that the key can
+   * see. The newest 1,000 of these are always searched, however many other records the workspace has.
    *
-   * What can go wrong: **400** for a `q` of other than 2 to 100 characters; **404** for a name in `objects` that the
-   * workspace does not have. An object that exists and that the key cannot view is left out, not refused.
+   * Errors: **400** if `q` does not have 2 to 100 characters. **404** if the workspace does not have an object named in
+   * `objects`. An object that exists but that the key cannot view is skipped and causes no error.
    */
   searchRecords: Method<'searchRecords'>;
   /**
    * Run a report
    *
-   * Counts, adds up or compares the records of an object that this key can see, in groups. It changes nothing.
+   * Counts, sums or compares the records of an object that the key can see, optionally in groups. A report changes
+   * nothing.
    *
-   * It runs over the newest 5,000 records that pass `from`, `to` and `filter`. When there are more, `truncated` is true and
-   * the figures are those of the newest 5,000: narrow the window. `rows_scanned` is how many it ran over.
+   * It reads the newest 5,000 records that match `from`, `to` and `filter`. If there are more, `truncated` is true and the
+   * figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records read.
    *
    * | metric | field | value |
    * |---|---|---|
-   * | count | none, or any | records of the group; with a field, those that have a value in it |
-   * | sum, avg | number, currency | of the records that have a value. Money in minor units. `avg` has two decimals at most, a half goes to the even neighbour |
-   * | min, max | number, currency, date, datetime | the least or greatest; of dates as text |
+   * | count | optional | the records of the group; with a field, those that have a value in it |
+   * | sum, avg | number, currency | of the records that have a value. Money is in minor units. `avg` has at most two decimals, rounded half to even |
+   * | min, max | number, currency, date, datetime | the smallest or greatest value; dates as text |
    *
-   * `sum` of nothing is 0; `avg`, `min` and `max` of nothing are null. `count` of a group is always all its records. `total` is
-   * over all groups, so its `avg` is no average of averages.
+   * Without values, `sum` is 0, and `avg`, `min` and `max` are null. The `count` of a group always includes all its
+   * records. `total` covers all groups, so its `avg` is not an average of averages.
    *
-   * **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status, source
-   * or other select value, `true` or `false`, the id of a user; of texts the first 255 characters. Dates and datetimes are
-   * put into buckets: `day` (unless you send another), `week` (its Monday) or `month` (`2026-11`), in UTC. Groups are sorted
-   * by key, numbers as numbers, and records without a value come last under the key null. Without `group_by` there is one
-   * group with the key null, also when no record matches.
+   * **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status,
+   * source or other select value, `true` or `false`, or the ID of a user. For text fields, it is the first 255 characters.
+   * Dates and datetimes are grouped by `bucket`: `day` (the default), `week` (its Monday) or `month` (`2026-11`), in UTC.
+   * Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
+   * `group_by`, there is one group with the key null, even if no record matches.
    *
-   * Needs `reports:view`. With it alone a key gets figures, not texts: to measure, group or filter by texts, addresses and
-   * ids of an object it also needs the view scope of the object, else **403** names it.
+   * Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
+   * addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
    *
-   * What can go wrong:
+   * Errors:
    *
-   * - **400**: a value out of range, a `metric` or `bucket` that there is not, a `field` that the metric cannot measure; a filter
-   *   that is wrong, as in lists.
-   * - **403** `MODULE_DISABLED`: the module of the object is off.
+   * - **400**: a value is out of range, a `metric` or `bucket` is unknown, or the metric cannot measure the `field`; the
+   *   filter is invalid, as for lists.
+   * - **403** `MODULE_DISABLED`: the module of the object is switched off.
    * - **404**: the workspace has no such object.
-   * - **422**: an unknown field, in the body or as `field` or `group_by`.
-   * - **503** with `details.reason` `query_timeout`: it took longer than 1.5 seconds. Narrow it with `from`, `to` or `filter`.
+   * - **422**: a field is unknown, in the body or as `field` or `group_by`.
+   * - **503** with `details.reason` `query_timeout`: the report took longer than 1.5 seconds. Narrow it with `from`, `to`
+   *   or `filter`.
    */
   searchReport: Method<'searchReport'>;
   /**
    * Get the pipeline
    *
-   * How many leads or deals that this key can see are in each status, in the order of the pipeline; all of them, not a
-   * sample. Statuses without a record are there with 0; records that have none follow under `status_id` null.
+   * Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
+   * not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
    *
-   * Of deals, `amount_minor` is the sum of their amounts, whatever their currency. Of leads, `converted` counts those whose
-   * status has the outcome `converted`, and `conversion_rate` is their part of all, 0 to 1 with four decimals.
+   * For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
+   * whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
+   * decimals.
    *
-   * Needs `reports:view`. **403** `MODULE_DISABLED` when the module of the object is off; **503** with `details.reason`
-   * `query_timeout` when it took longer than 1.5 seconds.
+   * Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
+   * `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
    */
   getPipeline: Method<'getPipeline'>;
   /**
    * List saved reports
    *
-   * Definitions of reports that were saved in this workspace, the newest first: those that are shared and, for an OAuth
-   * token, also the user's own. Definitions for objects that the workspace no longer has, or whose module is off, are absent. `config` is what to send
-   * to POST /v1/reports/query, beside the object.
+   * Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
+   * the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
+   * To run a definition, send `config` and the object to POST /v1/reports/query.
    *
-   * Needs `reports:view`. Nothing in this API saves or changes them.
+   * Requires `reports:view`. Saved reports cannot be created or changed through this API.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
   /**
@@ -1404,7 +1453,7 @@ export interface Operations {
    * List the tasks of a record
    *
    * Returns the tasks of a record that the key can see, newest first. The default page size is 100. To update or delete a
-   * task, use `/v1/objects/tasks/records/{id}` with its id.
+   * task, use `/v1/objects/tasks/records/{id}` with its ID.
    *
    * Requires `tasks:view` and the view scope of the object. **404**: the object or record does not exist, or the key
    * cannot see it.
@@ -1433,12 +1482,13 @@ export interface Operations {
   /**
    * List the activities of a record
    *
-   * What was logged on a lead or a deal, the latest `performed_at` first; of a customer, what was logged on its leads and
-   * deals. Records of other objects have none: their list is empty. 100 on a page unless `limit` says otherwise. Activities
-   * are logged with `POST /v1/activities`.
+   * Returns the activities logged on a lead or deal, latest `performed_at` first. For a customer, it returns the
+   * activities logged on its leads and deals. Records of other objects have no activities, so their list is empty. The
+   * default page size is 100. Log activities with `POST /v1/activities`.
    *
-   * Needs `activities:view` and the view scope of the object. A key with a branch or team sees the activities that it, or a
-   * user of that branch or team, logged. **404**: there is no such object or record, or this key cannot see it.
+   * Requires `activities:view` and the view scope of the object. A key limited to a branch or team sees the activities
+   * that the key itself, or a user of that branch or team, logged. **404**: the object or record does not exist, or the
+   * key cannot see it.
    */
   listRecordActivities: ListMethod<'listRecordActivities', 'activities'>;
   /**
@@ -1748,10 +1798,10 @@ export interface Operations {
   /**
    * List task types
    *
-   * The kinds of task that this workspace knows, in their order; the names are what `task_type` takes, without regard to
-   * case. Inactive ones stay readable on old tasks and are refused on new ones.
+   * Returns the task types of this workspace in their order. Send their names as `task_type`, case-insensitive. Inactive
+   * types stay readable on existing tasks and are rejected on new ones.
    *
-   * Needs `tasks:view`.
+   * Requires `tasks:view`.
    */
   listTaskTypes: ListMethod<'listTaskTypes', 'task_types'>;
   /**
@@ -1891,76 +1941,80 @@ export interface Operations {
   /**
    * List SLA policies
    *
-   * All SLA policies, the oldest first, which is the order in which they are looked at for a record.
+   * Returns all SLA policies, oldest first. Policies are matched to a record in this order.
    *
-   * Needs `settings:view`. Live and test keys see the same.
+   * Requires `settings:view`. Live and test keys see the same policies.
    */
   listSlaPolicies: ListMethod<'listSlaPolicies', 'sla_policies'>;
   /**
-   * Add an SLA policy
+   * Create an SLA policy
    *
-   * Adds a policy; it holds for records that are created from now on.
+   * Creates an SLA policy. It applies to records that are created from now on.
    *
-   * **Which policy a record has.** An active one of its entity type: one of the record's own priority before one of all
-   * priorities (`priority: null`), then the oldest. Customers have no priority. When the priority of a record changes, the
-   * clocks that run are reckoned by the policy of the new one, from when they started.
+   * **How a record gets its policy.** The policy must be active and have the entity type of the record. A policy for the
+   * record's own priority comes before one for all priorities (`priority: null`); after that, the oldest policy wins.
+   * Customers have no priority. If the priority of a record changes, its running clocks are recalculated by the policy of
+   * the new priority, from their original start.
    *
-   * **Clocks.** Each time that is set is a clock on every such record, in minutes from its start:
+   * **Clocks.** Each time that you set is a clock on every matching record, in minutes from its start:
    *
-   * - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`. Activities of the type Note are internal and
-   *   do not count.
-   * - `every_response_time`: the same, and begins anew with each such activity.
-   * - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified, which
-   *   ends its other clocks too; a record that leaves it starts anew. Customers have no status, and so no such clock.
+   * - `first_response_time`: from the creation of the record until the first activity on it, at its `performed_at`.
+   *   Activities of the type Note are internal and do not count.
+   * - `every_response_time`: the same, and it restarts with each such activity.
+   * - `resolution_time`: from the creation until the record enters a status that is won, lost, converted or disqualified,
+   *   which also ends its other clocks. If the record leaves that status, the clocks restart. Customers have no status and
+   *   therefore no such clock.
    *
-   * Activities on a customer's deals, and on the lead that was converted into it, answer the customer's clocks. Deadlines are
-   * fixed when a clock starts. In the mode `business_hours` only minutes between `business_hours_start` and
-   * `business_hours_end` on `business_days` count, by the wall clocks of `timezone`.
+   * Activities on a customer's deals, and on the lead that was converted into the customer, stop the customer's clocks.
+   * Deadlines are fixed when a clock starts. In the mode `business_hours`, only minutes between `business_hours_start` and
+   * `business_hours_end` on `business_days` count, in the local time of `timezone`.
    *
-   * **What happens.** Within 30 seconds of a deadline that passes, `sla.breached` is fired, once for each clock; also when the
-   * response came meanwhile, but after the deadline. `reminders` before the deadline and `escalations` after it, as long as
-   * nobody responds, are notifications to users in the app. Records of test keys have clocks and fire `sla.breached` to test
-   * subscriptions; nobody is notified of them.
+   * **Breaches and notifications.** Within 30 seconds after a deadline passes, `sla.breached` is emitted once for each
+   * clock, even if a response arrived after the deadline in the meantime. `reminders` before the deadline and
+   * `escalations` after it notify users in the app until someone responds. Records of test keys have clocks and emit
+   * `sla.breached` to test webhook endpoints; nobody is notified about them.
    *
-   * Needs `settings:configure` and a live key: both modes share the policies. What can go wrong:
+   * Requires `settings:configure` and a live key, because live and test mode share the policies. Errors:
    *
    * - **400**: a value is missing, or has the wrong length, format or range; none of the three times is set; the mode
-   *   `business_hours` without start, end or days, or with an end that is not after the start; a deadline more than ten years
-   *   away; an unknown placeholder in `message_template` (`allowed` lists them).
-   * - **409** `ALREADY_EXISTS`: another policy has the name, whatever its case; `CONFLICT` with the reason
-   *   `policy_limit_reached`: a workspace has 100 policies at most.
-   * - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user (`NOT_FOUND`).
+   *   `business_hours` lacks a start, an end or days, or its end is not after its start; a deadline is more than ten years
+   *   away; `message_template` contains an unknown placeholder (`allowed` lists the known ones).
+   * - **409** `ALREADY_EXISTS`: another policy has the name, ignoring case; `CONFLICT` with the reason
+   *   `policy_limit_reached`: a workspace can have at most 100 policies.
+   * - **422**: a field is unknown or read-only, has the wrong JSON type, or a recipient is not an active user
+   *   (`NOT_FOUND`).
    */
   createSlaPolicy: Method<'createSlaPolicy'>;
   /**
    * Get an SLA policy
    *
-   * One policy. Needs `settings:view`. **404**: there is no such policy.
+   * Returns one SLA policy. Requires `settings:view`. **404**: the policy does not exist.
    */
   getSlaPolicy: Method<'getSlaPolicy'>;
   /**
-   * Change an SLA policy
+   * Update an SLA policy
    *
-   * Changes what is sent, at least one field. `reminders` and `escalations` replace the whole set; an empty list removes it.
+   * Changes only the fields that you send, at least one. `reminders` and `escalations` replace the whole set; an empty
+   * list removes it.
    *
-   * Clocks that run keep their deadlines, and follow new `reminders` and `escalations` within 30 seconds: what was told is not
-   * told again, and one whose moment has passed is made up for unless something later was told already. With
-   * `is_active: false` no more clocks start, and those that run are ended without a word; switching it on again does not
-   * bring them back.
+   * Running clocks keep their deadlines. They follow new `reminders` and `escalations` within 30 seconds. A notification
+   * that was already sent is not sent again. A new one whose time has passed is sent late, unless a later one was already
+   * sent. With `is_active: false`, no more clocks start, and running clocks end without a notification. Switching the
+   * policy on again does not restart them.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `ALREADY_EXISTS`: another policy has
-   * the name. **400** and **422**: as when adding one, for the policy as it would be; recipients that stay are not checked
-   * anew.
+   * Requires `settings:configure` and a live key. **404**: the policy does not exist. **409** `ALREADY_EXISTS`: another
+   * policy has the name. **400** and **422**: as on creation, for the resulting policy; unchanged recipients are not
+   * checked again.
    */
   updateSlaPolicy: Method<'updateSlaPolicy'>;
   /**
    * Delete an SLA policy
    *
-   * Deletes a policy that no clock runs by. To be rid of one that is in use, switch it off with `is_active: false` and delete
-   * it half a minute later.
+   * Deletes a policy that has no running clocks. To delete a policy in use, switch it off with `is_active: false` and
+   * delete it half a minute later.
    *
-   * Needs `settings:configure` and a live key. **404**: there is no such policy. **409** `CONFLICT` with the reason `in_use`:
-   * `details.references.open_clocks` is the number of clocks that run by it on live records.
+   * Requires `settings:configure` and a live key. **404**: the policy does not exist. **409** `CONFLICT` with the reason
+   * `in_use`: `details.references.open_clocks` is the number of its running clocks on live records.
    */
   deleteSlaPolicy: Method<'deleteSlaPolicy'>;
   /**
@@ -2223,7 +2277,7 @@ export interface Operations {
    *
    * This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
    *
-   * Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the ids in `member_ids`.
+   * Requires `bookings:view`. **400** as for [availability](#operation/getUserAvailability), for the IDs in `member_ids`.
    * **404**: the policy does not exist. **409** `no_policy`: the call names no policy, and there is no default policy.
    */
   getSlots: Method<'getSlots'>;
@@ -2263,7 +2317,7 @@ export interface Operations {
    * This operation is not limited to the users that the key can see. Responses can be cached for 30 seconds.
    *
    * Requires `bookings:view`. **400**: the range ends before it begins or is longer than 31 days;
-   * `details.unknown_user_ids` lists ids that are not users of this workspace.
+   * `details.unknown_user_ids` lists IDs that are not users of this workspace.
    */
   getUserAvailability: Method<'getUserAvailability'>;
   /**
@@ -2286,7 +2340,7 @@ export interface Operations {
   /**
    * Get a reservation
    *
-   * Requires `bookings:view`. **404**: no reservation with this id is active in this mode, or the key cannot see it.
+   * Requires `bookings:view`. **404**: no reservation with this ID is active in this mode, or the key cannot see it.
    * Reservations that were released, expired or booked also return 404.
    */
   getReservation: Method<'getReservation'>;
@@ -2340,7 +2394,7 @@ export interface Operations {
    * Requires `bookings:create`.
    *
    * - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
-   *   `invalid_slot_token`; `member_ids` contains ids that are not active users whom the key can see, listed in
+   *   `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
    *   `details.unknown_user_ids`.
    * - **404**: the reservation no longer exists, or the policy does not exist.
    * - **409**: `slot_token_expired`; `slot_conflict`: the slot has been taken, and `details.alternatives` lists others;
@@ -2354,7 +2408,7 @@ export interface Operations {
   /**
    * Get a booking
    *
-   * Requires `bookings:view`. **404**: no booking with this id exists in this mode, or the key cannot see it.
+   * Requires `bookings:view`. **404**: no booking with this ID exists in this mode, or the key cannot see it.
    */
   getBooking: Method<'getBooking'>;
   /**
@@ -2368,7 +2422,7 @@ export interface Operations {
    * Requires `bookings:edit`.
    *
    * - **400**: the new time must have the old length and must not be in the past.
-   * - **404**: no booking with this id exists, or the key cannot see it.
+   * - **404**: no booking with this ID exists, or the key cannot see it.
    * - **409**: `not_confirmed`: the booking was already cancelled, rescheduled or completed; `slot_conflict`: the user is
    *   not free at that time, and `details.alternatives` lists others; `no_eligible_rep`: the user is no longer active.
    * - **503** `provider_error`: the calendar cannot be reached, and nothing was moved.
@@ -2381,7 +2435,7 @@ export interface Operations {
    * external calendar as soon as that calendar can be reached. The booking stays, with the status `cancelled`. Cancelling
    * it again returns the same response and changes nothing.
    *
-   * Requires `bookings:edit`. **404**: no booking with this id exists, or the key cannot see it. **409** `not_confirmed`:
+   * Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409** `not_confirmed`:
    * the booking was rescheduled or is over.
    */
   cancelBooking: Method<'cancelBooking'>;
@@ -2402,7 +2456,7 @@ export interface Operations {
    * applies. Without `assignment_strategy`, the policy's strategy applies.
    *
    * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace (403
-   * `company_reach_required`). **400** with `details.unknown_user_ids`: these ids are not active users. **409**
+   * `company_reach_required`). **400** with `details.unknown_user_ids`: these IDs are not active users. **409**
    * ALREADY_EXISTS: the name is taken; `pool_limit_reached`: the workspace already has 200 pools. **422**: the policy does
    * not exist.
    */
@@ -2410,7 +2464,7 @@ export interface Operations {
   /**
    * Get a pool
    *
-   * Requires `bookings:view`. **404**: no pool with this id exists, or the key can see none of its members.
+   * Requires `bookings:view`. **404**: no pool with this ID exists, or the key can see none of its members.
    */
   getSchedulingPool: Method<'getSchedulingPool'>;
   /**
@@ -2420,16 +2474,16 @@ export interface Operations {
    * change, the rotation starts over.
    *
    * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
-   * this id exists. **400**, **409** and **422** as on creation.
+   * this ID exists. **400**, **409** and **422** as on creation.
    */
   updateSchedulingPool: Method<'updateSchedulingPool'>;
   /**
    * Delete a pool
    *
-   * Bookings keep the id of the deleted pool. Slot tokens of the pool are rejected from now on.
+   * Bookings keep the ID of the deleted pool. Slot tokens of the pool are rejected from now on.
    *
    * Requires `bookings:configure`, a live key, and a credential that can see the whole workspace. **404**: no pool with
-   * this id exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
+   * this ID exists. **409** `in_use`: the pool has active reservations; `details.references` counts them.
    */
   deleteSchedulingPool: Method<'deleteSchedulingPool'>;
   /**
@@ -2482,7 +2536,7 @@ export interface Operations {
   /**
    * Get a scheduling policy
    *
-   * Requires `bookings:view`. **404**: no policy with this id exists.
+   * Requires `bookings:view`. **404**: no policy with this ID exists.
    */
   getSchedulingPolicy: Method<'getSchedulingPolicy'>;
   /**
@@ -2493,16 +2547,16 @@ export interface Operations {
    * default. To replace the default policy, set `is_default: true` on another policy; setting `false` on the current
    * default policy returns 409 `default_policy`.
    *
-   * Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409** ALREADY_EXISTS: the
+   * Requires `bookings:configure` with a live key. **404**: no policy with this ID exists. **409** ALREADY_EXISTS: the
    * name is taken. **400** as on creation.
    */
   updateSchedulingPolicy: Method<'updateSchedulingPolicy'>;
   /**
    * Delete a scheduling policy
    *
-   * Bookings keep the id of the deleted policy.
+   * Bookings keep the ID of the deleted policy.
    *
-   * Requires `bookings:configure` with a live key. **404**: no policy with this id exists. **409**: `default_policy`: this
+   * Requires `bookings:configure` with a live key. **404**: no policy with this ID exists. **409**: `default_policy`: this
    * policy is the default, so make another policy the default first; `in_use`: pools use this policy.
    */
   deleteSchedulingPolicy: Method<'deleteSchedulingPolicy'>;
