@@ -1,9 +1,9 @@
-// A curl command for every operation, made from its own examples, so that it works when pasted.
+// Generates the curl samples: one command for each body example, which works when pasted.
 
-/** Where the samples point; the documentation page shows the address of its own server instead. */
+/** Base URL of the samples. The documentation page replaces it with the address of its own server. */
 const baseUrl = 'http://127.0.0.1:8080';
 
-/** The header for the first credential that opens the operation; readers keep theirs in variables. */
+/** The header for each kind of credential. Readers keep their credentials in variables. */
 const credentials = {
   apiKey: '"x-api-key: $API_KEY"',
   session: '"Authorization: Bearer $SESSION_TOKEN"',
@@ -13,7 +13,7 @@ const credentials = {
 
 const quoted = (text) => (/^[A-Za-z0-9_./:@%=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** Follows a reference within the bundled document. */
+/** Resolves a reference within the bundled OpenAPI document. */
 export function resolve(root, node) {
   if (!node?.$ref) return node;
   const parts = node.$ref.slice(2).split('/');
@@ -21,7 +21,7 @@ export function resolve(root, node) {
   return resolve(root, target);
 }
 
-/** The value that a parameter is shown with: of its examples the one that is called like that of the body, or the first. */
+/** Returns the example value of a parameter. Prefers the example with the name of the body's example, then the first. */
 export function parameterExample(root, parameter, name) {
   const schema = resolve(root, parameter.schema) ?? {};
   const { examples = {} } = parameter;
@@ -50,7 +50,7 @@ function bodyLines(mediaType, value) {
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 
-/** What signs a body, in a shell. */
+/** Shell commands that sign a body. */
 const signing = (value) => [
   `BODY=${quoted(JSON.stringify(value, null, 2))}`,
   'T=$(date +%s)',
@@ -58,16 +58,16 @@ const signing = (value) => [
   '',
 ];
 
-/** The parameters of an operation; its own go before those that its path shares. */
+/** Returns the parameters of an operation, which override those of its path. */
 export function parametersOf(root, operation, shared) {
   const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
   return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
 }
 
-/** One command for each example of the body, or one in all. */
+/** Returns one command for each example of the body, or a single one if the body has no named examples. */
 export function curlSamples(root, method, path, operation, shared = []) {
   const parameters = parametersOf(root, operation, shared)
-    // A link to a file is nothing without its signature.
+    // A download link is invalid without its signature, which is in the query.
     .filter((parameter) => parameter.required || (operation['x-answer'] === 'file' && parameter.in === 'query'));
   const headers = parameters.filter((parameter) => parameter.in === 'header');
   const lines = headers.map((header) => `-H ${quoted(`${header.name}: ${parameterExample(root, header)}`)}`);

@@ -1,16 +1,16 @@
-// What readers of the document see of a deprecated form.
-// Written from the same extension that the server answers by.
+// Describes deprecated parameters and fields in the OpenAPI document.
+// Uses the extension from which the server sets its deprecation headers.
 
 const headers = ['Deprecation', 'Sunset', 'Link'];
 
-/** Adds the deprecated forms of an operation to its description, and their headers to its successes. */
+/** Adds deprecation notices to the description of an operation, and deprecation headers to its 2xx responses. */
 export function describeDeprecatedUses(operation) {
-  const told = operation['x-deprecated-use'].map(({ parameter, field, since, sunset, note }) => {
-    const what = parameter ? `The query parameter \`${parameter}\`` : `The field \`${field}\` of the body`;
-    return `**Deprecated.** ${what} is deprecated since ${since} and stops working on ${sunset}. ${note}`;
+  const notices = operation['x-deprecated-use'].map(({ parameter, field, since, sunset, note }) => {
+    const subject = parameter ? `The query parameter \`${parameter}\`` : `The field \`${field}\` of the body`;
+    return `**Deprecated.** ${subject} is deprecated since ${since} and stops working on ${sunset}. ${note}`;
   });
-  const answered = 'Every answer to a call that uses it carries the headers `Deprecation`, `Sunset` and `Link`.';
-  operation.description = [operation.description.trimEnd(), ...told, answered].join('\n\n');
+  const headerNotice = 'Responses to calls that use it include the headers `Deprecation`, `Sunset` and `Link`.';
+  operation.description = [operation.description.trimEnd(), ...notices, headerNotice].join('\n\n');
   for (const [status, response] of Object.entries(operation.responses)) {
     if (!status.startsWith('2')) continue;
     response.headers ??= {};

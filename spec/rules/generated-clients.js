@@ -1,9 +1,9 @@
-// Rules about what generators of clients stumble over, although OpenAPI allows it.
+// Lint rules against constructs that OpenAPI allows but client generators handle badly.
 
 const kinds = 'schemas|parameters|responses|requestBodies|headers|examples|links|securitySchemes';
 const component = new RegExp(`^#(?:/components)?/(${kinds})/([^/]+)$`);
 
-/** Generators write components of every kind into one namespace, so a name belongs to one kind only. */
+/** Component names are unique across kinds, because generators put all components into one namespace. */
 export const distinctComponentNames = () => {
   const kindsByName = new Map();
   const check = (_node, { location, report }) => {
@@ -27,7 +27,7 @@ export const distinctComponentNames = () => {
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'];
 
-/** Generators list the parameters of a path and of its operation one after the other, so neither repeats the other's. */
+/** An operation does not override parameters of its path, because generators would list them twice. */
 export const noOverriddenParameters = () => ({
   PathItem(item, ctx) {
     const keyOf = (node) => {

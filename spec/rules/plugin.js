@@ -1,4 +1,4 @@
-// The project's own rules for the document, and the decorators that add what all areas share.
+// The project's lint rules for the spec, and the decorators that complete the bundled document.
 import { curlSamples, parameterExample } from './curl-samples.js';
 import { describeDeprecatedUses } from './deprecated-uses.js';
 import { distinctComponentNames, noOverriddenParameters } from './generated-clients.js';
@@ -63,7 +63,7 @@ const operationExtensions = new Set([
 ]);
 const methods = ['get', 'post', 'patch', 'put', 'delete'];
 
-/** An operationId is a verb of the list and a noun, in camelCase. */
+/** An operationId is one of the verbs followed by a noun, in camelCase. */
 const operationIdVerb = () => ({
   Operation(operation, ctx) {
     const known = verbs.some((verb) => new RegExp(`^${verb}[A-Z][A-Za-z0-9]*$`).test(operation.operationId ?? ''));
@@ -72,7 +72,7 @@ const operationIdVerb = () => ({
   },
 });
 
-/** Changes are partial, so they are PATCH. The only PUT is that of the duplicate check, which the product fixes. */
+/** Updates are partial and therefore use PATCH. The product specification defines the only PUT. */
 const noOtherPut = () => ({
   Operation(operation, ctx) {
     if (ctx.key === 'put' && operation.operationId !== 'updateDuplicateCheck')
@@ -80,19 +80,19 @@ const noOtherPut = () => ({
   },
 });
 
-/** Anybody may call it: it lists no credential, or an empty alternative to them. */
+/** Returns true if no credential is required: security is empty or has an empty alternative. */
 const isPublicOperation = ({ security = [] }) =>
   security.length === 0 || security.some((alternative) => Object.keys(alternative).length === 0);
 
-/** Every operation lists the failures that it can answer with; which ones follows from what it declares. */
+/** Every operation declares the error responses that follow from its declaration. */
 const errorAnswers = () => ({
   Operation(operation, ctx) {
     const path = ctx.parentLocations?.PathItem?.pointer ?? ctx.location.pointer;
     const isPublic = (operation.security ?? []).length === 0;
-    // 400: every operation refuses a query parameter that it does not know.
+    // 400: every operation rejects unknown query parameters.
     const needed = ['400', '429', '500', '503'];
     if (!isPublic) needed.push('401', '403');
-    // Calls of keys are paid for by a subscription; those of people at the screen and of the operator are not counted.
+    // 402: only calls with keys require a subscription, not those of signed-in people and the operator.
     if (!operation['x-unpaid'] && operation.security?.some(({ apiKey }) => apiKey && !apiKey.includes('onboarding')))
       needed.push('402');
     if (path.includes('{') || path.includes('%7B')) needed.push('404');
@@ -100,12 +100,12 @@ const errorAnswers = () => ({
     if (operation['x-idempotency'] === 'required') needed.push('428');
     for (const status of needed) {
       if (!operation.responses?.[status])
-        ctx.report({ message: `${operation.operationId} must list the answer ${status}` });
+        ctx.report({ message: `${operation.operationId} must declare the response ${status}` });
     }
     for (const [status, answer] of Object.entries(operation.responses ?? {})) {
       if (!status.startsWith('2') && !answer.$ref) {
         ctx.report({
-          message: `the answer ${status} must be a $ref into common.yaml`,
+          message: `the response ${status} must be a $ref to common.yaml`,
           location: ctx.location.child(['responses', status]),
         });
       }
@@ -115,7 +115,7 @@ const errorAnswers = () => ({
         answer.$ref.includes('/OAuth') !== (operation['x-answer'] === 'oauth')
       ) {
         ctx.report({
-          message: 'the OAuth answers belong to operations with x-answer: oauth, and those have no others',
+          message: 'operations with x-answer: oauth must use the OAuth error responses, and other operations must not',
           location: ctx.location.child(['responses', status]),
         });
       }
@@ -123,7 +123,7 @@ const errorAnswers = () => ({
   },
 });
 
-/** An extension that the server does not know would be a promise that nobody keeps. */
+/** Unknown extensions are rejected, because the server would ignore them silently. */
 const knownExtensions = () => ({
   Operation(operation, ctx) {
     for (const key of Object.keys(operation)) {
@@ -132,24 +132,24 @@ const knownExtensions = () => ({
   },
 });
 
-/** Public operations are limited by the caller's address, all others by the credential. */
+/** Public operations are rate limited by IP address, all others by credential. */
 const limitedByAddress = () => ({
   Operation(operation, ctx) {
     const isPublic = isPublicOperation(operation);
     if (isPublic !== (operation['x-public-limit'] !== undefined))
-      ctx.report({ message: 'public operations name an x-public-limit, and no others' });
+      ctx.report({ message: 'public operations must have x-public-limit, and other operations must not' });
     const isOptional = isPublic && (operation.security ?? []).length > 0;
     if (isOptional !== (operation['x-credential-with'] !== undefined))
       ctx.report({
-        message: 'operations with an optional credential say by x-credential-with which query parameter asks for it',
+        message: 'x-credential-with must name the query parameter that requires the optional credential',
       });
     const limit = operation['x-key-limit'];
     if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && (!isPublic || isOptional)))
-      ctx.report({ message: 'x-key-limit is a whole number of calls per minute for each key' });
+      ctx.report({ message: 'x-key-limit must be an integer greater than 0: calls per minute for each key' });
   },
 });
 
-/** OAuth tokens open what keys open, with the same scopes; what is for the operator or for test keys is for keys alone. */
+/** OAuth tokens and keys require the same scopes. Operations for the operator or for test keys accept keys only. */
 const sameScopesForOAuth = () => ({
   Operation(operation, ctx) {
     const scopesOf = (scheme) =>
@@ -160,11 +160,11 @@ const sameScopesForOAuth = () => ({
         .toSorted()
         .join(' or ');
     if (!operation['x-test-only'] && scopesOf('apiKey') !== scopesOf('oauth'))
-      ctx.report({ message: 'apiKey and oauth must be listed with the same scopes' });
+      ctx.report({ message: 'apiKey and oauth must have the same scopes' });
   },
 });
 
-/** A list takes limit and cursor, and answers with them an array that is called what the operation lists. */
+/** A list takes limit and cursor, and returns one array with the name of the listed noun. */
 const pagedLists = () => ({
   Operation(operation, ctx) {
     const [, noun] = /^list([A-Z]\w*)$/.exec(operation.operationId ?? '') ?? [];
@@ -173,36 +173,36 @@ const pagedLists = () => ({
     const parameters = (operation.parameters ?? []).map(resolved);
     for (const name of ['limit', 'cursor'])
       if (!parameters.some((each) => each?.in === 'query' && each.name === name))
-        ctx.report({ message: `${operation.operationId} is a list, so it takes ${name}` });
+        ctx.report({ message: `${operation.operationId} is a list and must take ${name}` });
     const { schema } = operation.responses?.['200']?.content?.['application/json'] ?? {};
     const { properties = {}, required = [] } = resolved(resolved(schema)?.properties?.data) ?? {};
     for (const name of ['next_cursor', 'has_more'])
       if (!required.includes(name))
-        ctx.report({ message: `${operation.operationId} is a list, so it answers ${name}` });
+        ctx.report({ message: `${operation.operationId} is a list and must return ${name}` });
     const words = noun.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const named = Object.keys(properties).filter((name) => words.endsWith(`_${name}`));
     if (named.length !== 1)
-      ctx.report({ message: `${operation.operationId} answers one array that has its name or the end of it` });
+      ctx.report({ message: `${operation.operationId} must return one array with the name of its noun, or the end of that name` });
   },
 });
 
-/** Payload schemas are named, so that generated clients have names for them. */
+/** Payload schemas are named, so that generated clients have types for them. */
 const namedPayloads = () => ({
   MediaType(media, ctx) {
-    if (media.schema && !media.schema.$ref) ctx.report({ message: 'name this schema under schemas and refer to it' });
+    if (media.schema && !media.schema.$ref) ctx.report({ message: 'move this schema to schemas and reference it' });
   },
 });
 
-/** Objects say whether they take other fields: closed unless they mean to be open. */
+/** Objects with properties declare whether they accept additional properties. */
 const closedSchemas = () => ({
   Schema(schema, ctx) {
     if (schema.type === 'object' && schema.properties && schema.additionalProperties === undefined) {
-      ctx.report({ message: 'an object with properties must say additionalProperties' });
+      ctx.report({ message: 'an object with properties must set additionalProperties' });
     }
   },
 });
 
-/** Every JSON success carries an example that an integrator can trust. */
+/** Every JSON response has an example. */
 const successExample = () => ({
   Response(response, ctx) {
     const media = response.content?.['application/json'];
@@ -210,7 +210,7 @@ const successExample = () => ({
   },
 });
 
-/** The samples are made of examples, so every required parameter and every body has one. */
+/** Every required parameter and every body has an example, because the code samples use them. */
 const sampleExamples = () => ({
   Parameter(parameter, ctx) {
     const { schema } = parameter;
@@ -225,12 +225,12 @@ const sampleExamples = () => ({
   },
 });
 
-/** The name of a schema that stands under `schemas` of a file, and so will be a component of the document. */
+/** Returns the name of a schema under `schemas` of a file, which becomes a component of the bundled document. */
 function componentName({ pointer }) {
   return /^#(?:\/components)?\/schemas\/([^/]+)$/.exec(pointer)?.[1];
 }
 
-/** Two areas that use one schema name would silently become Name and Name-2. */
+/** Schema names are unique across files, because the bundler would silently rename the second to Name-2. */
 const noRenamedComponents = () => {
   const files = new Map();
   return {
@@ -240,12 +240,12 @@ const noRenamedComponents = () => {
       const file = ctx.location.source.absoluteRef;
       const first = files.get(name) ?? file;
       files.set(name, first);
-      if (first !== file) ctx.report({ message: `two areas use the schema name ${name}` });
+      if (first !== file) ctx.report({ message: `two files use the schema name ${name}: rename one of them` });
     },
   };
 };
 
-/** Generated clients have the names of the document, in every language. */
+/** Schema names are not reserved in any client language, so that all clients use the same names. */
 const unreservedNames = () => ({
   Schema(_schema, ctx) {
     const name = componentName(ctx.location);
@@ -255,19 +255,19 @@ const unreservedNames = () => ({
   },
 });
 
-/** Choices have a name of their own, so that generated clients have one type for each; a single value is a const. */
+/** Enums are named, so that generated clients have one type for each. A single value is a const. */
 const namedEnums = () => ({
   Schema(schema, ctx) {
     if (!schema.enum) return;
-    if (schema.enum.length === 1) ctx.report({ message: 'write the only value as const' });
+    if (schema.enum.length === 1) ctx.report({ message: 'use const for a single value' });
     else if (componentName(ctx.location) === undefined)
-      ctx.report({ message: 'give this enum a name under schemas and refer to it' });
+      ctx.report({ message: 'move this enum to schemas and reference it' });
   },
 });
 
 const commonHeaders = ['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'];
 
-/** Puts the headers of every answer on every answer, so that no area repeats them. */
+/** Adds the common headers to every response, so that the areas do not repeat them. */
 const addCommonHeaders = () => ({
   Root: {
     leave(root) {
@@ -290,7 +290,7 @@ const addCommonHeaders = () => ({
   },
 });
 
-/** Gives every operation samples: curl, and the TypeScript client. */
+/** Adds curl and TypeScript samples to every operation. */
 const addCodeSamples = () => ({
   Root: {
     leave(root) {
@@ -308,7 +308,7 @@ const addCodeSamples = () => ({
   },
 });
 
-/** Tells of deprecated forms where an operation has one. */
+/** Describes the deprecated parameters and fields of operations. */
 const addDeprecatedUses = () => ({
   Root: {
     leave(root) {

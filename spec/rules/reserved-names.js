@@ -1,6 +1,6 @@
-// Names that a language reserves: generators of clients rename schemas that are called so.
+// Names that a language reserves. Client generators rename schemas with these names.
 
-/** By language; keywords, and types that every program sees. */
+/** By language: keywords, and types that are in scope everywhere. */
 const reserved = {
   TypeScript:
     'any array arraybuffer asyncgenerator await bigint blob boolean class const date document enum error event exclude export extends extract false file function generator headers import infer interface iterator let map math module namespace never null number object omit partial pick promise proxy readonly record reflect regexp request required response return set static string switch symbol this true type typeof undefined unknown var void weakmap weakset window with yield',
@@ -16,7 +16,7 @@ const languagesByName = new Map();
 for (const [language, names] of Object.entries(reserved))
   for (const name of names.split(' ')) languagesByName.set(name, [...(languagesByName.get(name) ?? []), language]);
 
-/** The languages that keep a name, in any case: some do not tell cases apart, and generators change them. */
+/** Returns the languages that reserve a name. Ignores case, because generators change it. */
 export function languagesThatReserve(name) {
   return languagesByName.get(name.toLowerCase()) ?? [];
 }

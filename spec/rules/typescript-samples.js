@@ -1,13 +1,13 @@
-// A call of the TypeScript client for every operation, made from its examples, that compiles.
+// Generates the TypeScript samples: one call of the client for each operation, which compiles.
 import { parameterExample, parametersOf, resolve } from './curl-samples.js';
 
-/** As people write objects: names without quotes. */
+/** Formats a value as a TypeScript literal, without quotes around keys. */
 const literal = (value) => JSON.stringify(value, null, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, '$1$2:');
 
-/** Forms are classes of the platform, everything else is an object. */
+/** Classes of form bodies, by media type. Every other body is an object. */
 const forms = { 'multipart/form-data': 'FormData', 'application/x-www-form-urlencoded': 'URLSearchParams' };
 
-/** The example of a file is its name. */
+/** Returns the lines that build a form. The example of a file field is its name. */
 function formLines(root, form, schema, fields) {
   const { properties = {} } = resolve(root, schema) ?? {};
   const isFile = (name) => resolve(root, properties[name])?.format === 'binary';
@@ -18,14 +18,14 @@ function formLines(root, form, schema, fields) {
   return [`const body = new ${form}();`, ...lines, ''].join('\n');
 }
 
-/** True for a list without an end: what comes next is always known. */
+/** Returns true for lists without an end, whose `next_cursor` is never null. */
 function isEndless(root, operation) {
   const { schema } = resolve(root, operation.responses?.['200'])?.content?.['application/json'] ?? {};
   const data = resolve(root, resolve(root, schema)?.properties?.data);
   return resolve(root, data?.properties?.next_cursor)?.type === 'string';
 }
 
-/** Signed by hand: the client sends keys. */
+/** Returns a call with fetch, because the client authenticates with keys and does not sign requests. */
 const signedPost = (path, query, body) =>
   `const { createHmac } = await import('node:crypto');
 const body = JSON.stringify(${literal(body)});
@@ -35,7 +35,7 @@ const headers = { 'content-type': 'application/json', 'service-signature': \`t=\
 const url = 'http://127.0.0.1:8080${path}?${new URLSearchParams(query)}';
 const answer = await fetch(url, { method: 'POST', headers, body });`;
 
-/** One call, with what is required and the first example of the body. */
+/** Returns one call with the required parameters and the first example of the body. */
 export function typescriptSample(root, path, operation, shared = []) {
   const parameters = parametersOf(root, operation, shared);
   const requiredIn = (place) =>

@@ -453,9 +453,9 @@ export interface paths {
          *     With `{"records": [...], "atomic": true}`, all items are stored or none. If an item fails, the status is **422** with
          *     `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items in the format of `failed`.
          *
-         *     The whole call fails and writes nothing if the key is missing (428), if the scope is missing (403), if the object is
-         *     not visible (404), or if the body has more than 100 items, no items or no list (422). To resend corrected items, send
-         *     them in a new batch with a new `Idempotency-Key`.
+         *     The whole call fails and writes nothing in these cases: the `Idempotency-Key` is missing (428), the scope is missing
+         *     (403), the object is not visible (404), or the body has more than 100 items, no items or no list (422). To resend
+         *     corrected items, send them in a new batch with a new `Idempotency-Key`.
          */
         post: operations["createRecordBatch"];
         delete?: never;
@@ -1509,7 +1509,7 @@ export interface paths {
          *
          *     **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
          *
-         *     Every answer to a call that uses it carries the headers `Deprecation`, `Sunset` and `Link`.
+         *     Responses to calls that use it include the headers `Deprecation`, `Sunset` and `Link`.
          */
         get: operations["listActivities"];
         put?: never;
@@ -2290,11 +2290,11 @@ export interface paths {
          * Set the duplicate check of leads or deals
          * @description Replaces the duplicate check. The change applies from the next call on.
          *
-         *     If the check is enabled, a new record is rejected with 409 `ALREADY_EXISTS` if an existing record has the same value
-         *     in every selected field for which the new record has a value. This applies to POST /v1/leads and to POST
-         *     /v1/objects/{object}/records. For POST /v1/leads, the same `email` is enough, even if it is not selected.
-         *     `details.matched_fields` lists the fields. `details.existing_id` is the existing record, or null if the caller may not
-         *     see it.
+         *     While the check is enabled, a duplicate is rejected with 409 `ALREADY_EXISTS`. A new record is a duplicate if an
+         *     existing record has the same value in every selected field that the new record has a value for. This applies to POST
+         *     /v1/leads and to POST /v1/objects/{object}/records. For POST /v1/leads, the same `email` is enough, even if it is not
+         *     selected. `details.matched_fields` lists the fields. `details.existing_id` is the existing record, or null if the
+         *     caller may not see it.
          *
          *     Live records are compared only with live records, and test records only with test records. Updates are not checked,
          *     and batch items are checked only against each other. Text is compared exactly, email addresses ignoring case, and
@@ -2539,8 +2539,8 @@ export interface paths {
         /**
          * Add a tag to a record
          * @description Adds one of the workspace's tags to a lead or a customer. The tag stays until it is removed by hand, regardless of its
-         *     conditions. Adding a tag that was already added by hand changes nothing and returns the same response. A tag that the
-         *     record has by its conditions becomes permanent.
+         *     conditions. Adding a tag that was already added by hand changes nothing and returns the same response. If the record
+         *     already has the tag by its conditions, it keeps the tag from then on.
          *
          *     Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **400**: `name` is
          *     missing or too long. **404**: the record does not exist, or the key cannot see it. **422**: the object has no such tag
@@ -3458,8 +3458,7 @@ export interface paths {
          *
          *     **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
          *     present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
-         *     waits for the next event, so you do not need to poll in short intervals. See [Receive events: the
-         *     feed](#section/Receive-events:-the-feed).
+         *     waits for the next event, so you do not need to poll in short intervals. See [Change feed](#section/Change-feed).
          *
          *     **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
          *     `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,
@@ -3475,9 +3474,9 @@ export interface paths {
          *     with the record. Records that referred to it have a `record.updated`.
          *
          *     **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
-         *     (`leads:view`, `object:visits:view`) and of the records that it can see, including events for records that are deleted
-         *     or that it can no longer see. If the key cannot see any of the events, a page can be empty although `has_more` is
-         *     true.
+         *     (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
+         *     deleted or that it can no longer see. If the key cannot see any of the events, a page can be empty although `has_more`
+         *     is true.
          *
          *     Errors:
          *
