@@ -21,7 +21,7 @@ export function resolve(root, node) {
   return resolve(root, target);
 }
 
-/** Returns the example value of a parameter. Prefers the example with the name of the body's example, then the first. */
+/** Returns the example value of a parameter: the one named like the body's example, or the first. */
 export function parameterExample(root, parameter, name) {
   const schema = resolve(root, parameter.schema) ?? {};
   const { examples = {} } = parameter;

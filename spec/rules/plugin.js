@@ -182,7 +182,9 @@ const pagedLists = () => ({
     const words = noun.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const named = Object.keys(properties).filter((name) => words.endsWith(`_${name}`));
     if (named.length !== 1)
-      ctx.report({ message: `${operation.operationId} must return one array with the name of its noun, or the end of that name` });
+      ctx.report({
+        message: `${operation.operationId} must return one array with the name of its noun, or the end of that name`,
+      });
   },
 });
 

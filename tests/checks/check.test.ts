@@ -372,7 +372,7 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('generated/openapi.json is not what spec/ derives');
     expect(run.stdout).toMatch(/^ +Unused /m);
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');
-    expect(run.stdout).toContain('getHealth must list the answer 429');
+    expect(run.stdout).toContain('getHealth must declare the response 429');
     expect(run.stdout).toContain('updateEmailEngagement must be PATCH or POST');
     expect(run.stdout).toContain('TypeScript, Java, C# would rename the schema Record');
     expect(run.stdout).toContain('two areas use the schema name Timestamp');
