@@ -158,15 +158,17 @@ export interface paths {
         put?: never;
         /**
          * Create a workspace
-         * @description Signs a company up: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a 14-day trial
-         *     of the package growth, and the default statuses, activity types, task types and sources. All of it or nothing.
+         * @description Creates a company with its workspace: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a
+         *     14-day trial of the package growth, and the default statuses, activity types, task types and sources. Either everything is
+         *     created or nothing.
          *
-         *     No credential is needed; each address may sign up five times an hour. **Every refusal looks the same**, whether the
-         *     payload is wrong or the admin's email is already in use, so that nobody can find out who has an account.
+         *     No credential is needed. Each IP address can sign up five times an hour. **Every rejection looks the same**, whether the
+         *     payload is invalid or the admin's email is already in use, so that nobody can find out who has an account.
          *
-         *     Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and mint a key. **Without `admin_user.password`** one is
-         *     generated and returned in `temp_password`, once. Change it first, with [PATCH /v1/me/password](#operation/updatePassword): until then
-         *     the session token opens nothing else (403, `details.reason: password_change_required`).
+         *     Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and create an API key. **If you leave out
+         *     `admin_user.password`**, a password is generated and returned in `temp_password`, once. Change it first, with [PATCH
+         *     /v1/me/password](#operation/updatePassword): until then the session token works for nothing else (403, `details.reason:
+         *     password_change_required`).
          */
         post: operations["createOnboarding"];
         delete?: never;
@@ -185,9 +187,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Create a workspace as the platform's operator
-         * @description The same as [POST /v1/onboarding](#operation/createOnboarding) for the operator of this installation, with a key that
-         *     has the platform scope `onboarding` and without the limit per address. Such keys are minted by the operator's command,
+         * Create a workspace as the platform operator
+         * @description Works like [POST /v1/onboarding](#operation/createOnboarding), for the operator of this installation, with a key that has
+         *     the platform scope `onboarding` and without the limit per IP address. Such keys are created with the operator's command,
          *     never through the API.
          */
         post: operations["createOnboardingAsPlatform"];
@@ -207,10 +209,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask whether an address signs in here
-         * @description For the operator of this installation, with a key that has the platform scope `onboarding`. Answers whether a user with
-         *     this address exists on the platform. The top-level `exists` is a copy for old clients: read `data.exists`.
-         *     A key may ask 10 times a minute.
+         * Check whether an email address is in use
+         * @description For the operator of this installation, with a key that has the platform scope `onboarding`. Returns whether a user with
+         *     this email address exists on the platform. The top-level `exists` is a copy for old clients: read `data.exists`. A key can
+         *     call it 10 times a minute.
          */
         post: operations["checkEmail"];
         delete?: never;
@@ -891,20 +893,20 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Sign in, or renew a session
-         * @description `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
-         *     `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
-         *     for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
-         *     sign-out; for the CRM itself use an API key. If `user.must_change_password` is true, the token opens nothing but
-         *     [PATCH /v1/me/password](#operation/updatePassword), GET /v1/me and the sign-out.
+         * Create or refresh a session
+         * @description `grant_type=password` signs a person in with `{email, password}`. `grant_type=refresh_token` refreshes the session with
+         *     `{refresh_token}`. Both return a session token for `Authorization: Bearer`, valid for an hour, and a refresh token, valid
+         *     for seven days from its issue. Session tokens work for the API keys routes (for a Company_Admin), GET /v1/me, the change
+         *     of your own password and the sign-out. For the CRM itself use an API key. If `user.must_change_password` is true, the
+         *     token works only for [PATCH /v1/me/password](#operation/updatePassword), GET /v1/me and the sign-out.
          *
-         *     **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
-         *     is lost, send the old token again within 60 seconds and you get another pair. An old token that turns up later is
-         *     taken for stolen: the whole session ends, and everybody who holds a token of it has to sign in again.
+         *     **A refresh token works once.** Store the new one before you use the new session token. If the response to a refresh is
+         *     lost, send the old token again within 60 seconds to get another pair. An old token that is used later is treated as
+         *     stolen: the whole session ends, and everyone who holds one of its tokens has to sign in again.
          *
-         *     An unknown address, a wrong password and a deactivated user all answer `invalid_grant` with the same text.
-         *     Bodies are JSON, and failures have the shape of RFC 6749, not the envelope. Where the operator has set a public key
-         *     for this project, send it in the header `apikey`.
+         *     An unknown email address, a wrong password and a deactivated user all return `invalid_grant` with the same text. Request
+         *     bodies are JSON. Errors have the format of RFC 6749, not the envelope. If the operator has set a public key for this
+         *     installation, send it in the header `apikey`.
          */
         post: operations["createSession"];
         delete?: never;
@@ -924,8 +926,8 @@ export interface paths {
         put?: never;
         /**
          * Sign out
-         * @description Ends the session of the session token that you send. Its session tokens are refused from the next call on, although
-         *     they have not expired, and its refresh token works no more. Other sessions of the same person go on.
+         * @description Ends the session of the session token that you send. From the next call on, its session tokens are rejected even if they
+         *     have not expired, and its refresh token stops working. Other sessions of the same person continue.
          */
         post: operations["endSession"];
         delete?: never;
@@ -943,10 +945,10 @@ export interface paths {
         };
         /**
          * Get the public keys of session tokens
-         * @description The keys that session tokens are signed with, as a JWK set (RFC 7517), for services of your own that want to check
-         *     a session token. A good signature does not tell that the session still lasts: ask GET /v1/me for that.
+         * @description Returns the public keys of session tokens as a JWK set (RFC 7517), for your own services that verify session tokens. A
+         *     valid signature does not prove that the session is still active: call GET /v1/me to check.
          *
-         *     The OAuth server signs access tokens with the same keys. Pages of other sites may read them in a browser.
+         *     The OAuth server signs access tokens with the same keys. Web pages of any origin can read them.
          */
         get: operations["getSigningKeys"];
         put?: never;
@@ -965,16 +967,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Ask what this credential is
-         * @description For any credential of a workspace, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
-         *     and which modules are on in the workspace. The cheapest call to check that a credential works.
+         * Get the current credential
+         * @description Works with any credential of a workspace, whatever its scopes. It returns who the credential acts as, its workspace, its
+         *     mode (live or test), its scopes, which records it can see (`reach`), when it expires, and the modules enabled in the
+         *     workspace. It is the cheapest call to check that a credential works.
          *
-         *     An OAuth access token acts as its app, in the name of the user who allowed it: `scopes` are what the user consented to, as far as
-         *     the user's own role goes, and `reach` is the user's. 403 FORBIDDEN_SCOPE with the reason `no_grant` or `grant_revoked` means that
-         *     the user does not allow the app anything (any more): start the consent again.
+         *     An OAuth access token acts as its app on behalf of the user who authorized it. `scopes` are the scopes that the user
+         *     consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE with the reason
+         *     `no_grant` or `grant_revoked` means that the user has not authorized the app, or has revoked the grant. Ask for consent
+         *     again.
          *
-         *     A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys. While the password of the
-         *     person is temporary, this call, the change of password and the sign-out are all that it opens.
+         *     A session token has no scopes. Its `roles` decide which operations it can call, and it sees all API keys of the workspace.
+         *     While the password of the person is temporary, it can only make this call, change the password and sign out.
          */
         get: operations["getMe"];
         put?: never;
@@ -1000,18 +1004,18 @@ export interface paths {
         head?: never;
         /**
          * Change your password
-         * @description Changes the password of the signed-in person; `must_change_password` is false from then on. **All other sessions of the person end at
-         *     once**; the one that calls goes on.
+         * @description Changes the password of the signed-in person and sets `must_change_password` to false. **All other sessions of the person
+         *     end immediately**; the session that makes the call continues.
          *
-         *     **A temporary password (`temp_password`) opens nothing but this.** Until it is changed, every operation except
-         *     [GET /v1/me](#operation/getMe) and the sign-out answers the session token with 403 FORBIDDEN_SCOPE, `details.reason:
-         *     password_change_required`. The session opens everything else from the next call on.
+         *     **A temporary password (`temp_password`) allows only this change.** Until it is changed, every operation except [GET
+         *     /v1/me](#operation/getMe) and the sign-out rejects the session token with 403 FORBIDDEN_SCOPE, `details.reason:
+         *     password_change_required`. From the next call on, the session works everywhere.
          *
-         *     The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
-         *     may be 5 in 15 minutes. The new password must be another one. Whoever has forgotten theirs asks for a link by mail, at
-         *     `/console/forgotten-password` of this server.
+         *     The current password is required. A wrong one is rejected with 400, code RULE_FAILED, and counts as a failed sign-in; 5 of
+         *     these are allowed in 15 minutes. The new password must differ from the current one. If you forgot your password, request a
+         *     reset link by email at `/console/forgotten-password` of this server.
          *
-         *     Needs the session token of the person; API keys and access tokens are nobody's.
+         *     Requires the session token of the person. API keys and access tokens do not belong to a person and cannot call it.
          */
         patch: operations["updatePassword"];
         trace?: never;
@@ -1025,25 +1029,25 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description All keys of the workspace, newest first, the revoked and expired ones included unless `status` leaves them out.
-         *     Needs the session token of a Company_Admin.
+         * @description Returns all API keys of the workspace, newest first. Revoked and expired keys are included unless `status` excludes them.
+         *     Requires the session token of a Company_Admin.
          */
         get: operations["listApiKeys"];
         put?: never;
         /**
-         * Mint an API key
-         * @description Answers the key in `data.key`, **once**: only a digest of it is stored, so that nobody can show it again. Lose it, and you
-         *     rotate it or mint another.
+         * Create an API key
+         * @description Returns the key in `data.key`, **once**. Only a digest of it is stored, so the key cannot be shown again. If you lose it,
+         *     rotate it or create another one.
          *
-         *     `scopes` says what the key may do. It can hold the scopes of the catalogue, wildcards (`leads:*`, `*`), the old names
-         *     (`leads:read`, `leads:write`, …) and `object:<slug>:<action>`; the scope of an object that does not exist grants nothing until the
-         *     object is there, so that a key may be minted before its objects. `messaging:send`, `onboarding` and unknown scopes are
-         *     refused with INVALID_OPTION.
+         *     `scopes` lists what the key may do. It accepts the scopes of the catalogue, wildcards (`leads:*`, `*`), the legacy names
+         *     (`leads:read`, `leads:write`, …) and `object:<slug>:<action>`. You can create a key before its objects exist: the scope of
+         *     a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
+         *     rejected with INVALID_OPTION.
          *
-         *     A workspace has at most 100 active keys; the next one is refused with 409 CONFLICT, `details.reason: key_limit`. Revoked and
-         *     expired keys do not count.
+         *     A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
+         *     Revoked and expired keys do not count.
          *
-         *     Needs the session token of a Company_Admin; keys cannot mint keys.
+         *     Requires the session token of a Company_Admin. API keys cannot create API keys.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -1058,7 +1062,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -1067,7 +1071,7 @@ export interface paths {
         };
         /**
          * Get an API key
-         * @description The key's settings and use, never the key itself. Needs the session token of a Company_Admin.
+         * @description Returns the settings and usage of the key, never the key itself. Requires the session token of a Company_Admin.
          */
         get: operations["getApiKey"];
         put?: never;
@@ -1076,11 +1080,11 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change an API key
-         * @description Changes what you send and leaves the rest; the next call with the key meets the new settings. Environment and reach
-         *     never change: mint another key. An expired key works again when `expires_at` is moved, as long as that makes no more than
-         *     100 active keys (409 CONFLICT, `key_limit`). A revoked key cannot be changed (409 CONFLICT, `key_revoked`).
-         *     Needs the session token of a Company_Admin.
+         * Update an API key
+         * @description Updates the fields that you send and leaves the others unchanged. The new settings apply from the next call with the key.
+         *     The environment and `reach` of a key cannot be changed: create another key instead. An expired key works again if you move
+         *     `expires_at` to the future, unless this would exceed the limit of 100 active keys (409 CONFLICT, `key_limit`). A revoked
+         *     key cannot be changed (409 CONFLICT, `key_revoked`). Requires the session token of a Company_Admin.
          */
         patch: operations["updateApiKey"];
         trace?: never;
@@ -1091,7 +1095,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
                 id: string;
@@ -1102,9 +1106,9 @@ export interface paths {
         put?: never;
         /**
          * Revoke an API key
-         * @description From the answer on, no call with the key is accepted, on any server; they get 401 API_KEY_REVOKED. It cannot be undone.
-         *     Revoking a revoked key changes nothing and answers 200 with the first time, person and reason.
-         *     Needs the session token of a Company_Admin.
+         * @description After this response, every server answers calls with the key with 401 API_KEY_REVOKED. This cannot be undone. Revoking a
+         *     revoked key changes nothing: it returns 200 with the original time, person and reason. Requires the session token of a
+         *     Company_Admin.
          */
         post: operations["revokeApiKey"];
         delete?: never;
@@ -1121,10 +1125,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what apps may do
-         * @description What people of the workspace allowed apps to do in their name, newest first, the revoked included. An app appears here once a
-         *     Company_Admin has allowed it something on the consent page (see "Connect an app with OAuth").
-         *     Needs the session token of a Company_Admin.
+         * List OAuth grants
+         * @description Returns the authorizations that people of the workspace gave to apps, newest first, including revoked ones. An app appears
+         *     here once a Company_Admin has authorized it on the consent page (see "Connect an app with OAuth"). Requires the session
+         *     token of a Company_Admin.
          */
         get: operations["listOauthGrants"];
         put?: never;
@@ -1141,7 +1145,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the grant.
+                 * @description The ID of the grant.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
                  */
                 id: components["parameters"]["OAuthGrantId"];
@@ -1152,11 +1156,11 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Revoke what an app may do
-         * @description One grant is for one audience: an app that uses both the API and the MCP server has two.
-         *     From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
-         *     its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
-         *     Needs the session token of a Company_Admin.
+         * Revoke an OAuth grant
+         * @description A grant covers one audience: an app that uses both the API and the MCP server has two grants. From the next call on, the
+         *     app is rejected with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds. Its refresh tokens no
+         *     longer work. To regain access, the app has to ask for consent again. Revoking a revoked grant changes nothing. Requires
+         *     the session token of a Company_Admin.
          */
         delete: operations["revokeOauthGrant"];
         options?: never;
@@ -1170,7 +1174,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -1180,13 +1184,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace an API key
-         * @description Mints a key with the same settings, its expiry included, and shows it once. The old key goes on for `overlap_hours` and then
-         *     expires; when it was to expire sooner, that stays. With `overlap_hours: 0` it expires at once.
+         * Rotate an API key
+         * @description Creates a key with the same settings, including its expiry, and shows it once. The old key keeps working for
+         *     `overlap_hours` and then expires. If it was due to expire sooner, it still does. With `overlap_hours: 0` it expires
+         *     immediately.
          *
-         *     During the overlap both keys count towards the 100 active ones (409 CONFLICT, `key_limit`). A revoked or expired key cannot be
-         *     rotated (`key_revoked`, `key_expired`), nor can an old one with scopes that keys may not hold any more
-         *     (`scope_not_grantable`): mint a new one instead. Needs the session token of a Company_Admin.
+         *     During the overlap both keys count towards the limit of 100 active keys (409 CONFLICT, `key_limit`). A revoked or expired
+         *     key cannot be rotated (`key_revoked`, `key_expired`). Neither can an old key with scopes that API keys may no longer have
+         *     (`scope_not_grantable`): create a new key instead. Requires the session token of a Company_Admin.
          */
         post: operations["rotateApiKey"];
         delete?: never;
@@ -1201,7 +1206,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -1210,11 +1215,12 @@ export interface paths {
         };
         /**
          * Get the usage of an API key
-         * @description The calls that were made with the key on each of the last `days` (UTC), the oldest first and today last; days without a call
-         *     are there with 0. Calls are counted whatever their answer, within a second, and kept for 400 days.
+         * @description Returns the number of calls made with the key on each of the last `days` (UTC), oldest first and today last. Days without
+         *     calls are included with 0. Every call counts, whatever its response. Counts are updated within a second and kept for 400
+         *     days.
          *
-         *     A revoked or expired key keeps its figures. What the whole workspace used, and of what, is in [GET /v1/usage](#operation/getUsage).
-         *     Needs the session token of a Company_Admin.
+         *     The figures of a revoked or expired key stay available. For the usage of the whole workspace, broken down by resource, see
+         *     [GET /v1/usage](#operation/getUsage). Requires the session token of a Company_Admin.
          */
         get: operations["getApiKeyUsage"];
         put?: never;
@@ -1779,14 +1785,15 @@ export interface paths {
         };
         /**
          * List roles and profiles
-         * @description The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
-         *     (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-         *     listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed.
+         * @description Returns the profiles of this workspace: the system profile of each role (`kind: role`), and the custom profiles created in
+         *     the app (`kind: profile`). A custom profile replaces the permissions of its users' roles. A legacy role that has members
+         *     but no profile is listed under the ID of the role with `has_permissions: false`; it grants nothing. Super_Admin is never
+         *     listed.
          *
-         *     `active_member_count` counts the active users in the credential's reach who have the role, whether or not a custom profile
-         *     takes the place of what it permits, or who have the custom profile.
+         *     `active_member_count` counts active users that the credential can see. For a role, it counts the users who have it, even
+         *     if a custom profile replaces its permissions. For a custom profile, it counts the users who have the profile.
          *
-         *     Needs `access_control:view`. Roles and profiles are changed in the app, not through the API.
+         *     Requires `access_control:view`. Roles and profiles are changed in the app, not through the API.
          */
         get: operations["listRoles"];
         put?: never;
@@ -1803,7 +1810,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
+                 * @description The ID of the profile, or of the role that the profile belongs to, as in `roles` of a user.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -1812,11 +1819,12 @@ export interface paths {
         };
         /**
          * Get a role or profile with its permissions
-         * @description One profile, with a row for each module: what it permits (`actions`), what the module offers (`available_actions`), and whose records
-         *     it is for (`scope`). System profiles have a row for every object of your own; a custom profile has one for those that it mentions.
-         *     A custom profile has no scopes: null means own.
+         * @description Returns one profile with a row for each module: the actions it permits (`actions`), the actions the module offers
+         *     (`available_actions`), and whose records they apply to (`scope`). System profiles have a row for every custom object. A
+         *     custom profile has rows only for the custom objects that it mentions. The rows of a custom profile have no scope: null
+         *     means own records.
          *
-         *     Needs `access_control:view`.
+         *     Requires `access_control:view`.
          */
         get: operations["getRole"];
         put?: never;
@@ -1835,12 +1843,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List whose records each role sees
-         * @description For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-         *     custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
-         *     record may be seen and yet be 404 to a change. Super_Admin is never listed.
+         * List the record visibility of roles
+         * @description For each role and module, returns whose records its users can see: their own, or all records of their team, their branch
+         *     or the company. Users with a custom profile see their own records. For a user with several roles, each action extends as
+         *     far as the widest role that permits it. A user may therefore see a record but get 404 when changing it. Super_Admin is
+         *     never listed.
          *
-         *     Needs `access_control:view`.
+         *     Requires `access_control:view`.
          */
         get: operations["listVisibilityScopes"];
         put?: never;
@@ -2706,11 +2715,11 @@ export interface paths {
         };
         /**
          * List the messages of a record
-         * @description The timeline of text messages, emails and WhatsApp messages with this record, in both directions, the newest first. Of
-         *     each body the first 500 characters are shown. 50 on a page unless `limit` says otherwise. Read-only.
+         * @description Returns the timeline of text messages, emails and WhatsApp messages with this record, in both directions, newest first, 50
+         *     per page unless you set `limit`. Each body is cut to its first 500 characters. Read-only.
          *
-         *     Needs `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
-         *     otherwise). **404**: there is no such object or record, or this key cannot see it.
+         *     Requires `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
+         *     otherwise). **404**: the object or record does not exist, or this key cannot see it.
          */
         get: operations["listRecordMessages"];
         put?: never;
@@ -2730,28 +2739,32 @@ export interface paths {
         };
         /**
          * List message drafts
-         * @description The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
+         * @description Returns drafts, newest first, 25 per page unless you set `limit`. A key of a branch or team sees the drafts of its members
+         *     and its own.
          *
-         *     Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
-         *     another list.
+         *     Requires `inbox:view`, and the add-on inbox in the plan. **400**: an unknown status or channel, or a cursor of another
+         *     list.
          */
         get: operations["listMessageDrafts"];
         put?: never;
         /**
-         * Prepare a message
-         * @description **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it; no operation of this API does that. What became
-         *     of it is shown here, and told by the event `message.draft.status_changed`.
+         * Create a message draft
+         * @description **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it. No operation of this API can
+         *     do that. The draft shows the outcome, and the event `message.draft.status_changed` reports it.
          *
-         *     `to` is a telephone number (`sms`, `whatsapp`: kept in E.164, numbers without a country code are read as the company's country) or an email
-         *     address. `from` is one of the workspace's active [phone numbers](#operation/listPhoneNumbers) that can send texts, or for an email the address of an
-         *     active user, whom answers go to; left out, the default number or the service's own address.
+         *     `to` is a phone number (`sms`, `whatsapp`) or an email address. Numbers are stored in E.164 format; numbers without a
+         *     country code are read as numbers of the workspace's country. `from` is one of the workspace's active [phone
+         *     numbers](#operation/listPhoneNumbers) that can send texts. For an email it is the address of an active user, who receives
+         *     the replies. If you leave it out, the default number or the service's own address is used.
          *
-         *     Whoever is on the [do-not-call list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) is named in `warnings`: the
-         *     draft is kept, and will not be sent as long as that holds.
+         *     If the recipient is on the [do-not-call list](#operation/listDncEntries) or the [suppression
+         *     list](#operation/listEmailSuppressionEntries), `warnings` says so. The draft is stored, but will not be sent as long as
+         *     the recipient is on the list.
          *
-         *     Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
-         *     number or an address that cannot be read, an email without `subject`, another channel with one, more than 1,600 characters for sms. **422**: a `from` that does
-         *     not belong to the workspace, an object or record that does not exist or that this key cannot see.
+         *     Requires `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` is
+         *     `dry_run`. **400**: a number or an address that cannot be parsed, an email without `subject`, another channel with one,
+         *     more than 1,600 characters for sms. **422**: a `from` that does not belong to the workspace, or an object or record that
+         *     does not exist or that this key cannot see.
          */
         post: operations["createMessageDraft"];
         delete?: never;
@@ -2766,7 +2779,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the draft.
+                 * @description The ID of the draft.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
@@ -2775,7 +2788,7 @@ export interface paths {
         };
         /**
          * Get a message draft
-         * @description Needs `inbox:view`. **404**: there is none with this id in this mode and in reach.
+         * @description Requires `inbox:view`. **404**: no draft has this ID in this mode, or this key cannot see it.
          */
         get: operations["getMessageDraft"];
         put?: never;
@@ -2792,7 +2805,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the draft.
+                 * @description The ID of the draft.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
@@ -2803,10 +2816,10 @@ export interface paths {
         put?: never;
         /**
          * Withdraw a message draft
-         * @description Takes it back before anybody approved it. It stays listed as `withdrawn`.
+         * @description Takes a draft back before anyone approves it. It stays listed as `withdrawn`.
          *
-         *     Needs `inbox:create`. **404**: there is none with this id in this mode and in reach. **409** `not_a_draft`: it was approved, rejected or withdrawn
-         *     already; `details.status` says which.
+         *     Requires `inbox:create`. **404**: no draft has this ID in this mode, or this key cannot see it. **409** `not_a_draft`: the
+         *     draft was already approved, rejected or withdrawn; `details.status` says which.
          */
         post: operations["withdrawMessageDraft"];
         delete?: never;
@@ -2824,23 +2837,25 @@ export interface paths {
         };
         /**
          * List campaigns
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have campaigns of their own.
+         * @description Returns campaigns, newest first, 25 per page unless you set `limit`. Live and test mode have separate campaigns.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+         *     Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown status, or a cursor of another list.
          */
         get: operations["listCampaigns"];
         put?: never;
         /**
          * Create a campaign
-         * @description Says who is written to and what. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares a draft for everybody, and a person
-         *     lets them go.
+         * @description Defines the audience and the messages. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares
+         *     a draft for each recipient, and a person approves them.
          *
-         *     `object` and `filter` choose the audience, in the grammar of [record lists](#operation/listRecords). Each channel has its own text; `{{first_name}}` and
-         *     other fields in double braces are filled in from the record, with nothing where a record has no value.
+         *     `object` and `filter` select the audience, with the filter syntax of [record lists](#operation/listRecords). Each channel
+         *     has its own text. `{{first_name}}` and other fields in double braces are replaced with the values of the record, or with
+         *     nothing if a field is empty.
          *
-         *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
-         *     campaigns in the plan. **400**: a filter that cannot be read, a repeated channel, an email without subject or another channel with one, more than 1,600 characters for
-         *     sms. **422**: a placeholder that is not a field of the object, a number or an address that does not belong to the workspace.
+         *     Requires `campaigns:create` and the view scope of the object, with a credential that can see the whole workspace (403
+         *     `company_reach_required`), and campaigns in the plan. **400**: a filter that cannot be parsed, a repeated channel, an
+         *     email without a subject or another channel with one, more than 1,600 characters for sms. **422**: a placeholder that is
+         *     not a field of the object, or a number or address that does not belong to the workspace.
          */
         post: operations["createCampaign"];
         delete?: never;
@@ -2855,7 +2870,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
                  */
                 id: components["parameters"]["CampaignId"];
@@ -2864,9 +2879,10 @@ export interface paths {
         };
         /**
          * Get a campaign
-         * @description With its channels, the five latest runs, how many drafts of each channel are in which status, and how many emails were opened and clicked.
+         * @description Returns a campaign with its channels, the five latest runs, the number of drafts by channel and status, and the number of
+         *     emails that were opened and clicked.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     Requires `campaigns:view`, and campaigns in the plan. **404**: no campaign has this ID in this mode.
          */
         get: operations["getCampaign"];
         put?: never;
@@ -2875,11 +2891,13 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a campaign
-         * @description Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
+         * Update a campaign
+         * @description Updates the fields that you send and leaves the others unchanged; `channels` replaces all channels. Drafts that were
+         *     already prepared stay as they are.
          *
-         *     Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
-         *     prepared, or it was cancelled. **400** and **422** as on creation.
+         *     Requires `campaigns:create` and the view scope of the object, with a credential that can see the whole workspace, and
+         *     campaigns in the plan. **404**: no campaign has this ID in this mode. **409** `not_editable`: a run of the campaign is
+         *     being prepared, or the campaign was cancelled. **400** and **422** as on creation.
          */
         patch: operations["updateCampaign"];
         trace?: never;
@@ -2890,7 +2908,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
                  */
                 id: components["parameters"]["CampaignToChangeId"];
@@ -2901,11 +2919,12 @@ export interface paths {
         put?: never;
         /**
          * Schedule a campaign
-         * @description Has a run begin at `scheduled_at`, at most a year ahead. Scheduled once more it begins at the new time.
+         * @description Starts a run at `scheduled_at`, at most a year ahead. If the campaign is already scheduled, the new time replaces the old
+         *     one.
          *
-         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-         *     **400**: a time that has passed or is too far away. **409** `not_editable`: a run of it is being prepared, it is paused, or it was cancelled;
-         *     `no_channel`: all its channels are switched off.
+         *     Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+         *     campaign has this ID in this mode. **400**: a time that has passed or is too far ahead. **409** `not_editable`: a run of
+         *     the campaign is being prepared, or the campaign is paused or cancelled; `no_channel`: all its channels are disabled.
          */
         post: operations["scheduleCampaign"];
         delete?: never;
@@ -2920,7 +2939,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
                  */
                 id: components["parameters"]["CampaignToPauseId"];
@@ -2931,11 +2950,11 @@ export interface paths {
         put?: never;
         /**
          * Pause a campaign
-         * @description What is being prepared stops where it is, and what is scheduled does not begin. Drafts that are there already stay as they are. Paused already: the
-         *     answer is the same, and nothing changes.
+         * @description Stops a run that is being prepared, and prevents a scheduled run from starting. Existing drafts stay as they are. If the
+         *     campaign is already paused, the response is the same and nothing changes.
          *
-         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-         *     **409** `not_running`: it is neither running nor scheduled.
+         *     Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+         *     campaign has this ID in this mode. **409** `not_running`: the campaign is neither running nor scheduled.
          */
         post: operations["pauseCampaign"];
         delete?: never;
@@ -2950,7 +2969,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
                  */
                 id: components["parameters"]["CampaignToResumeId"];
@@ -2961,10 +2980,11 @@ export interface paths {
         put?: never;
         /**
          * Resume a campaign
-         * @description Goes on where it was paused: a run from the record at which it stopped, a scheduled one at its time, or at once where that has passed.
+         * @description Continues where the campaign was paused. A run continues with the record at which it stopped. A scheduled run starts at
+         *     its time, or immediately if that time has passed.
          *
-         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-         *     **409** `not_paused`.
+         *     Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+         *     campaign has this ID in this mode. **409** `not_paused`: the campaign is not paused.
          */
         post: operations["resumeCampaign"];
         delete?: never;
@@ -2979,7 +2999,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
                  */
                 id: components["parameters"]["CampaignToCancelId"];
@@ -2990,10 +3010,12 @@ export interface paths {
         put?: never;
         /**
          * Cancel a campaign
-         * @description For good: no run of it begins or goes on, and drafts that nobody has decided about are withdrawn, those of 100,000 recipients within a minute.
-         *     What was approved is not sent either, unless it is on its way already. Cancelled once more it answers the same.
+         * @description Cancels a campaign permanently. No run of it starts or continues. Drafts that nobody has approved or rejected are
+         *     withdrawn; for 100,000 recipients this takes up to a minute. Approved drafts are not sent either, unless they are already
+         *     being sent. Canceling it again returns the same response.
          *
-         *     Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+         *     campaign has this ID in this mode.
          */
         post: operations["cancelCampaign"];
         delete?: never;
@@ -3008,7 +3030,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
                  */
                 id: components["parameters"]["CampaignToRunId"];
@@ -3017,22 +3039,24 @@ export interface paths {
         };
         /**
          * List the runs of a campaign
-         * @description The newest first, 25 on a page unless `limit` says otherwise.
+         * @description Returns runs, newest first, 25 per page unless you set `limit`.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     Requires `campaigns:view`, and campaigns in the plan. **404**: no campaign has this ID in this mode.
          */
         get: operations["listCampaignRuns"];
         put?: never;
         /**
-         * Prepare the messages of a campaign
-         * @description Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every channel that is switched on, some thousands in a second. **Nothing
-         *     is sent**: a person looks at the run and approves or rejects it as one. Nobody gets two drafts of a run with the same address; left out are
-         *     records without an address for the channel, and whoever is on the [do-not-call](#operation/listDncEntries) or [suppression
-         *     list](#operation/listEmailSuppressionEntries) (`skipped` counts them). The run keeps the audience and the texts as they are now.
+         * Create a campaign run
+         * @description Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every enabled channel, several
+         *     thousand per second. **Nothing is sent**: a person reviews the run and approves or rejects it as a whole. No address gets
+         *     two drafts of a run. Records without an address for the channel are skipped, and so are recipients on the [do-not-call
+         *     list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) (`skipped` counts
+         *     them). The run keeps the audience and the texts as they are now.
          *
-         *     Answers at once; watch `status` and `total` of the run. Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the
-         *     plan. **404**: there is none with this id in this mode. **409**: `run_in_progress`: one is being prepared, or paused; `campaign_cancelled`;
-         *     `no_channel`: all its channels are switched off. **428** without an Idempotency-Key.
+         *     The response is immediate; poll `status` and `total` of the run. Requires `campaigns:create` with a credential that can
+         *     see the whole workspace, and campaigns in the plan. **404**: no campaign has this ID in this mode. **409**:
+         *     `run_in_progress`: a run is being prepared or paused; `campaign_cancelled`; `no_channel`: all its channels are disabled.
+         *     **428**: the Idempotency-Key is missing.
          */
         post: operations["createCampaignRun"];
         delete?: never;
@@ -3050,20 +3074,22 @@ export interface paths {
         };
         /**
          * List do-not-call entries
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+         * @description Returns entries, newest first, 25 per page unless you set `limit`. Live and test mode have separate lists.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
+         *     Requires `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
          */
         get: operations["listDncEntries"];
         put?: never;
         /**
          * Add a number to the do-not-call list
-         * @description From now on nothing is sent to the number, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+         * @description From now on nothing is sent to the number, including approved drafts and running campaigns. The entry is permanent:
+         *     **entries cannot be removed**.
          *
-         *     The number is kept in E.164: digits without a country code are read as the company's country, `00` as `+`. Where it is there already, the answer is
-         *     **200** with `already_present: true` and the entry as it is; nothing changes then.
+         *     The number is stored in E.164 format: digits without a country code are read as a number of the workspace's country, and
+         *     `00` as `+`. If the number is already on the list, the response is **200** with `already_present: true` and the existing
+         *     entry, and nothing changes.
          *
-         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number.
+         *     Requires `campaigns:create`, and campaigns in the plan. **400**: not a phone number.
          */
         post: operations["createDncEntry"];
         delete?: never;
@@ -3081,18 +3107,19 @@ export interface paths {
         };
         /**
          * List suppressed email addresses
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+         * @description Returns entries, newest first, 25 per page unless you set `limit`. Live and test mode have separate lists.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a reason that there is not, a cursor of another list.
+         *     Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown reason, or a cursor of another list.
          */
         get: operations["listEmailSuppressionEntries"];
         put?: never;
         /**
          * Suppress an email address
-         * @description From now on no message is sent to the address, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
-         *     Addresses are the same whatever their case. Where it is there already, the answer is **200** with `already_present: true` and the entry as it is.
+         * @description From now on no message is sent to the address, including approved drafts and running campaigns. The entry is permanent:
+         *     **entries cannot be removed**. Addresses are case-insensitive. If the address is already on the list, the response is
+         *     **200** with `already_present: true` and the existing entry.
          *
-         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not an email address.
+         *     Requires `campaigns:create`, and campaigns in the plan. **400**: not an email address.
          */
         post: operations["createEmailSuppressionEntry"];
         delete?: never;
@@ -3110,19 +3137,21 @@ export interface paths {
         };
         /**
          * List phone numbers
-         * @description The newest first. Live and test mode have numbers of their own.
+         * @description Returns phone numbers, newest first. Live and test mode have separate numbers.
          *
-         *     Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+         *     Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown status, or a cursor of another list.
          */
         get: operations["listPhoneNumbers"];
         put?: never;
         /**
          * Register a phone number
-         * @description A number that the workspace owns at its provider, so that drafts can name it in `from` and what is sent to it finds its way. Nothing is bought.
-         *     The first that can send texts becomes the default, the first for faxes the default of those.
+         * @description Registers a number that the workspace owns at its provider, so that drafts can name it in `from` and messages to it are
+         *     assigned to the workspace. No number is bought. The first number that can send texts becomes the default for texts, and
+         *     the first that can send faxes becomes the default for faxes.
          *
-         *     Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number, none of the capabilities. **409** ALREADY_EXISTS: it is
-         *     registered; `phone_number_limit_reached`: a workspace has 200. **422**: there is no such active user.
+         *     Requires `campaigns:create`, and campaigns in the plan. **400**: not a phone number, or no capability. **409**
+         *     ALREADY_EXISTS: the number is already registered; `phone_number_limit_reached`: a workspace can have 200. **422**: no such
+         *     active user.
          */
         post: operations["createPhoneNumber"];
         delete?: never;
@@ -3137,7 +3166,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the number.
+                 * @description The ID of the phone number.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
                  */
                 id: components["parameters"]["PhoneNumberId"];
@@ -3151,12 +3180,14 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a phone number
-         * @description Changes what you send and leaves the rest. `is_default: true` takes the place of the number that texts are sent from so far, `is_default_fax: true`
-         *     that of faxes; `false` is refused for the default (409 `default_number`): make another one the default instead.
+         * Update a phone number
+         * @description Updates the fields that you send and leaves the others unchanged. `is_default: true` replaces the current default number
+         *     for texts, `is_default_fax: true` that for faxes. `false` is rejected for the current default (409 `default_number`): make
+         *     another number the default instead.
          *
-         *     Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_active`: it was released;
-         *     `cannot_send`: a default must be able to send what it is the default of. **422**: there is no such active user.
+         *     Requires `campaigns:create`, and campaigns in the plan. **404**: no phone number has this ID in this mode. **409**
+         *     `not_active`: the number was released; `cannot_send`: a default number must be able to send what it is the default for.
+         *     **422**: no such active user.
          */
         patch: operations["updatePhoneNumber"];
         trace?: never;
@@ -3167,7 +3198,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the number.
+                 * @description The ID of the phone number.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
                 id: components["parameters"]["PhoneNumberToReleaseId"];
@@ -3178,10 +3209,11 @@ export interface paths {
         put?: never;
         /**
          * Release a phone number
-         * @description Gives it up: nothing is sent from it any more, and it can be registered anew. Drafts that name it will fail with `no_sender`. Where it was the
-         *     default there is none, until you make another one the default. Released already: the answer is the same, and nothing changes.
+         * @description Releases a number: nothing is sent from it any more, and it can be registered again. Drafts that name it will fail with
+         *     `no_sender`. If it was the default, there is no default until you choose another one. If it is already released, the
+         *     response is the same and nothing changes.
          *
-         *     Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode.
+         *     Requires `campaigns:create`, and campaigns in the plan. **404**: no phone number has this ID in this mode.
          */
         post: operations["releasePhoneNumber"];
         delete?: never;
@@ -3200,37 +3232,39 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report what came in
-         * @description For gateways: each call reports one message, engagement, fax, call or form. What each `type` needs:
+         * Report an inbound event
+         * @description For gateways: each call reports one message, email engagement, fax, call or form. The fields of each `type`:
          *
-         *     | type | needed | and, where there is such |
+         *     | type | Required | Optional |
          *     |---|---|---|
          *     | `sms`, `whatsapp` | `from`, `to`, `body` | |
          *     | `email` | `from`, `to`, `body` | `subject`, `has_attachments` |
-         *     | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` of a click |
+         *     | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` for a click |
          *     | `fax` | `from`, `to`, `pages` | |
          *     | `call` | `from`, `to`, `direction`, `outcome`, `duration_seconds` | `user_id` |
          *     | `form` | `form` | `email`, `phone`, `answers` |
          *
-         *     **Once**: `external_id` is yours. A report with one that was sent before is answered as the first was, and changes nothing; so send it again when
-         *     no answer came.
+         *     **Retries.** `external_id` is your own ID. A report with an `external_id` that was sent before returns the first response
+         *     and changes nothing. If you get no response, send the report again.
          *
-         *     **Linked**: to the lead with this number or address that was changed last, else to the customer, by exact match of E.164 or of the address without
-         *     case. Of a form the `email` counts, then the `phone`. Nothing is created: what comes from somebody unknown is kept without a record, and subscribers
-         *     of its event may do so.
+         *     **Linking.** The report is linked to the most recently changed lead with this number or address, otherwise to the
+         *     customer. Numbers must match exactly in E.164 format; addresses are case-insensitive. For a form, the `email` is used
+         *     first, then the `phone`. No record is created: a report from an unknown sender is stored without a record, and subscribers
+         *     of its event can create one.
          *
-         *     **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
-         *     clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record, opens and clicks in the `status` of
-         *     theirs and in the figures of its campaign.
+         *     **Events.** `message.sms.received` (also for WhatsApp, with `channel` `whatsapp`), `message.email.received`,
+         *     `message.email.engagement` (opens and clicks), `fax.received`, `call.completed`, `form.submitted`. Messages appear in the
+         *     timeline of their record. Opens and clicks appear in the `status` of their message and in the figures of its campaign.
          *
-         *     **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
-         *     do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
-         *     cannot be removed.
+         *     **Opt-outs.** A text or email whose only content is STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT (for an email, also in
+         *     its subject) puts its sender on the do-not-call list or the suppression list. `bounced` and `complained` suppress the
+         *     address. START does not remove an entry, because entries cannot be removed.
          *
-         *     No other credential opens it, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
-         *     mode; they count towards no quota, and are taken without a subscription too. **401**: the signature does not fit the body and the address
-         *     (`details.reason` `invalid_signature`), or `t` is more than five minutes from our clock (`signature_expired`). **400**: a field that the type
-         *     needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
+         *     The only credential is a signature with the secret of the workspace: see [Connect a gateway](#tag/Inbound). Each workspace
+         *     and mode can send 600 reports a minute. Reports do not count towards the quota, and are accepted without a subscription
+         *     too. **401**: the signature does not match the body and the URL (`details.reason` `invalid_signature`), or `t` is more
+         *     than five minutes from our clock (`signature_expired`). **400**: a required field is missing, a field belongs to another
+         *     type, or an address is invalid. **422**: an unknown field or a wrong JSON type.
          */
         post: operations["receiveInboundReport"];
         delete?: never;
@@ -3247,8 +3281,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get whether opens and clicks are noted
-         * @description Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
+         * Get the email tracking setting
+         * @description Email tracking is off by default. Requires `settings:view`. Live and test keys see the same setting.
          */
         get: operations["getEmailEngagement"];
         put?: never;
@@ -3257,19 +3291,21 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Note opens and clicks, or stop it
-         * @description Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
-         *     their consent.
+         * Turn email tracking on or off
+         * @description Applies to emails sent from now on. **Ask your recipients for consent first**: in many countries, tracking pixels and
+         *     links require it.
          *
-         *     While it is enabled, an email has an HTML part beside its text: the same words, links that lead through an address of this server, and a picture of
-         *     one pixel at the end. The text part stays as it is, and links to unsubscribe lead there by themselves. The first open of an email and the first
-         *     click on each address in it are told by the event `message.email.engagement`, shown in the `status` of the message, and counted in the figures of
-         *     its campaign; what comes again is not. Emails that were sent while it was enabled go on being noted afterwards.
+         *     While tracking is enabled, an email has an HTML part beside its text: the same words, links that lead through an address
+         *     of this server, and a tracking pixel at the end. The text part stays as it is, and unsubscribe links lead directly to
+         *     their target. The first open of an email, and the first click on each link in it, emit the event
+         *     `message.email.engagement`. They also show in the `status` of the message and count in the figures of its campaign.
+         *     Repeated opens and clicks do not. Emails that were sent while tracking was enabled stay tracked after you disable it.
          *
-         *     **An open says little of a person.** Mail Privacy Protection of Apple Mail loads every picture, whether anybody reads or not; other programs load none,
-         *     so that nobody is noted who reads without them; and filters of mail providers look at links. Clicks say more.
+         *     **An open says little about a person.** Mail Privacy Protection of Apple Mail loads every image, whether or not anybody
+         *     reads the email. Other programs load no images, so some readers are never recorded. Filters of mail providers follow
+         *     links. Clicks say more.
          *
-         *     Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
+         *     Emails of test mode are not sent, so they are never tracked. Requires `settings:configure` and a live key.
          */
         patch: operations["updateEmailEngagement"];
         trace?: never;
@@ -3282,14 +3318,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get where gateways report to
-         * @description For each mode whether there is a secret, and the addresses to give to gateways: `generic` takes [our own shape](#operation/receiveInboundReport),
-         *     `twilio` what Twilio sends, signed with the token of the account that this server is connected to; null where it is connected to none.
+         * Get the inbound settings
+         * @description Returns, for each mode, whether a secret exists, and the URLs for gateways. `generic` accepts [our own
+         *     format](#operation/receiveInboundReport). `twilio` accepts Twilio's format, signed with the token of the account that this
+         *     server is connected to. It is null if the server is not connected to Twilio.
          *
-         *     At Twilio, set that address for incoming messages and as the status callback of calls of each number, by POST. The number must be among the
-         *     [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
+         *     At Twilio, set this URL for the incoming messages and the call status callback of each number, with POST. The number must
+         *     be one of the [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
          *
-         *     Needs `settings:view`. Live and test keys see the same.
+         *     Requires `settings:view`. Live and test keys see the same settings.
          */
         get: operations["getInboundSettings"];
         put?: never;
@@ -3310,13 +3347,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace the secret that gateways sign with, or make the first one
-         * @description Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
-         *     nothing is lost while you give the new one to your gateway; with 0 it ends at once, and another rotation within the overlap ends the oldest.
+         * Rotate the signing secret of gateways
+         * @description Creates a new secret for one mode and returns it, **once**. The first call creates the first secret. For `overlap_hours`,
+         *     reports signed with the previous secret are accepted too, so that nothing is lost while you update your gateway. With 0 it
+         *     stops immediately. Another rotation within the overlap ends the oldest secret.
          *
-         *     What is reported under the test secret becomes test data alone, so that a gateway can be tried.
+         *     Reports signed with the test secret become test data only, so that you can test a gateway.
          *
-         *     Needs `settings:configure` and a live key. Each call makes another secret.
+         *     Requires `settings:configure` and a live key. Each call creates another secret.
          */
         post: operations["rotateInboundSecret"];
         delete?: never;
@@ -3504,19 +3542,20 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the audit log
-         * @description Who did what and when, the newest first: every change that was made in the workspace, by whichever credential, and
-         *     nothing that was only read. It is kept for 400 days, and no operation changes or removes it. A test key sees what test keys did.
+         * List audit log entries
+         * @description Returns who did what and when, newest first. The log covers every change made in the workspace with any credential, but
+         *     not reads. Entries are kept for 400 days, and no operation changes or removes them. A test key sees the actions of test
+         *     keys.
          *
-         *     Narrow it with `record_id`, `request_id` or a window of time where you can: these are found at once. Other filters look
-         *     through the log from its new end on, so that a page of something rare may have fewer items than `limit`, or none, while
-         *     `has_more` is true: go on with `next_cursor`.
+         *     Filter by `record_id`, `request_id` or a time range if you can: these use an index. Other filters scan the log from its
+         *     newest entry. A page of rare entries can therefore have fewer items than `limit`, or none, while `has_more` is true. If
+         *     so, continue with `next_cursor`.
          *
-         *     `changes` says from what to what. Secrets, passwords and the texts of messages are never in it; of telephone numbers only
-         *     the last digits are.
+         *     `changes` holds the old and new values. It never includes secrets, passwords or the text of messages. Phone numbers are
+         *     reduced to their last digits.
          *
-         *     Needs the scope settings:view. What can go wrong: **400** for a time that is none, a `to` before `from`, a malformed
-         *     `request_id`, or a cursor of another list.
+         *     Requires the scope settings:view. **400**: an invalid time, a `to` before `from`, a malformed `request_id`, or a cursor of
+         *     another list.
          */
         get: operations["listAuditLogs"];
         put?: never;
@@ -3713,35 +3752,37 @@ export interface paths {
         };
         /**
          * List workforces
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Both modes share them.
+         * @description Returns workforces, newest first, 25 per page unless you set `limit`. Live and test mode share them.
          *
-         *     Needs `workforces:view`, and workforces in the plan. **400**: a status that there is not, a cursor of another list.
+         *     Requires `workforces:view`, and workforces in the plan. **400**: an unknown status, or a cursor of another list.
          */
         get: operations["listWorkforces"];
         put?: never;
         /**
          * Create a workforce
-         * @description Says what is done for each record that is [enrolled](#operation/enrollInWorkforce), step by step:
+         * @description Defines the steps that run for each record that is [enrolled](#operation/enrollInWorkforce):
          *
-         *     | `kind` | what it does | its fields |
+         *     | `kind` | Effect | Fields |
          *     |---|---|---|
-         *     | `wait` | nothing, for so long | `minutes` |
-         *     | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
+         *     | `wait` | waits | `minutes` |
+         *     | `create_task` | adds a task to the record | `title`, and optionally `task_type`, `due_in_minutes`, `assigned_to` |
          *     | `add_note` | adds a note to the record | `content` |
-         *     | `add_tag` | puts a tag on the record, a lead or a customer | `tag`, its name |
+         *     | `add_tag` | adds a tag to the record, a lead or a customer | `tag`, its name |
          *     | `set_field` | changes a field of the record | `field`, `value` |
-         *     | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
-         *     | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
+         *     | `draft_message` | prepares a message to the record’s own phone or email, for a person to approve | `channel`, `body`, `subject` for emails, and optionally `from` |
+         *     | `stop_when` | ends the run as `stopped` if the condition matches | `condition` |
          *
-         *     `stop_when` and `stop_when_replied` of the workforce are looked at before each step. `{{first_name}}` and other fields in double braces are filled in from
-         *     the record as it is then, with nothing where it has no value. What a step does is done through this API, in the name of the workforce, once: audit log,
-         *     events and rules hold as for everybody. Only workforces of the kind `sequence` can be created so far.
+         *     The workforce's own `stop_when` and `stop_when_replied` are checked before each step. `{{first_name}}` and other fields in
+         *     double braces are replaced with the current values of the record, or with nothing if a field is empty. Each step runs
+         *     exactly once, through this API, on behalf of the workforce. Its actions therefore appear in the audit log, emit events and
+         *     follow the same rules as those of any other caller. Only workforces of the kind `sequence` can be created so far.
          *
-         *     Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
-         *     message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
-         *     or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
-         *     **422**: a field that a step of this kind does not have; a field, placeholder, tag, task type, user or value that records of these types do not take; a
-         *     condition that cannot be read.
+         *     Requires `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a
+         *     task, `inbox:create` for a message), with a live key that can see the whole workspace (403 `company_reach_required`), and
+         *     workforces in the plan. **400**: a field of a step is missing, or has the wrong length, range or format. **409**
+         *     ALREADY_EXISTS: the name is taken (case-insensitive); `workforce_limit_reached`: a workspace can have 100. **422**: a
+         *     field that steps of this kind do not have; a field, placeholder, tag, task type, user or value that is not valid for
+         *     records of these types; a condition that cannot be parsed.
          */
         post: operations["createWorkforce"];
         delete?: never;
@@ -3756,7 +3797,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -3765,9 +3806,9 @@ export interface paths {
         };
         /**
          * Get a workforce
-         * @description With its steps.
+         * @description Returns a workforce with its steps.
          *
-         *     Needs `workforces:view`, and workforces in the plan. **404**: there is none with this id.
+         *     Requires `workforces:view`, and workforces in the plan. **404**: no workforce has this ID.
          */
         get: operations["getWorkforce"];
         put?: never;
@@ -3776,13 +3817,14 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a workforce
-         * @description Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
-         *     While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
+         * Update a workforce
+         * @description Updates the fields that you send and leaves the others unchanged; `steps` replaces all steps. Runs in progress keep the
+         *     steps and conditions that they started with. While a workforce is not `active`, its runs do not proceed; steps that become
+         *     due meanwhile run when it is active again.
          *
-         *     Needs `workforces:create`, and the scopes of all steps where `steps`, `subject_types` or `stop_when` are sent, with a live key that sees the whole
-         *     company (403 `company_reach_required`), and workforces in the plan. **404**: there is
-         *     none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
+         *     Requires `workforces:create`, and the scopes of all steps if you send `steps`, `subject_types` or `stop_when`, with a live
+         *     key that can see the whole workspace (403 `company_reach_required`), and workforces in the plan. **404**: no workforce has
+         *     this ID. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
          */
         patch: operations["updateWorkforce"];
         trace?: never;
@@ -3793,7 +3835,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -3804,15 +3846,17 @@ export interface paths {
         put?: never;
         /**
          * Enroll a record in a workforce
-         * @description Has the steps of the workforce done for a record, one after the other, from a second or two later on. In test mode nothing is done: the answer is
-         *     200 and says how many steps there would have been.
+         * @description Runs the steps of the workforce for a record, one after the other, starting within a second or two. In test mode nothing
+         *     is done: the response is 200 and says how many steps would have run.
          *
-         *     A record is on its way in a workforce once at a time; when its run has ended it can be enrolled again. Steps need nothing of this key: whoever wrote
-         *     them had the scopes that they need. Send an `Idempotency-Key`, so that a retry after a lost answer is answered alike.
+         *     A record can be in a workforce once at a time. When its run has ended, you can enroll it again. The steps do not need any
+         *     scopes of this key: the author of the steps had the scopes that they need. Send an `Idempotency-Key`, so that a retry
+         *     after a lost response returns the same result.
          *
-         *     Needs `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or has the wrong format. **404**:
-         *     there is no such workforce or no such record in this mode, or this key cannot see it. **409**: `workforce_not_active`; `subject_type_not_allowed`:
-         *     the workforce is for records of other types, `details.allowed` lists them; `already_enrolled`: it is on its way, in the run `details.run_id`.
+         *     Requires `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or
+         *     has the wrong format. **404**: the workforce or the record does not exist in this mode, or this key cannot see it.
+         *     **409**: `workforce_not_active`; `subject_type_not_allowed`: the workforce is for records of other types, which
+         *     `details.allowed` lists; `already_enrolled`: the record is in progress, in the run `details.run_id`.
          */
         post: operations["enrollInWorkforce"];
         delete?: never;
@@ -3827,7 +3871,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -3836,10 +3880,11 @@ export interface paths {
         };
         /**
          * List the runs of a workforce
-         * @description The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. Test mode makes none.
+         * @description Returns runs, newest first, 25 per page unless you set `limit`. Runs are kept for 90 days after they end. Test mode
+         *     creates none.
          *
-         *     Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-         *     such workforce. **400**: a status that there is not, a cursor of another list.
+         *     Requires `workforces:view` with a credential that can see the whole workspace (403 `company_reach_required`), and
+         *     workforces in the plan. **404**: the workforce does not exist. **400**: an unknown status, or a cursor of another list.
          */
         get: operations["listWorkforceRuns"];
         put?: never;
@@ -3856,12 +3901,12 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
                 /**
-                 * @description The id of the run.
+                 * @description The ID of the run.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
                  */
                 run_id: components["parameters"]["WorkforceRunId"];
@@ -3870,10 +3915,10 @@ export interface paths {
         };
         /**
          * Get a run of a workforce
-         * @description With what each step did.
+         * @description Returns a run with the outcome of each step.
          *
-         *     Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-         *     such run of this workforce in this mode.
+         *     Requires `workforces:view` with a credential that can see the whole workspace (403 `company_reach_required`), and
+         *     workforces in the plan. **404**: the workforce has no such run in this mode.
          */
         get: operations["getWorkforceRun"];
         put?: never;
@@ -3890,12 +3935,12 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
                 /**
-                 * @description The id of the run.
+                 * @description The ID of the run.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
                  */
                 run_id: components["parameters"]["WorkforceRunId"];
@@ -3906,14 +3951,17 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run of a workforce
-         * @description Takes one record out of the workforce for good: no further step is done for it, while all others go on. What its steps made stays, drafts of messages
-         *     included; a step that is being done at this very moment may still take effect, and is then shown as done. Cancelled once more it answers the same. The
-         *     record can be enrolled again, from the first step.
+         * @description Removes one record from the workforce permanently: no further step runs for it, while all other runs continue. Everything
+         *     that its steps created stays, including message drafts. A step that is running at this moment may still take effect, and
+         *     is then shown as done. Canceling it again returns the same response. The record can be enrolled again, from the
+         *     first step.
          *
-         *     `run_id` is in the answer to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409 `already_enrolled`.
+         *     `run_id` is in the response to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409
+         *     `already_enrolled`.
          *
-         *     Needs `workforces:create` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-         *     such run of this workforce in this mode. **409** `run_ended`: it ended by itself before, `details.status` says how.
+         *     Requires `workforces:create` with a credential that can see the whole workspace (403 `company_reach_required`), and
+         *     workforces in the plan. **404**: the workforce has no such run in this mode. **409** `run_ended`: the run had already
+         *     ended by itself; `details.status` says how.
          */
         post: operations["cancelWorkforceRun"];
         delete?: never;
@@ -3930,11 +3978,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the events there are
-         * @description The events that a subscription can name, each with its fields, the JSON Schema of its whole body and an example. Fields that are
-         *     not `always_present` may be missing; take no offence at further fields, which later versions may add.
+         * List event types
+         * @description Returns the event types that a webhook endpoint can subscribe to, each with its fields, the JSON Schema of its whole body
+         *     and an example. Fields that are not `always_present` may be missing. Ignore unknown fields: later versions may add more.
          *
-         *     Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+         *     Requires `webhooks:view` or `settings:view`. **400**: a cursor of another list.
          */
         get: operations["listWebhookEvents"];
         put?: never;
@@ -3953,36 +4001,40 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List webhook subscriptions
-         * @description All subscriptions of the key's mode, the newest first: test keys see those that test keys made. No secret is shown.
+         * List webhook endpoints
+         * @description Returns all webhook endpoints in the mode of the key, newest first. Test keys see the webhook endpoints created with test
+         *     keys. Secrets are not included.
          *
-         *     Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+         *     Requires `webhooks:view` or `settings:view`. **400**: a cursor of another list.
          */
         get: operations["listWebhookSubscriptions"];
         put?: never;
         /**
-         * Subscribe to events
-         * @description From now on every event that fits is posted to `url`, signed; the guide [Receive events](#tag/Webhooks) shows how to receive
-         *     and verify it. The answer holds the `secret`, **once**: keep it where your receiver finds it. Lose it, and you rotate it.
+         * Create a webhook endpoint
+         * @description From now on, every event that matches is sent to `url` as a signed POST request. The guide [Receive
+         *     webhooks](#tag/Webhooks) shows how to receive and verify events. The response contains the `secret`, **once**: store it
+         *     where your receiver can read it. If you lose it, rotate it.
          *
-         *     - **events**: names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*` for all of
-         *       them, those of later versions included.
-         *     - **filter**: as for listing records, `{"field", "op", "value"}` joined by `and` and `or` up to three deep, over the fields that
-         *       the subscribed events carry, `object` and `record_id` among them. Of a field that an event lacks only `is_null` is true.
-         *       `contains` on `changed_fields` asks for one of them. Events that do not pass make no request.
-         *     - **include**: `changes` puts into `record.updated` what the fields were and are. A body stays below 64 KB: where it would be
-         *       longer they are left out, and `changes_truncated` is true.
-         *     - **skip_own**: leaves out what this very credential does, so that two systems do not answer each other for ever.
-         *     - **url**: https, without user or password, port 443, 8443 or from 1024 on, at a public address. That is checked again for each
-         *       request, and redirects are not followed. For development a server may be told to let *test* keys use http and private
-         *       addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
+         *     - **events**: event names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*`
+         *       for all events, including those of later versions.
+         *     - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and` and `or`,
+         *       up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an event
+         *       lacks a field, only `is_null` matches. `contains` on `changed_fields` matches one changed field. Events that do not
+         *       match are not sent.
+         *     - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *       would be longer, the values are left out and `changes_truncated` is true.
+         *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+         *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
+         *       is checked again for each request, and redirects are not followed. For development, a server can be configured to let
+         *       *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
          *
-         *     Live keys are told of live data, test keys of test data.
+         *     Live keys receive events of live data, test keys events of test data.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company: events are told whichever
-         *     branch or team a record is in (403, `details.reason` `company_reach_required`). **409** `subscription_limit`: a workspace has 50
-         *     in each mode. **422**: an unknown event (with what was probably meant), a filter over a field that no subscribed event
-         *     carries, an unknown field or a wrong JSON type. **400**: any other wrong value, such as an address that is not public.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
+         *     are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
+         *     `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
+         *     suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
+         *     invalid value, such as an address that is not public.
          */
         post: operations["createWebhookSubscription"];
         delete?: never;
@@ -3997,7 +4049,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -4005,32 +4057,36 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a webhook subscription
-         * @description One subscription, and how its receiver is doing: `consecutive_failures` counts the failed attempts since the last success, and
-         *     `disabled_reason` says why nothing is sent any more.
+         * Get a webhook endpoint
+         * @description Returns one webhook endpoint and the health of its receiver. `consecutive_failures` counts the failed attempts since the
+         *     last success. `disabled_reason` says why the webhook endpoint is disabled.
          *
-         *     Needs `webhooks:view` or `settings:view`. **404**: there is none with this id in this mode.
+         *     Requires `webhooks:view` or `settings:view`. **404**: no webhook endpoint has this ID in this mode.
          */
         get: operations["getWebhookSubscription"];
         put?: never;
         post?: never;
         /**
-         * Delete a webhook subscription
-         * @description Nothing more is sent; deliveries that wait become `cancelled`. What was sent can be listed for 30 days under its id.
+         * Delete a webhook endpoint
+         * @description Nothing more is sent, and waiting deliveries become `cancelled`. You can still list its deliveries under its ID for 30
+         *     days.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+         *     webhook endpoint has this ID in this mode.
          */
         delete: operations["deleteWebhookSubscription"];
         options?: never;
         head?: never;
         /**
-         * Change a webhook subscription
-         * @description Changes what you send and leaves the rest; it holds for events from now on. `is_active: false` disables it: what happens meanwhile
-         *     is kept as deliveries with the status `skipped`. `is_active: true` enables it again, whyever it was disabled, forgets its
-         *     failures and sends what had been waiting; ask [recover](#operation/recoverWebhookDeliveries) for what was skipped.
+         * Update a webhook endpoint
+         * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `is_active:
+         *     false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status `skipped`.
+         *     `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the deliveries
+         *     that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **400** and **422** as on creation; a `filter` that
-         *     is kept must fit `events` that are sent.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+         *     webhook endpoint has this ID in this mode. **400** and **422** as on creation. If you send `events` without `filter`, the
+         *     stored `filter` must fit the new `events`.
          */
         patch: operations["updateWebhookSubscription"];
         trace?: never;
@@ -4045,12 +4101,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace the secret of a webhook subscription
-         * @description Makes a new secret and answers it, **once**. For `overlap_hours` every request carries two signatures, the one of the new secret
-         *     first, so that a receiver that still has the old one goes on: accept a request if any signature matches. With 0 the old secret
-         *     ends at once; another rotation within the overlap ends the oldest.
+         * Rotate the secret of a webhook endpoint
+         * @description Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+         *     secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
+         *     the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+         *     webhook endpoint has this ID in this mode.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -4069,12 +4126,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a test event to a webhook subscription
-         * @description Posts the example of an event once, at once, signed as all others, and answers how it went; it waits up to ten seconds for the
-         *     receiver. The body has `test: true`; nothing is tried again, and neither counts as a failure of the receiver. A disabled
-         *     subscription can be tested too.
+         * Send a test event to a webhook endpoint
+         * @description Sends the example of an event once, immediately, signed like all others, and returns the outcome. It waits up to ten
+         *     seconds for the receiver. The body has `test: true`. A failed test is not retried and does not count as a failure of the
+         *     receiver. You can test a disabled webhook endpoint too.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **422**: an unknown event.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+         *     webhook endpoint has this ID in this mode. **422**: an unknown event.
          */
         post: operations["testWebhookSubscription"];
         delete?: never;
@@ -4091,21 +4149,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the deliveries of a webhook subscription
-         * @description One item for each event that was sent, or is to be, the newest first, for 30 days; also of a subscription that was deleted. All
-         *     filters that are sent must hold.
+         * List the deliveries of a webhook endpoint
+         * @description Returns one delivery for each event that was sent or is to be sent, newest first, for 30 days. Deliveries of a deleted
+         *     webhook endpoint are included. If you send several filters, a delivery must match all of them.
          *
-         *     | `status` | what it means | what to do |
+         *     | `status` | Meaning | What to do |
          *     |---|---|---|
-         *     | `pending` | not tried yet | nothing |
-         *     | `retrying` | failed, and tried again at `next_attempt_at` | look at `last_error` and `last_response_code` |
-         *     | `succeeded` | the receiver answered 2xx | nothing |
-         *     | `failed` | given up after `max_attempts` | mend the receiver, then replay or recover |
-         *     | `cancelled` | the subscription was deleted, or the receiver answered `webhook-delivery: abort-message` | nothing |
-         *     | `skipped` | happened while the subscription was disabled | enable it, then recover |
+         *     | `pending` | not attempted yet | nothing |
+         *     | `retrying` | failed; the next attempt is at `next_attempt_at` | check `last_error` and `last_response_code` |
+         *     | `succeeded` | the receiver responded with 2xx | nothing |
+         *     | `failed` | abandoned after `max_attempts` | fix the receiver, then replay or recover |
+         *     | `cancelled` | the webhook endpoint was deleted, or the receiver sent `webhook-delivery: abort-message` | nothing |
+         *     | `skipped` | the event happened while the webhook endpoint was disabled | enable the webhook endpoint, then recover |
          *
-         *     Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
-         *     **404**: there is no such subscription in this mode.
+         *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+         *     `company_reach_required`). **404**: the webhook endpoint does not exist in this mode.
          */
         get: operations["listWebhookDeliveries"];
         put?: never;
@@ -4126,15 +4184,16 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send again what a receiver missed
-         * @description Sends everything since a moment that did not arrive: what failed or was cancelled, and what happened while the subscription was
-         *     disabled. Each delivery keeps its id and begins anew with its first attempt. Call it when your receiver works again.
+         * Recover missed deliveries
+         * @description Sends every delivery since a given time that did not arrive: failed and cancelled ones, and events that happened while the
+         *     webhook endpoint was disabled. Each delivery keeps its ID and starts again with its first attempt. Call it once your
+         *     receiver works again.
          *
-         *     One call takes the oldest 10,000; `has_more` says that there are others: call it again. Your receiver may get an event twice; the
-         *     `id` in the body tells.
+         *     One call recovers the oldest 10,000. If `has_more` is true, there are more: call it again. Your receiver may get an event
+         *     twice; use the `id` in the body to detect duplicates.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
-         *     subscription in this mode. **409** `subscription_disabled`: enable it first.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
+         *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first.
          */
         post: operations["recoverWebhookDeliveries"];
         delete?: never;
@@ -4153,13 +4212,14 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the deliveries of a window again
-         * @description Makes a fresh copy of each delivery of a window and sends it, whether it had arrived or not: for a receiver that lost what it had
-         *     taken. The copies have ids of their own and name theirs in `replay_of`; events keep their ids. At most 1,000 in one call, the
-         *     oldest ones; test deliveries are left out.
+         * Replay the deliveries of a time range
+         * @description Creates a new copy of each delivery in a time range and sends it, whether or not the original arrived. Use it if your
+         *     receiver lost events that it had accepted. Each copy has its own ID and names the original in `replay_of`; events keep
+         *     their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
-         *     subscription in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` lies before `from`.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
+         *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` is before
+         *     `from`.
          */
         post: operations["replayWebhookDeliveries"];
         delete?: never;
@@ -4177,10 +4237,10 @@ export interface paths {
         };
         /**
          * Get a webhook delivery
-         * @description One delivery with the body that was sent, and what its receiver last answered.
+         * @description Returns one delivery with the request body that was sent and the last response of its receiver.
          *
-         *     Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
-         *     **404**: the subscription never had it, or it is older than 30 days.
+         *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+         *     `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it is older than 30 days.
          */
         get: operations["getWebhookDelivery"];
         put?: never;
@@ -4201,12 +4261,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a webhook delivery again
-         * @description Makes a fresh copy of a delivery, whatever its status, and sends it, signed anew. It has an id of its own and names this one in
-         *     `replay_of`; the event keeps its id, so that a receiver knows what it has seen.
+         * Replay a webhook delivery
+         * @description Creates a new copy of a delivery, whatever its status, and sends it with a new signature. The copy has its own ID and
+         *     names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates.
          *
-         *     Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this
-         *     id in this mode. **409** `subscription_disabled`: enable the subscription first; `subscription_deleted`: it is gone.
+         *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+         *     delivery has this ID in this mode. **409** `subscription_disabled`: enable the webhook endpoint first;
+         *     `subscription_deleted`: the webhook endpoint was deleted.
          */
         post: operations["replayWebhookDelivery"];
         delete?: never;
@@ -4883,17 +4944,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the plans
-         * @description Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
-         *     one that is not `is_available` is sold by agreement alone, and its prices are null. A plan for a year costs as much as ten months.
+         * List plans
+         * @description Returns every plan with its prices and what it includes, cheapest first. `is_current` marks the plan of the workspace,
+         *     also during a trial. A plan that is not `is_available` is sold by agreement only, and its prices are null. A yearly plan
+         *     costs as much as ten months.
          *
-         *     Prices are those of the price list. A subscription keeps the price that it began with: [GET /v1/subscription](#operation/getSubscription)
-         *     says what the workspace pays.
+         *     Prices are list prices. A subscription keeps the prices that it started with: [GET
+         *     /v1/subscription](#operation/getSubscription) returns what the workspace pays.
          *
-         *     Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` counts the calls of a month, null: unlimited.
-         *     Modules that a plan does not include can be added to it, see [GET /v1/modules](#operation/listModules).
+         *     Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` is the number of calls per
+         *     month; null means unlimited. You can add modules that a plan does not include, see [GET
+         *     /v1/modules](#operation/listModules).
          *
-         *     Answers without a subscription too, so that a plan can be chosen. Needs `billing:view`.
+         *     Works without a subscription too, so that you can choose a plan. Requires `billing:view`.
          */
         get: operations["listPlans"];
         put?: never;
@@ -4912,18 +4975,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the modules that can be added to a plan
-         * @description Every module that plans include or that can be bought beside them, with its price in the price list and whether the workspace has it.
-         *     What the workspace pays for a module is in [GET /v1/subscription](#operation/getSubscription).
+         * List modules
+         * @description Returns every module that plans include or that can be added to a plan, with its list price and whether the workspace has
+         *     it. For the price that the workspace pays for a module, see [GET /v1/subscription](#operation/getSubscription).
          *
-         *     | `status` | what it means |
+         *     | `status` | Meaning |
          *     |---|---|
          *     | `active` | the plan includes it, or it is paid for |
          *     | `inactive` | add it with [POST /v1/subscription/modules](#operation/createSubscriptionModule) |
-         *     | `pending_webhook` | it was added, and the payment provider has not confirmed it yet; ask again in a few seconds |
+         *     | `pending_webhook` | it was added, and the payment provider has not confirmed it yet; check again in a few seconds |
          *     | `scheduled_removal` | it ends at `active_until`; add it again to keep it |
          *
-         *     Answers without a subscription too. Needs `billing:view`.
+         *     Works without a subscription too. Requires `billing:view`.
          */
         get: operations["listModules"];
         put?: never;
@@ -4943,27 +5006,29 @@ export interface paths {
         };
         /**
          * Get the subscription
-         * @description What the workspace subscribes to: plan, period, seats, modules, what is to change when the period ends, and what it all opens
-         *     (`entitlements`). A test key is shown the subscription of the test mode, which begins active on growth.
+         * @description Returns the subscription of the workspace: plan, period, seats, modules, changes scheduled for the end of the period, and
+         *     everything that it unlocks (`entitlements`). A test key gets the subscription of test mode, which starts active on the
+         *     plan growth.
          *
-         *     | `billing_status` | `status` | what it means | the API |
+         *     | `billing_status` | `status` | Meaning | API |
          *     |---|---|---|---|
-         *     | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | serves |
-         *     | `ACTIVE` | `active` | paid | serves |
-         *     | `PAST_DUE` | `past_due` | a payment failed; it is tried again on days 1, 3, 5, 7 and 14 after | serves |
-         *     | `NONE` | `past_due` | the payment provider has paused the subscription and charges nothing; support resumes it | 402, `no_subscription` |
+         *     | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | available |
+         *     | `ACTIVE` | `active` | paid | available |
+         *     | `PAST_DUE` | `past_due` | a payment failed; it is retried 1, 3, 5, 7 and 14 days later | available |
+         *     | `NONE` | `past_due` | the payment provider has paused the subscription and charges nothing; support can resume it | 402, `no_subscription` |
          *     | `CANCELED` | `canceled` | ended; the data is kept until `dormant.data_kept_until` | 402, `subscription_ended` |
-         *     | `PENDING_DELETION` | `canceled` | everything will be removed within 14 days, unless a plan is chosen | 402, `subscription_ended` |
+         *     | `PENDING_DELETION` | `canceled` | all data will be deleted within 14 days, unless you choose a plan | 402, `subscription_ended` |
          *     | `NONE` | `none` | the trial is over and no plan was chosen | 402, `no_subscription` |
          *
-         *     `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was asked for, a cancellation
-         *     first; `scheduled_change` is the first of them, and `scheduled_downgrade` the downgrade among them. Each stays when something else is changed.
+         *     `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was requested, with a
+         *     cancellation first. `scheduled_change` is the first of them, and `scheduled_downgrade` is the downgrade among them.
+         *     Scheduled changes stay when you make another change.
          *
-         *     Prices are those that the workspace pays: a subscription keeps the price that it began with, whatever the price list says by now.
-         *     They are before `discounts`. What the next invoice comes to, with discounts and taxes, is `pending` of
-         *     [GET /v1/invoices](#operation/listInvoices).
+         *     Prices are those that the workspace pays: a subscription keeps the price that it started with, even if the list price
+         *     changes. They are before `discounts`. For the total of the next invoice, with discounts and taxes, see `pending` of [GET
+         *     /v1/invoices](#operation/listInvoices).
          *
-         *     Answers without a subscription too. Needs `billing:view`.
+         *     Works without a subscription too. Requires `billing:view`.
          */
         get: operations["getSubscription"];
         put?: never;
@@ -4985,23 +5050,25 @@ export interface paths {
         put?: never;
         /**
          * Upgrade the subscription
-         * @description Puts the workspace on a plan that costs more, at once. What is left of the old plan is credited, what is left of the period of the new one is
-         *     charged; modules that the new plan includes are no longer billed beside it. The same `package_code` with another `billing_cycle` changes the
-         *     cycle, and a new period begins. What is scheduled for the end of the period stays scheduled; to ask for the plan that the workspace is on
-         *     drops a downgrade from it.
+         * @description Moves the workspace to a more expensive plan immediately. The rest of the old plan is credited, and the rest of the period
+         *     of the new plan is charged. Modules that the new plan includes are no longer billed separately. The same `package_code`
+         *     with another `billing_cycle` changes the cycle and starts a new period. Changes scheduled for the end of the period stay
+         *     scheduled. If you request the current plan, a scheduled downgrade is removed.
          *
-         *     Quota, rate limits, seats and modules follow from the next call on.
+         *     The new quota, rate limits, seats and modules apply from the next call on.
          *
-         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+         *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+         *     known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+         *     charges nothing twice.
          *
-         *     409 CONFLICT, by `details.reason`: `not_an_upgrade` (it costs less: downgrade), `already_on_package`, `package_not_configured` (no
-         *     plan that can be bought; `details.allowed` lists those).
+         *     409 CONFLICT, by `details.reason`: `not_an_upgrade` (the plan costs less: downgrade), `already_on_package`,
+         *     `package_not_configured` (not a plan that can be bought; `details.allowed` lists those).
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["upgradeSubscription"];
         delete?: never;
@@ -5021,19 +5088,22 @@ export interface paths {
         put?: never;
         /**
          * Downgrade the subscription at the end of the period
-         * @description Has the workspace go to a plan that costs less when the period ends; until then nothing changes, and nothing is paid back. A second downgrade
-         *     takes the place of the first. To stay, upgrade to the plan that you are on.
+         * @description Schedules a move to a cheaper plan at the end of the period. Until then nothing changes, and nothing is refunded. A second
+         *     downgrade replaces the first. To undo it, upgrade to the current plan.
          *
-         *     Seats stay as they were set. A smaller plan includes fewer of them and its extra seats can cost more, so that a downgrade can raise the
-         *     bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is made all the same, and `warnings` has `raises_bill` with
-         *     both amounts. [Set fewer seats](#operation/updateSubscriptionSeats) to pay less.
+         *     The number of purchased seats stays the same. A smaller plan includes fewer seats, and its extra seats can cost more, so a
+         *     downgrade can raise the bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is still
+         *     scheduled, and `warnings` contains `raises_bill` with both amounts. [Set fewer seats](#operation/updateSubscriptionSeats)
+         *     to pay less.
          *
-         *     409 CONFLICT, by `details.reason`: `not_a_downgrade` (it costs more: upgrade), `already_on_package`, `package_not_configured`,
-         *     `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used` and `target_included`).
+         *     409 CONFLICT, by `details.reason`: `not_a_downgrade` (the plan costs more: upgrade), `already_on_package`,
+         *     `package_not_configured`, `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used`
+         *     and `target_included`).
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["downgradeSubscription"];
         delete?: never;
@@ -5053,17 +5123,20 @@ export interface paths {
         put?: never;
         /**
          * Set the number of seats
-         * @description Says how many users can be active at the same time. More than now: at once, those beyond the included ones are charged for the rest of the
-         *     period. Fewer: when the period ends. A number below the included seats means the included seats. Users beyond the new number stay active; what is
-         *     refused then is to create or activate one, with 409 SEAT_LIMIT_REACHED.
+         * @description Sets how many users can be active at the same time. An increase takes effect immediately: seats beyond the included ones
+         *     are charged for the rest of the period. A decrease takes effect at the end of the period. A number below the included
+         *     seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
+         *     409 SEAT_LIMIT_REACHED.
          *
-         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+         *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+         *     known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+         *     charges nothing twice.
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["updateSubscriptionSeats"];
         delete?: never;
@@ -5083,19 +5156,22 @@ export interface paths {
         put?: never;
         /**
          * Add a module to the subscription
-         * @description Adds a module to the plan and charges it for the rest of the period. The answer has `status: pending_webhook`: ask
-         *     [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within seconds. A module
-         *     that was to leave with the period stays, and costs nothing more.
+         * @description Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll [GET
+         *     /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
+         *     seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
          *
-         *     What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-         *     `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-         *     call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+         *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+         *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+         *     known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+         *     charges nothing twice.
          *
-         *     An unknown module is refused with 422. 409 CONFLICT, by `details.reason`: `module_already_active`, `module_included_in_plan`.
+         *     An unknown module is rejected with 422. 409 CONFLICT, by `details.reason`: `module_already_active`,
+         *     `module_included_in_plan`.
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["createSubscriptionModule"];
         delete?: never;
@@ -5110,7 +5186,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description The module.
+                 * @description The key of the module.
                  * @example workforces
                  */
                 module_key: components["schemas"]["ModuleKey"];
@@ -5122,14 +5198,16 @@ export interface paths {
         post?: never;
         /**
          * Delete a module from the subscription
-         * @description Takes a module out that was added to the plan. It ends with the period, which is paid for; in a trial it ends at once. `applies` says which.
+         * @description Removes a module that was added to the plan. It ends with the current period, which is already paid for. In a trial it
+         *     ends immediately. `applies` says which.
          *
-         *     404 for what is no module. 409 CONFLICT, by `details.reason`: `module_not_active`, `module_included_in_plan` (downgrade instead),
-         *     `cannot_remove_last_item` (it is the plan itself: cancel instead).
+         *     404: the module does not exist. 409 CONFLICT, by `details.reason`: `module_not_active`, `module_included_in_plan`
+         *     (downgrade instead), `cannot_remove_last_item` (the module is the plan itself: cancel instead).
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         delete: operations["deleteSubscriptionModule"];
         options?: never;
@@ -5148,15 +5226,16 @@ export interface paths {
         put?: never;
         /**
          * Cancel the subscription at the end of the period
-         * @description Has the subscription end with its period; until then nothing changes. From then on API keys are answered with 402, people can still sign in,
-         *     and the data is kept for 90 days, in which choosing a plan brings everything back.
-         *     [Reactivate](#operation/reactivateSubscription) undoes it before the period ends.
+         * @description Schedules the subscription to end with its period. Until then nothing changes. After that, calls with API keys return 402,
+         *     people can still sign in, and the data is kept for 90 days. During these days, choosing a plan restores everything.
+         *     [Reactivate](#operation/reactivateSubscription) the subscription before the period ends to undo the cancellation.
          *
-         *     409 CONFLICT with `details.reason` `already_canceled` where that was done before.
+         *     409 CONFLICT with `details.reason` `already_canceled`: the subscription was already canceled.
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -5175,15 +5254,16 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep a subscription that is scheduled to end
-         * @description Undoes a cancellation before the period ends; whatever else is scheduled stays so. After the end a plan is chosen anew, with
-         *     [a checkout](#operation/createCheckoutSession).
+         * Reactivate a subscription that is scheduled to end
+         * @description Undoes a cancellation before the period ends. Other scheduled changes stay scheduled. After the end, choose a plan again
+         *     with [a checkout session](#operation/createCheckoutSession).
          *
-         *     409 CONFLICT with `details.reason` `not_scheduled_to_end` where nothing was cancelled.
+         *     409 CONFLICT with `details.reason` `not_scheduled_to_end`: the subscription was not canceled.
          *
-         *     An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-         *     NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-         *     another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+         *     A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+         *     409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+         *     `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+         *     changes the subscription of test mode.
          */
         post: operations["reactivateSubscription"];
         delete?: never;
@@ -5202,22 +5282,24 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start a checkout
-         * @description Opens a page of the payment provider on which a person pays: for a subscription (`kind: subscribe`, with `package_code`, and
-         *     `billing_cycle` and `seats` where they are not the usual ones), or into the wallet (`kind: wallet_topup`, with `amount_minor`). Send the
-         *     person to `url`, and ask [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is
-         *     `complete` and `activation.active` is true. That the person came back to `success_url` proves nothing.
+         * Create a checkout session
+         * @description Creates a payment page of the payment provider. The person pays either for a subscription (`kind: subscribe`, with
+         *     `package_code`, and with `billing_cycle` and `seats` if they differ from the defaults) or into the wallet (`kind:
+         *     wallet_topup`, with `amount_minor`). Send the person to `url`. Then poll [GET
+         *     /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is `complete` and
+         *     `activation.active` is true. A person who returns to `success_url` has not necessarily paid.
          *
-         *     `success_url` may have `{CHECKOUT_SESSION_ID}` in its path, query or fragment. The id of the checkout takes its place, so that the page
-         *     that the person returns to can ask for it. No other braces are taken.
+         *     `success_url` may contain `{CHECKOUT_SESSION_ID}` in its path, query or fragment. It is replaced with the ID of the
+         *     checkout session, so that your page can look it up. No other braces are allowed.
          *
-         *     Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
-         *     page can be used for 24 hours, and once.
+         *     Subscribing ends a trial. It also reactivates a workspace whose subscription has ended: a new period begins, and its
+         *     invoice is paid. The page is valid for 24 hours and can be used once.
          *
-         *     409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `change_in_progress` (another one began at the same moment), `package_not_configured` (no plan that can be bought).
-         *     409 AGREEMENT_ACTIVE while a negotiated agreement governs the subscription.
+         *     409 CONFLICT, by `details.reason`: `subscription_exists` (change the existing one instead), `change_in_progress` (another
+         *     change started at the same moment), `package_not_configured` (not a plan that can be bought). 409 AGREEMENT_ACTIVE while a
+         *     negotiated agreement governs the subscription.
          *
-         *     Needs the session token of a Company_Admin, with or without a subscription.
+         *     Requires the session token of a Company_Admin, with or without a subscription.
          */
         post: operations["createCheckoutSession"];
         delete?: never;
@@ -5234,17 +5316,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get a checkout
-         * @description Returns the state of a checkout. Poll every 3 to 5 seconds for a couple of minutes, then less and less often until `expires_at`. While the
-         *     checkout is open, the payment provider is asked too, at most every 5 seconds, so that a payment is seen at once.
+         * Get a checkout session
+         * @description Returns the state of a checkout session. Poll every 3 to 5 seconds for a few minutes, then less and less often until
+         *     `expires_at`. While the checkout session is open, the server also asks the payment provider, at most every 5 seconds, so a
+         *     payment shows up immediately.
          *
-         *     | `status` | what it means | what to do |
+         *     | `status` | Meaning | What to do |
          *     |---|---|---|
          *     | `open` | not paid yet | wait |
-         *     | `complete` | paid | wait until `activation.active`, normally seconds; of a top-up, `wallet.credited` |
-         *     | `expired` | 24 hours have passed, nothing was charged | start another |
+         *     | `complete` | paid | wait for `activation.active`, normally within seconds; for a top-up, wait for `wallet.credited` |
+         *     | `expired` | 24 hours have passed, nothing was charged | create another one |
          *
-         *     Answers without a subscription too. An id that is unknown, malformed or another workspace's is 404. Needs `billing:view`.
+         *     Works without a subscription too. An unknown or malformed ID, or one of another workspace, returns 404. Requires
+         *     `billing:view`.
          */
         get: operations["getCheckoutSession"];
         put?: never;
@@ -5265,12 +5349,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Open the billing portal
-         * @description Answers the address of a page of the payment provider, good for five minutes, where a person sees the invoices and changes the card on
-         *     file. It can neither cancel, pause nor switch plans: that is done here. With `return_url` the page has a link back.
+         * Create a billing portal session
+         * @description Returns the URL of a page of the payment provider, valid for five minutes. There a person can view the invoices and change
+         *     the card on file. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
+         *     has a link back.
          *
-         *     409 NO_BILLING_CUSTOMER: the workspace has never checked out, so there is nothing to show. Answers without a subscription too. Needs
-         *     `billing:configure`.
+         *     409 NO_BILLING_CUSTOMER: the workspace has never completed a checkout, so there is nothing to show. Works without a
+         *     subscription too. Requires `billing:configure`.
          */
         post: operations["createPortalSession"];
         delete?: never;
@@ -5288,16 +5373,19 @@ export interface paths {
         };
         /**
          * Get the usage
-         * @description What the workspace has used in the month that runs: the calls of the quota (the same numbers as the X-Quota headers), the balance of
-         *     the wallet and what was spent from it, seats, and the room that its files take. In test mode calls are not counted: `used` is 0.
+         * @description Returns the usage of the workspace in the current month: the calls counted by the quota (the same numbers as the X-Quota
+         *     headers), the balance of the wallet and the spending from it, seats, and the storage used by its files. In test mode calls
+         *     are not counted: `used` is 0.
          *
-         *     `used` includes this call and every call that the same server process answered before it. If the API runs as several processes,
-         *     each of the others reports its calls within a second, and one that was killed may leave up to half a second of its calls unreported.
+         *     `used` includes this call and every call that the same server process answered before it. If the API runs as several
+         *     processes, each of the others reports its calls within a second. A process that was killed may leave up to half a second
+         *     of its calls unreported.
          *
-         *     With `group_by=key` or `group_by=day` the answer has `groups` too: the calls of each key, the busiest first, or of each day (UTC), in
-         *     their order. They are as up to date as `used` but may lack this call, begin with the first day of the month, and also count calls that cost nothing.
+         *     With `group_by=key` or `group_by=day` the response also has `groups`: the calls of each key, busiest first, or of each day
+         *     (UTC), in order. They are as up to date as `used` but may lack this call. They begin with the first day of the month and
+         *     also count calls that cost nothing.
          *
-         *     Answers without a subscription too, with the last month that was paid for. Needs `billing:view`.
+         *     Works without a subscription too, with the last paid month. Requires `billing:view`.
          */
         get: operations["getUsage"];
         put?: never;
@@ -5316,20 +5404,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the invoices and the bill to come
-         * @description The 24 newest invoices, and in `pending` what the next period will be charged as things stand: with what is scheduled for the end of this
-         *     one, and less the credit of earlier changes. `pending` is null if nothing will be charged.
+         * List invoices and the upcoming invoice
+         * @description Returns the 24 newest invoices and, in `pending`, the expected charge for the next period. It includes changes scheduled
+         *     for the end of the current period and the credit from earlier changes. `pending` is null if nothing will be charged.
          *
-         *     If a payment provider keeps the books of the workspace, `pending` is the provider's own preview: with the prices that the workspace has
-         *     kept, its discounts and taxes. The preview is read after each change, after each event of the provider and once a day; this operation
-         *     does not wait for the provider. If the provider gives no preview, the amounts are computed from the prices that are known, without
-         *     discounts and taxes, and `is_estimate` is true.
+         *     If a payment provider bills the workspace, `pending` is the provider's own preview: with the prices that the workspace has
+         *     kept, its discounts and taxes. The preview is refreshed after each change, after each event of the provider and once a
+         *     day. This operation does not wait for the provider. If the provider gives no preview, the amounts are computed from the
+         *     known prices, without discounts and taxes, and `is_estimate` is true.
          *
-         *     The lines of an invoice add up to `subtotal_minor`; discounts are lines with an amount below 0. A change in the middle of a period has a line for what is left of each item that
-         *     goes, and one for what is left of the period of each that comes (`proration`). Where more is given back than charged, the rest is kept and the
-         *     next invoices are less by it.
+         *     The lines of an invoice add up to `subtotal_minor`. Discounts are lines with a negative amount. A change in the middle of
+         *     a period is prorated (`proration`): each removed item has a line that credits the rest of the period, and each added item
+         *     has a line that charges it. If the credit exceeds the charge, the remainder is kept and reduces the next invoices.
          *
-         *     `open`: the payment failed and is tried again. `uncollectible`: it was given up. Answers without a subscription too. Needs `billing:view`.
+         *     `open`: the payment failed and is retried. `uncollectible`: collection was given up. Works without a subscription too.
+         *     Requires `billing:view`.
          */
         get: operations["listInvoices"];
         put?: never;
@@ -5350,20 +5439,20 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove all test data
-         * @description Deletes what was made with test keys: all test records with their activities, tasks, notes, messages, tags and attachments,
-         *     files included; what is kept for Idempotency-Keys of test calls; and the events of the test feed, whose cursors are
-         *     expired from then on (409 `cursor_expired`). Live data, settings, fields, users and keys stay, and so does the audit log.
+         * Delete all test data
+         * @description Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
+         *     and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
+         *     change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
          *
-         *     With `objects` only the records of these objects go, with what belongs to them alone.
+         *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
          *
-         *     It deletes in steps and answers when it is done: some ten thousand records take a few seconds, so allow for it in the
-         *     timeout of your client. What is deleted stays deleted when the call breaks off; call again for the rest. Test data that is
-         *     written meanwhile may stay.
+         *     Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
+         *     allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
+         *     the rest. Test data that is written meanwhile may stay.
          *
-         *     Needs the scope settings:configure, and a test key. What can go wrong: **403** FORBIDDEN_SCOPE, `details.reason:
-         *     test_key_required`, for a live key; **404** for a name in `objects` that the workspace does not have;
-         *     **409** CONFLICT, `details.reason: reset_in_progress`, while another reset of the workspace runs.
+         *     Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+         *     key is a live key. **404**: a name in `objects` does not exist in the workspace. **409** CONFLICT, `details.reason:
+         *     reset_in_progress`: another reset of the workspace is running.
          */
         post: operations["resetTestMode"];
         delete?: never;
@@ -5377,7 +5466,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * @description True on every success.
+         * @description True for every successful call.
          * @constant
          */
         Success: true;
@@ -5398,7 +5487,7 @@ export interface components {
             version: string;
             timestamp: components["schemas"]["Timestamp"];
         };
-        /** @description The limit that is closest to refusing you; the same figures as the X-RateLimit headers. */
+        /** @description The limit that you are closest to hitting, with the same values as the X-RateLimit headers. */
         RateLimit: {
             /** @example 60 */
             limit: number;
@@ -5410,7 +5499,7 @@ export interface components {
              */
             reset: number;
         };
-        /** @description About this answer. */
+        /** @description Metadata of the response. */
         Meta: {
             /**
              * Format: uuid
@@ -5420,7 +5509,7 @@ export interface components {
             request_id: string;
             timestamp: components["schemas"]["Timestamp"];
             /**
-             * @description Present, and true, when a test key made the call.
+             * @description Present and true if a test key made the call.
              * @constant
              */
             test_mode?: true;
@@ -5432,16 +5521,16 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What went wrong, for programs. The list is frozen within v1: branch on it, never on the message.
+         * @description The machine-readable error code. The list is frozen within v1: handle errors by code, never by message.
          * @enum {string}
          */
         ErrorCode: "MISSING_API_KEY" | "AUTH_INVALID_KEY" | "API_KEY_EXPIRED" | "API_KEY_REVOKED" | "FORBIDDEN_SCOPE" | "IP_NOT_ALLOWED" | "MODULE_DISABLED" | "RATE_LIMIT_EXCEEDED" | "QUOTA_EXCEEDED" | "QUOTA_UNAVAILABLE" | "IDEMPOTENCY_KEY_REQUIRED" | "IDEMPOTENCY_CONFLICT" | "IDEMPOTENCY_IN_PROGRESS" | "VALIDATION_ERROR" | "MISSING_REQUIRED_FIELD" | "INVALID_FIELD_FORMAT" | "NOT_FOUND" | "ALREADY_EXISTS" | "CONFLICT" | "AGREEMENT_ACTIVE" | "CARD_CHARGE_FAILED" | "NO_ACTIVE_SUBSCRIPTION" | "NO_BILLING_CUSTOMER" | "SEAT_LIMIT_REACHED" | "INTERNAL_ERROR" | "SERVICE_UNAVAILABLE" | "METHOD_NOT_ALLOWED";
         /** @enum {string} */
         FieldErrorCode: "REQUIRED" | "INVALID_OPTION" | "INVALID_TYPE" | "INVALID_FORMAT" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "READ_ONLY" | "IMMUTABLE" | "DUPLICATE" | "NOT_FOUND" | "RESERVED_NAME" | "NAME_COLLISION" | "CONFLICTING_FIELDS" | "RULE_FAILED";
-        /** @description One thing to change in what you sent. */
+        /** @description One problem with your request. */
         FieldError: {
             /**
-             * @description The field, with dots and indexes for nested ones.
+             * @description The field. Nested fields use dots and indexes.
              * @example company.email
              */
             field: string;
@@ -5458,47 +5547,47 @@ export interface components {
              */
             allowed?: (string | number | boolean)[];
             /**
-             * @description The known name or value that is closest to what you sent, where one is close.
+             * @description The known name or value closest to what you sent, if one is close.
              * @example first_name
              */
             did_you_mean?: string;
-            /** @description What to do about it. */
+            /** @description How to fix the problem. */
             hint?: string;
         };
-        /** @description Facts about the failure. Which keys are present depends on the code; see the guide at the top. */
+        /** @description Details of the error. Which keys are present depends on the code; see the guide at the top. */
         ErrorDetails: {
-            /** @description Every problem of the request, not only the first. */
+            /** @description Every problem of the request, not only the first one. */
             fields?: components["schemas"]["FieldError"][];
-            /** @description The case within the code. */
+            /** @description The specific case within the code. */
             reason?: string;
-            /** @description Of a batch that had to stand as a whole: the items that failed, with index, code, message and details. */
+            /** @description For an all-or-nothing batch: the items that failed, with index, code, message and details. */
             failed?: {
                 [key: string]: unknown;
             }[];
-            /** @description The scopes that would have opened the operation. */
+            /** @description The scopes that the operation requires. */
             required_scopes?: string[];
-            /** @description Calls allowed in the window of the limit that refused, or in the month; null where a subscription ended that had no limit. */
+            /** @description Calls allowed in the window of the limit that rejected the call, or in the month. Null if a subscription without a limit has ended. */
             limit?: number | null;
-            /** @description Calls of the month so far, or of the last one that was paid for; only where the monthly quota refused. */
+            /** @description Calls used this month, or in the last paid month. Only present if the monthly quota rejected the call. */
             used?: number;
-            /** @description 0 in a refusal. */
+            /** @description Always 0 when a call is rejected. */
             remaining?: number;
-            /** @description When the same call would pass, in milliseconds since 1970-01-01 UTC; null where waiting does not help. */
+            /** @description When the same call would succeed, in milliseconds since 1970-01-01 UTC. Null if waiting does not help. */
             reset?: number | null;
-            /** @description Seconds until then, as in Retry-After. */
+            /** @description Seconds until then, the same as Retry-After. */
             retry_after?: number;
-            /** @description The methods that this path answers. */
+            /** @description The methods that this path supports. */
             allowed_methods?: string[];
         } & {
             [key: string]: unknown;
         };
         Failure: {
             code: components["schemas"]["ErrorCode"];
-            /** @description For people; the wording may change. */
+            /** @description A human-readable message. The wording may change. */
             message: string;
             details?: components["schemas"]["ErrorDetails"];
         };
-        /** @description Every failure has this shape. */
+        /** @description All errors have this format. */
         ErrorAnswer: {
             /** @constant */
             success: false;
@@ -5551,7 +5640,7 @@ export interface components {
          */
         NextCursor: string | null;
         /**
-         * @description True when `next_cursor` is not null.
+         * @description True if `next_cursor` is not null.
          * @example false
          */
         HasMore: boolean;
@@ -5726,7 +5815,7 @@ export interface components {
             data: components["schemas"]["LimitsData"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description The company that gets the workspace. */
+        /** @description The company that the workspace is for. */
         OnboardingCompany: {
             name: string;
             /** Format: email */
@@ -5738,9 +5827,9 @@ export interface components {
             state?: string;
             country?: string;
             postal_code?: string;
-            /** @description An IANA time zone, e.g. Europe/Madrid; by default that of the region. */
+            /** @description An IANA time zone, e.g. Europe/Madrid. The default is that of the region. */
             timezone?: string;
-            /** @description ISO 4217; by default that of the region. */
+            /** @description An ISO 4217 currency code. The default is that of the region. */
             currency?: string;
         };
         /** @description The first user, a Company_Admin. */
@@ -5750,12 +5839,12 @@ export interface components {
             full_name: string;
             /**
              * Format: password
-             * @description If you leave it out, one is generated, returned once as temp_password, and has to be changed before anything else.
+             * @description If you leave it out, a password is generated. It is returned once as temp_password, and has to be changed before anything else.
              */
             password?: string;
         };
         /**
-         * @description Where a company or a country is.
+         * @description The region of a company or country.
          * @example middle_east
          * @enum {string}
          */
@@ -5763,16 +5852,16 @@ export interface components {
         OnboardingCreate: {
             company: components["schemas"]["OnboardingCompany"];
             admin_user: components["schemas"]["OnboardingAdmin"];
-            /** @description Sets the defaults of time zone and currency: Asia/Dubai and AED, Europe/Berlin and EUR, America/New_York and USD. */
+            /** @description Sets the default time zone and currency: Asia/Dubai and AED, Europe/Berlin and EUR, America/New_York and USD. */
             region: components["schemas"]["Region"];
-            /** @description What the company does, in its own words. */
+            /** @description The industry of the company, as free text. */
             industry: string;
             /**
-             * @description Whether the first user is welcomed by mail.
+             * @description Whether the first user gets a welcome email.
              * @default true
              */
             send_welcome_email: boolean;
-            /** @description Anything of yours, nested as the limits of bodies allow; stored on the user. */
+            /** @description Your own data, nested as deep as request bodies allow. Stored with the user. */
             metadata?: {
                 [key: string]: unknown;
             };
@@ -5825,7 +5914,7 @@ export interface components {
             company: components["schemas"]["OnboardedCompany"];
             branch: components["schemas"]["OnboardedBranch"];
             user: components["schemas"]["OnboardedUser"];
-            /** @description Present only if the password was generated. It is shown this once, and opens nothing but the change of password. */
+            /** @description Present only if the password was generated. It is shown only once, and only allows the password change. */
             temp_password?: string;
             welcome_email_sent: boolean;
             subscription: components["schemas"]["OnboardedSubscription"];
@@ -5839,7 +5928,7 @@ export interface components {
         EmailCheckCreate: {
             /**
              * Format: email
-             * @description The address to look for, in any case.
+             * @description The email address to look up, case-insensitive.
              */
             email: string;
         };
@@ -6209,7 +6298,7 @@ export interface components {
          * @enum {string}
          */
         ActorKind: "api_key" | "oauth_client" | "user" | "system";
-        /** @description Who did it. */
+        /** @description The key, user, app or process that did it. */
         Actor: {
             kind: components["schemas"]["ActorKind"];
             /** @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10 */
@@ -6406,7 +6495,7 @@ export interface components {
         /** @enum {string} */
         GrantType: "password" | "refresh_token";
         PasswordGrant: {
-            /** @description Upper and lower case do not matter. */
+            /** @description The email address, case-insensitive. */
             email: string;
             /** Format: password */
             password: string;
@@ -6414,37 +6503,37 @@ export interface components {
         RefreshGrant: {
             refresh_token: string;
         };
-        /** @description What the grant type asks for. */
+        /** @description The fields that the grant type requires. */
         SessionCreate: components["schemas"]["PasswordGrant"] | components["schemas"]["RefreshGrant"];
         SessionUser: {
             id: components["schemas"]["Uuid"];
             email: string;
-            /** @description True while the password is one that was made here. */
+            /** @description True while the password is one that the server generated. */
             must_change_password: boolean;
         };
         Session: {
-            /** @description The session token, a JWT: send it as Authorization: Bearer. */
+            /** @description The session token, a JWT. Send it as Authorization: Bearer. */
             access_token: string;
             /** @constant */
             token_type: "bearer";
             /**
-             * @description Seconds that the session token is good for.
+             * @description Seconds until the session token expires.
              * @example 3600
              */
             expires_in: number;
-            /** @description Works once. */
+            /** @description The refresh token. It works once. */
             refresh_token: string;
             user: components["schemas"]["SessionUser"];
         };
         /**
-         * @description What went wrong, for programs.
+         * @description The machine-readable error code.
          * @enum {string}
          */
         OAuthErrorCode: "invalid_request" | "invalid_grant" | "unsupported_grant_type" | "invalid_client" | "invalid_token" | "insufficient_scope" | "slow_down" | "server_error" | "temporarily_unavailable";
-        /** @description Failures of the sign-in routes have the shape of RFC 6749 instead of the envelope, so that OAuth libraries understand them. */
+        /** @description Errors of the sign-in routes have the format of RFC 6749 instead of the envelope, so that OAuth libraries understand them. */
         OAuthErrorAnswer: {
             error: components["schemas"]["OAuthErrorCode"];
-            /** @description For people; the wording may change. */
+            /** @description A human-readable message. The wording may change. */
             error_description: string;
         };
         SessionEnd: {
@@ -6474,12 +6563,12 @@ export interface components {
             name: string;
         };
         /**
-         * @description A live key works on live data, a test key on test data; neither sees the other's.
+         * @description A live key works with live data, a test key with test data. Neither sees the data of the other.
          * @enum {string}
          */
         ApiKeyEnvironment: "live" | "test";
         /**
-         * @description How far a credential sees.
+         * @description Which records a credential can see.
          * @example company
          * @enum {string}
          */
@@ -6489,29 +6578,29 @@ export interface components {
             kind: components["schemas"]["ReachKind"];
             /**
              * Format: uuid
-             * @description The branch, the team, or the user whose own records they are; null for company.
+             * @description The branch, the team, or the user whose own records they are. Null for company.
              */
             id: string | null;
         };
-        /** @description The limits of the key, or of the app for each user; null for session tokens, which have the same for everybody. */
+        /** @description The limits of the key, or of the app for each user. Null for session tokens, which have the same limits for everyone. */
         MeLimits: {
             /** @description Calls per minute and endpoint. */
             rate_limit_per_minute: number | null;
-            /** @description Calls per hour over all endpoints. */
+            /** @description Calls per hour across all endpoints. */
             rate_limit_per_hour: number | null;
         };
         Me: {
             actor: components["schemas"]["Actor"];
             company: components["schemas"]["MeCompany"];
             environment: components["schemas"]["ApiKeyEnvironment"];
-            /** @description As granted to a key; for an app every single scope that is in force. */
+            /** @description The scopes granted to a key. For an app, every single scope that is in effect. */
             scopes: string[];
-            /** @description Of the person behind a session token; empty for keys and apps. */
+            /** @description The roles of the person behind a session token. Empty for keys and apps. */
             roles: string[];
             reach: components["schemas"]["MeReach"];
             /** Format: date-time */
             expires_at: string | null;
-            /** @description The modules that are on in this workspace. */
+            /** @description The modules enabled in this workspace. */
             modules: string[];
             limits: components["schemas"]["MeLimits"];
         };
@@ -6523,12 +6612,12 @@ export interface components {
         PasswordPatch: {
             /**
              * Format: password
-             * @description The one that holds until then.
+             * @description The current password.
              */
             current_password: string;
             /**
              * Format: password
-             * @description The new one.
+             * @description The new password.
              */
             password: string;
         };
@@ -6542,21 +6631,21 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Revoked goes before expired.
+         * @description A key that is both revoked and expired is `revoked`.
          * @enum {string}
          */
         ApiKeyStatus: "active" | "expired" | "revoked";
         /** @description The records that a credential can see. */
         Reach: {
-            /** @description Keys never have own, which is a single user's. */
+            /** @description API keys never have own, which covers the records of a single user. */
             kind: components["schemas"]["ReachKind"];
             /**
              * Format: uuid
-             * @description The branch, team or user; null for company.
+             * @description The branch, team or user. Null for company.
              */
             id: string | null;
         };
-        /** @description The user who minted it. */
+        /** @description The user who created the key. */
         ApiKeyCreator: {
             id: string;
             full_name: string | null;
@@ -6567,11 +6656,11 @@ export interface components {
             description: string | null;
             environment: components["schemas"]["ApiKeyEnvironment"];
             /**
-             * @description How the key begins.
+             * @description The first characters of the key.
              * @example svc_live_
              */
             prefix: string;
-            /** @description How the key ends. */
+            /** @description The last characters of the key. */
             last4: string;
             scopes: string[];
             rate_limit_per_minute: number;
@@ -6586,19 +6675,19 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description Refreshed at most every five minutes.
+             * @description When the key was last used. Updated at most every five minutes.
              */
             last_used_at: string | null;
-            /** @description The address of the call that last_used_at tells of. */
+            /** @description The IP address of the call recorded in last_used_at. */
             last_used_ip: string | null;
-            /** @description Calls made with the key while it was good, whatever their answer; those of the last second may be missing. */
+            /** @description Calls made with the key while it was valid, whatever their response. Calls of the last second may be missing. */
             total_requests: number;
             /** Format: date-time */
             revoked_at: string | null;
-            /** @description The id of the user who revoked it. */
+            /** @description The ID of the user who revoked the key. */
             revoked_by: string | null;
             revoke_reason: string | null;
-            /** @description True for keys with an old prefix. They go on working and are not issued any more. */
+            /** @description True for keys with a legacy prefix. They keep working, but no new ones are issued. */
             is_legacy: boolean;
         };
         ApiKeyPage: {
@@ -6613,29 +6702,29 @@ export interface components {
         };
         /** @description What the key may do, as `module:action`. */
         ApiKeyScopes: string[];
-        /** @description Addresses and CIDR ranges, IPv4 and IPv6, that the key may be used from; an empty list means any. */
+        /** @description IPv4 and IPv6 addresses and CIDR ranges that may use the key. An empty list allows any address. */
         ApiKeyIpAllowlist: string[];
         /** @enum {string} */
         ApiKeyReachKind: "company" | "branch" | "team";
         /**
-         * @description The records that the key can see. `company`: all of them, the default. `branch` and `team`, with the `id` of one: those assigned to its
-         *     members, and unassigned ones that its members made. Everything else answers 404.
+         * @description The records that the key can see. `company`, the default, covers all records. `branch` and `team`, with the `id` of one,
+         *     cover records assigned to its members and unassigned records that its members created. Every other record returns 404.
          */
         ApiKeyReachCreate: {
             kind: components["schemas"]["ApiKeyReachKind"];
             /**
              * Format: uuid
-             * @description The branch or team; nothing for company.
+             * @description The branch or team. Leave it out for company.
              */
             id?: string | null;
         };
         ApiKeyCreate: {
-            /** @description Shown in lists and in the audit log. */
+            /** @description A name for the key, shown in lists and in the audit log. */
             name: string;
-            /** @description More about it. */
+            /** @description A longer description of the key. */
             description?: string | null;
             /**
-             * @description A live key works on live data, a test key on test data; neither sees the other's.
+             * @description A live key works with live data, a test key with test data. Neither sees the data of the other.
              * @default live
              */
             environment: components["schemas"]["ApiKeyEnvironment"];
@@ -6646,23 +6735,23 @@ export interface components {
              */
             rate_limit_per_minute: number;
             /**
-             * @description Calls per hour over all endpoints.
+             * @description Calls per hour across all endpoints.
              * @default 1000
              */
             rate_limit_per_hour: number;
-            /** @description Stored for your own bookkeeping and not enforced. */
+            /** @description Stored for your own records. It is not enforced. */
             rate_limit_per_day?: number | null;
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             reach?: components["schemas"]["ApiKeyReachCreate"];
             /**
              * Format: date-time
-             * @description A time to come; from then on the key is refused with 401 API_KEY_EXPIRED. Null for never.
+             * @description A time in the future. From then on the key is rejected with 401 API_KEY_EXPIRED. If null, the key never expires.
              */
             expires_at?: string | null;
         };
         ApiKeyMinted: {
             api_key: components["schemas"]["ApiKey"];
-            /** @description The key. Shown this once. */
+            /** @description The API key, shown only once. */
             key: string;
         };
         ApiKeyMintedAnswer: {
@@ -6679,21 +6768,21 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         ApiKeyPatch: {
-            /** @description What the key is for. */
+            /** @description A name for the key. */
             name?: string;
-            /** @description More about it. */
+            /** @description A longer description of the key. */
             description?: string | null;
             scopes?: components["schemas"]["ApiKeyScopes"];
-            /** @description Calls a minute, of each endpoint. */
+            /** @description Calls per minute and endpoint. */
             rate_limit_per_minute?: number;
-            /** @description Calls an hour, of all endpoints. */
+            /** @description Calls per hour across all endpoints. */
             rate_limit_per_hour?: number;
-            /** @description Calls a day, of all endpoints; null for no such limit. */
+            /** @description Calls per day across all endpoints. Null for no limit. */
             rate_limit_per_day?: number | null;
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             /**
              * Format: date-time
-             * @description A time to come. Null for never.
+             * @description A time in the future. If null, the key never expires.
              */
             expires_at?: string | null;
             /** @description Cannot be changed. */
@@ -6702,38 +6791,38 @@ export interface components {
             reach?: unknown;
         };
         ApiKeyRevoke: {
-            /** @description Kept with the key and in the audit log. */
+            /** @description Why the key is revoked. Stored with the key and in the audit log. */
             reason?: string | null;
         };
-        /** @description In whose name the app acts. */
+        /** @description The user that the app acts on behalf of. */
         OAuthGrantUser: {
             id: components["schemas"]["Uuid"];
             full_name: string;
         };
         /** @enum {string} */
         OAuthAudience: "api" | "mcp";
-        /** @description What its tokens open: `api` the REST API, `mcp` the MCP server alone. null only for grants of another issuer. */
+        /** @description What the tokens of the grant are valid for: `api` for the REST API, `mcp` for the MCP server only. Null only for grants of another issuer. */
         OAuthGrantAudience: components["schemas"]["OAuthAudience"] | null;
         /**
-         * @description Each opens what the consent page says of it, as far as the role of the user goes.
+         * @description Each group grants the permissions that the consent page lists for it, limited by the role of the user.
          * @enum {string}
          */
         ConsentGroup: "records" | "pipeline" | "automation" | "calendar" | "messaging" | "billing" | "admin";
         OAuthGrant: {
             id: components["schemas"]["Uuid"];
-            /** @description Of the app: what it was registered under, or the address of its description. */
+            /** @description The client ID that the app was registered with, or the URL of its client metadata document. */
             client_id: string;
-            /** @description As the app calls itself. */
+            /** @description The name that the app gives itself. */
             client_name: string;
             user: components["schemas"]["OAuthGrantUser"];
             audience: components["schemas"]["OAuthGrantAudience"];
             groups: components["schemas"]["ConsentGroup"][];
-            /** @description Scopes that the app asked for by name and the person ticked, beside those of the groups. */
+            /** @description Scopes beyond those of the groups that the app requested by name and the person selected. */
             extra_scopes: string[];
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description null while the app may act.
+             * @description When the grant was revoked. Null while it is active.
              */
             revoked_at: string | null;
         };
@@ -6759,7 +6848,7 @@ export interface components {
         };
         ApiKeyRotate: {
             /**
-             * @description Hours that the old key goes on.
+             * @description Hours for which the old key keeps working.
              * @default 24
              */
             overlap_hours: number;
@@ -6772,10 +6861,10 @@ export interface components {
             date: string;
             calls: number;
         };
-        /** @description The calls of a key. */
+        /** @description The calls made with an API key. */
         ApiKeyUsage: {
             api_key_id: components["schemas"]["Uuid"];
-            /** @description Of all these days. */
+            /** @description The sum over all these days. */
             calls: number;
             days: components["schemas"]["ApiKeyUsageDay"][];
         };
@@ -7554,27 +7643,27 @@ export interface components {
             readonly created_at?: unknown;
         };
         /**
-         * @description What a role permits by itself, or a profile that a company made.
+         * @description `role` for the system profile of a role, `profile` for a custom profile of the workspace.
          * @enum {string}
          */
         ProfileKind: "role" | "profile";
-        /** @description A profile. */
+        /** @description A role or profile. */
         Role: {
             id: components["schemas"]["Uuid"];
             /**
              * Format: uuid
-             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             * @description The role that this system profile belongs to, as assigned to users. Null for custom profiles.
              */
             role_id: string | null;
             /** @example Sales_Rep */
             name: string;
             description: string | null;
             kind: components["schemas"]["ProfileKind"];
-            /** @description True for the profile of a role. */
+            /** @description True for the system profile of a role. */
             is_system: boolean;
-            /** @description False for a role of old that has members and no profile. */
+            /** @description False for a legacy role that has members but no profile. */
             has_permissions: boolean;
-            /** @description Active users in the credential's reach who have the role or the custom profile. */
+            /** @description Active users that the credential can see and who have the role or custom profile. */
             active_member_count: number;
         };
         RoleList: {
@@ -7589,17 +7678,17 @@ export interface components {
         };
         RolePermission: {
             /**
-             * @description The module of a scope: leads, or object:visits.
+             * @description The module of a scope, e.g. leads or object:visits.
              * @example leads
              */
             module: string;
             /** @example Leads */
             label: string;
-            /** @description What it permits. */
+            /** @description The actions that the profile permits. */
             actions: string[];
-            /** @description What the module offers. */
+            /** @description The actions that the module offers. */
             available_actions: string[];
-            /** @description Whose records. Null means own. */
+            /** @description Whose records the actions apply to. Null means own. */
             scope: components["schemas"]["ReachKind"] | null;
         };
         /** @description A profile with its permissions. */
@@ -7607,18 +7696,18 @@ export interface components {
             id: components["schemas"]["Uuid"];
             /**
              * Format: uuid
-             * @description The role whose system profile it is, which is what users are given; null for custom profiles.
+             * @description The role that this system profile belongs to, as assigned to users. Null for custom profiles.
              */
             role_id: string | null;
             /** @example Sales_Rep */
             name: string;
             description: string | null;
             kind: components["schemas"]["ProfileKind"];
-            /** @description True for the profile of a role. */
+            /** @description True for the system profile of a role. */
             is_system: boolean;
-            /** @description False for a role of old that has members and no profile. */
+            /** @description False for a legacy role that has members but no profile. */
             has_permissions: boolean;
-            /** @description Active users in the credential's reach who have the role or the custom profile. */
+            /** @description Active users that the credential can see and who have the role or custom profile. */
             active_member_count: number;
             permissions: components["schemas"]["RolePermission"][];
         };
@@ -7745,7 +7834,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description An object whose records go through statuses.
+         * @description An object whose records have statuses.
          * @example deals
          * @enum {string}
          */
@@ -8513,7 +8602,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What it travels by.
+         * @description The channel of the message.
          * @example email
          * @enum {string}
          */
@@ -8526,18 +8615,18 @@ export interface components {
             id: components["schemas"]["Uuid"];
             channel: components["schemas"]["MessageChannel"];
             direction: components["schemas"]["MessageDirection"];
-            /** @description Where it is kept; only for support conversations. */
+            /** @description Where the message is stored. Only present for support conversations. */
             source: components["schemas"]["MessageSource"] | null;
-            /** @description A telephone number or an address. */
+            /** @description A phone number or an email address. */
             from: string | null;
-            /** @description A telephone number or an address. */
+            /** @description A phone number or an email address. */
             to: string | null;
-            /** @description Of emails. */
+            /** @description For emails. */
             subject: string | null;
             /** @description The first 500 characters of the body. */
             preview: string;
             /**
-             * @description How far it got, in the words of its channel; of emails that were sent from here `sent`, `opened` or `clicked`.
+             * @description The status of the message, in the terms of its channel. For emails sent from here: `sent`, `opened` or `clicked`.
              * @example opened
              */
             status: string | null;
@@ -8549,7 +8638,7 @@ export interface components {
             campaign_id: string | null;
             /**
              * Format: uuid
-             * @description The draft that it was sent from.
+             * @description The draft that the message was sent from.
              */
             draft_id: string | null;
             occurred_at: components["schemas"]["Timestamp"];
@@ -8565,14 +8654,15 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Only a `draft` can be approved, rejected or withdrawn; what is approved becomes `sent` or `failed`.
+         * @description Only a `draft` can be approved, rejected or withdrawn. An approved draft becomes `sent` or `failed`.
          * @example draft
          * @enum {string}
          */
         MessageDraftStatus: "draft" | "approved" | "sent" | "failed" | "rejected" | "withdrawn";
         /**
-         * @description The first two: the recipient said stop. `no_sender`: no number of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan lost the inbox.
-         *     `refused`: the provider does not take it. `undeliverable`: the provider could not be reached for a day.
+         * @description The first two: the recipient opted out. `no_sender`: no number of the workspace can send it any more, or the user whose
+         *     address it comes from is not active. `module_disabled`: the plan no longer includes the inbox. `refused`: the provider
+         *     rejected it. `undeliverable`: the provider could not be reached for a day.
          * @example on_dnc_list
          * @enum {string}
          */
@@ -8583,7 +8673,7 @@ export interface components {
             message: string;
         };
         /**
-         * @description The recipient said stop.
+         * @description The recipient opted out.
          * @example on_dnc_list
          * @enum {string}
          */
@@ -8598,40 +8688,40 @@ export interface components {
             channel: components["schemas"]["MessageChannel"];
             status: components["schemas"]["MessageDraftStatus"];
             /**
-             * @description E.164 or an email address.
+             * @description A phone number in E.164 format, or an email address.
              * @example +971501234567
              */
             to: string;
-            /** @description null: the default. */
+            /** @description Null for the default. */
             from: string | null;
-            /** @description Of emails. */
+            /** @description For emails. */
             subject: string | null;
             body: string;
-            /** @description Of the record that it is about. */
+            /** @description The object of the record that the message is about. */
             object: string | null;
             /**
              * Format: uuid
-             * @description The record that it is about.
+             * @description The record that the message is about.
              */
             record_id: string | null;
-            /** @description For whoever decides about it. */
+            /** @description A note for the person who reviews the draft. */
             note: string | null;
             /**
              * Format: uuid
-             * @description The campaign that made it.
+             * @description The campaign that created the draft.
              */
             campaign_id: string | null;
             /**
              * Format: uuid
-             * @description The run of the campaign that made it.
+             * @description The campaign run that created the draft.
              */
             run_id: string | null;
             created_by: components["schemas"]["Actor"];
-            /** @description Who approved it. */
+            /** @description The person who approved it. */
             approved_by: components["schemas"]["Actor"] | null;
             /** Format: date-time */
             approved_at: string | null;
-            /** @description Who rejected it. */
+            /** @description The person who rejected it. */
             rejected_by: components["schemas"]["Actor"] | null;
             /** Format: date-time */
             rejected_at: string | null;
@@ -8639,14 +8729,14 @@ export interface components {
             withdrawal_reason: string | null;
             /**
              * Format: date-time
-             * @description When a provider took it.
+             * @description When a provider accepted it.
              */
             sent_at: string | null;
-            /** @description What the provider calls it; `dry_run` in test mode, `kept` where no provider is configured. */
+            /** @description The ID at the provider. `dry_run` in test mode, `kept` if no provider is configured. */
             provider_ref: string | null;
             /** @description Why it was not sent. */
             error: components["schemas"]["MessageDraftError"] | null;
-            /** @description What stands against sending it as things are now. */
+            /** @description Reasons why the draft would not be sent now. */
             warnings: components["schemas"]["MessageDraftWarning"][];
             test_mode: boolean;
             created_at: components["schemas"]["Timestamp"];
@@ -8664,25 +8754,25 @@ export interface components {
         };
         MessageDraftCreate: {
             channel: components["schemas"]["MessageChannel"];
-            /** @description A telephone number or an email address. */
+            /** @description A phone number or an email address. */
             to: string;
-            /** @description Of emails, which need one; other channels have none. */
+            /** @description For emails, which require it. Other channels have no subject. */
             subject?: string;
-            /** @description Plain text. Of text messages at most 1,600 characters. */
+            /** @description Plain text. At most 1,600 characters in text messages. */
             body: string;
-            /** @description One of the active numbers of the workspace or the address of an active user. */
+            /** @description One of the active numbers of the workspace, or the address of an active user. */
             from?: string;
             /**
-             * @description Of the record that it is about.
+             * @description The object of the record that the message is about.
              * @example leads
              */
             object?: string;
             /**
              * Format: uuid
-             * @description The record that it is about.
+             * @description The record that the message is about.
              */
             record_id?: string;
-            /** @description For whoever decides about it; never sent. */
+            /** @description A note for the person who reviews the draft. It is never sent. */
             note?: string;
             readonly id?: unknown;
             readonly status?: unknown;
@@ -8698,23 +8788,24 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         MessageDraftWithdrawal: {
-            /** @description Why it is taken back. */
+            /** @description Why the draft is withdrawn. */
             reason?: string;
         };
         /**
-         * @description `running`: its messages are being prepared; `completed`: they are, whatever was decided about them since.
+         * @description `running`: drafts are being prepared. `completed`: all drafts are prepared, whether or not they have been approved or
+         *     rejected.
          * @example draft
          * @enum {string}
          */
         CampaignStatus: "draft" | "scheduled" | "running" | "paused" | "completed" | "cancelled";
         /**
-         * @description Whose records are written to.
+         * @description The object whose records receive the messages.
          * @example leads
          * @enum {string}
          */
         CampaignObject: "leads" | "customers" | "accounts";
         /**
-         * @description Which records, in the grammar of record lists; null for all.
+         * @description Selects the records, in the filter syntax of record lists. Null for all records.
          * @example {
          *       "field": "origin",
          *       "op": "eq",
@@ -8732,10 +8823,10 @@ export interface components {
             status: components["schemas"]["CampaignStatus"];
             object: components["schemas"]["CampaignObject"];
             filter: components["schemas"]["CampaignFilter"];
-            /** @description The channels that are switched on. */
+            /** @description The enabled channels. */
             channel_types: components["schemas"]["MessageChannel"][];
             /**
-             * @description Records that the latest run went over; null before the first has ended.
+             * @description The number of records that the latest run processed. Null until the first run has ended.
              * @example 412
              */
             audience_size: number | null;
@@ -8743,12 +8834,12 @@ export interface components {
             scheduled_at: string | null;
             /**
              * Format: date-time
-             * @description When its latest run began.
+             * @description When the latest run started.
              */
             started_at: string | null;
             /**
              * Format: date-time
-             * @description When its latest run had prepared everything.
+             * @description When the latest run finished preparing drafts.
              */
             completed_at: string | null;
             created_by: components["schemas"]["Actor"];
@@ -8766,39 +8857,39 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Space at the ends is removed.
+         * @description The name of the campaign. Leading and trailing spaces are removed.
          * @example Winter offer
          */
         CampaignName: string;
-        /** @description What it is about. */
+        /** @description A description of the campaign. */
         CampaignDescription: string | null;
         CampaignChannelInput: {
             channel_type: components["schemas"]["MessageChannel"];
             /**
-             * @description False: it is kept, and runs leave it out.
+             * @description If false, the channel is stored but runs leave it out.
              * @default true
              */
             enabled: boolean;
             /**
              * Format: uuid
-             * @description The number that texts come from; null: the default number.
+             * @description The number that texts are sent from. Null for the default number.
              * @default null
              */
             phone_number_id: string | null;
             /**
-             * @description Of emails: the address of an active user, whom answers go to.
+             * @description For emails: the address of an active user, who receives the replies.
              * @default null
              */
             from: string | null;
             /**
-             * @description Of emails, which need one; with placeholders.
+             * @description For emails, which require it. May contain placeholders.
              * @default null
              */
             subject: string | null;
-            /** @description Plain text with placeholders. Of text messages at most 1,600 characters. */
+            /** @description Plain text with placeholders. At most 1,600 characters in text messages. */
             body: string;
         };
-        /** @description Each channel once. */
+        /** @description The channels, each at most once. */
         CampaignChannels: components["schemas"]["CampaignChannelInput"][];
         CampaignCreate: {
             name: components["schemas"]["CampaignName"];
@@ -8829,7 +8920,7 @@ export interface components {
             body: string;
         };
         /**
-         * @description How far its drafts are prepared; `failed`: what it would write to is gone, `error_summary` says what.
+         * @description The progress of preparing drafts. `failed`: the object that the run writes to no longer exists; `error_summary` says which.
          * @example completed
          * @enum {string}
          */
@@ -8839,22 +8930,22 @@ export interface components {
             campaign_id: components["schemas"]["Uuid"];
             status: components["schemas"]["CampaignRunStatus"];
             /**
-             * @description Drafts that it has prepared so far.
+             * @description Drafts prepared so far.
              * @example 398
              */
             total: number;
             /**
-             * @description Messages that it has left out so far: no address, the same address again, or on a list of those who said stop.
+             * @description Messages skipped so far: no address, a repeated address, or an opt-out.
              * @example 14
              */
             skipped: number;
             /**
-             * @description Of its drafts.
+             * @description Drafts of this run that were sent.
              * @example 380
              */
             sent: number;
             /**
-             * @description Of its drafts.
+             * @description Drafts of this run that failed.
              * @example 2
              */
             failed: number;
@@ -8862,27 +8953,30 @@ export interface components {
             started_at: string | null;
             /**
              * Format: date-time
-             * @description When everything was prepared.
+             * @description When all drafts were prepared.
              */
             finished_at: string | null;
             error_summary: string | null;
             created_by: components["schemas"]["Actor"];
         };
-        /** @description How many drafts are in which status; and of emails how many of those sent were opened, and in how many of these a link was clicked. */
+        /**
+         * @description The number of drafts by status. For emails, also how many of the sent ones were opened, and in how many of these a link was
+         *     clicked.
+         */
         CampaignStatusCounts: {
             /** @example 10 */
             draft: number;
             /** @example 6 */
             approved: number;
             /**
-             * @description Accepted by a provider that has not sent them yet; 0 until a provider reports it.
+             * @description Accepted by a provider that has not sent them yet. 0 until a provider reports it.
              * @example 0
              */
             queued: number;
             /** @example 380 */
             sent: number;
             /**
-             * @description Delivered to the recipient; 0 until a provider reports it.
+             * @description Delivered to the recipient. 0 until a provider reports it.
              * @example 0
              */
             delivered: number;
@@ -8893,12 +8987,12 @@ export interface components {
             /** @example 0 */
             withdrawn: number;
             /**
-             * @description Of emails: those that were opened or clicked, each once.
+             * @description For emails: those that were opened or clicked, each counted once.
              * @example 212
              */
             opened?: number;
             /**
-             * @description Of emails: those in which a link was clicked, each once.
+             * @description For emails: those in which a link was clicked, each counted once.
              * @example 57
              */
             clicked?: number;
@@ -8915,9 +9009,9 @@ export interface components {
         CampaignDetail: {
             campaign: components["schemas"]["Campaign"];
             channels: components["schemas"]["CampaignChannel"][];
-            /** @description The newest first. */
+            /** @description The latest runs, newest first. */
             latest_runs: components["schemas"]["CampaignRun"][];
-            /** @description Of each channel that has drafts. */
+            /** @description The figures of each channel that has drafts. */
             stats: components["schemas"]["CampaignStats"][];
         };
         CampaignDetailAnswer: {
@@ -8933,7 +9027,7 @@ export interface components {
             filter?: components["schemas"]["CampaignFilter"];
             channels?: components["schemas"]["CampaignChannels"];
             readonly id?: unknown;
-            /** @description Schedule, run, pause, resume or cancel it. */
+            /** @description Cannot be set. Schedule, run, pause, resume or cancel the campaign instead. */
             readonly status?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -8941,7 +9035,7 @@ export interface components {
         CampaignSchedule: {
             /**
              * Format: date-time
-             * @description When its run begins.
+             * @description When the run starts.
              * @example 2026-12-01T08:00:00Z
              */
             scheduled_at: string;
@@ -8965,7 +9059,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Where it came from; `opt_out`: they said stop.
+         * @description Where the entry came from. `opt_out`: the recipient opted out.
          * @example api
          * @enum {string}
          */
@@ -8973,7 +9067,7 @@ export interface components {
         DncEntry: {
             id: components["schemas"]["Uuid"];
             /**
-             * @description E.164.
+             * @description In E.164 format.
              * @example +971501234567
              */
             phone_number: string;
@@ -8995,13 +9089,13 @@ export interface components {
         };
         DncEntryCreate: {
             /**
-             * @description As people write it.
+             * @description The phone number, in any common notation.
              * @example +971501234567
              */
             phone_number: string;
-            /** @description Why. */
+            /** @description Why the number is added. */
             reason?: string;
-            /** @description Anything else worth knowing. */
+            /** @description Additional notes. */
             notes?: string;
             readonly id?: unknown;
             readonly source?: unknown;
@@ -9009,7 +9103,7 @@ export interface components {
         };
         DncEntryItem: {
             entry: components["schemas"]["DncEntry"];
-            /** @description True: it was there before, and nothing was changed. */
+            /** @description True if the number was already on the list and nothing was changed. */
             already_present: boolean;
         };
         DncEntryAnswer: {
@@ -9018,13 +9112,13 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Why: they unsubscribed, the address does not exist, they reported a message as unwanted, or somebody asked for it.
+         * @description The reason: the recipient unsubscribed, the address does not exist, the recipient reported a message as spam, or the entry was added on request.
          * @example manual
          * @enum {string}
          */
         SuppressionReason: "unsubscribed" | "bounced" | "complained" | "manual";
         /**
-         * @description Where it came from; `opt_out`: they said stop; `provider`: whoever delivers mails reported it.
+         * @description Where the entry came from. `opt_out`: the recipient opted out. `provider`: the email provider reported it.
          * @example api
          * @enum {string}
          */
@@ -9040,7 +9134,7 @@ export interface components {
             source: components["schemas"]["SuppressionSource"];
             /**
              * Format: uuid
-             * @description The campaign whose message it came from.
+             * @description The campaign whose message caused the entry.
              */
             campaign_id: string | null;
             created_at: components["schemas"]["Timestamp"];
@@ -9058,7 +9152,7 @@ export interface components {
         EmailSuppressionCreate: {
             /**
              * Format: email
-             * @description The address, whatever its case.
+             * @description The email address, case-insensitive.
              * @example sara@bluelake.example
              */
             email: string;
@@ -9070,7 +9164,7 @@ export interface components {
         };
         EmailSuppressionItem: {
             entry: components["schemas"]["EmailSuppression"];
-            /** @description True: it was there before, and nothing was changed. */
+            /** @description True if the address was already on the list and nothing was changed. */
             already_present: boolean;
         };
         EmailSuppressionAnswer: {
@@ -9079,18 +9173,18 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Texts are sent from active numbers only.
+         * @description Texts are sent only from active numbers.
          * @example active
          * @enum {string}
          */
         PhoneNumberStatus: "active" | "pending" | "suspended" | "released";
         /**
-         * @description What kind of number it is.
+         * @description The type of the number.
          * @example local
          * @enum {string}
          */
         PhoneNumberType: "local" | "mobile" | "toll_free";
-        /** @description What it can do. */
+        /** @description What the number can do. */
         PhoneNumberCapabilities: {
             /** @description Send and receive texts. */
             sms: boolean;
@@ -9102,13 +9196,13 @@ export interface components {
         PhoneNumber: {
             id: components["schemas"]["Uuid"];
             /**
-             * @description E.164.
+             * @description In E.164 format.
              * @example +97145550100
              */
             phone_number: string;
             friendly_name: string | null;
             /**
-             * @description ISO 3166; null for numbers of no country.
+             * @description An ISO 3166 country code. Null for numbers without a country.
              * @example AE
              */
             country: string | null;
@@ -9119,13 +9213,13 @@ export interface components {
             monthly_cost_minor: number;
             /** @example AED */
             currency: string;
-            /** @description Texts that name no number are sent from it. */
+            /** @description Whether texts without a `from` number are sent from it. */
             is_default: boolean;
-            /** @description Faxes are sent from it. */
+            /** @description Whether faxes are sent from it. */
             is_default_fax: boolean;
             /**
              * Format: uuid
-             * @description The user whose number it is.
+             * @description The user that the number is assigned to.
              */
             assigned_user_id: string | null;
             created_at: components["schemas"]["Timestamp"];
@@ -9142,18 +9236,18 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What people call it.
+         * @description The name of the number.
          * @example Front desk
          */
         PhoneNumberName: string | null;
         /**
          * Format: uuid
-         * @description The active user whose number it is.
+         * @description The active user that the number is assigned to.
          */
         PhoneNumberUser: string | null;
         PhoneNumberCreate: {
             /**
-             * @description As people write it; without a country code it is read as the company's country.
+             * @description The number in any common notation. Without a country code, it is read as a number of the workspace's country.
              * @example +97145550107
              */
             phone_number: string;
@@ -9162,22 +9256,22 @@ export interface components {
             number_type: components["schemas"]["PhoneNumberType"];
             capabilities: components["schemas"]["PhoneNumberCapabilities"];
             /**
-             * @description What it costs you in a month, in minor units.
+             * @description What the number costs you per month, in minor units.
              * @default 0
              */
             monthly_cost_minor: number;
             /**
-             * @description The company's when left out.
+             * @description The default is the currency of the workspace.
              * @example AED
              */
             currency?: string;
             /**
-             * @description Texts that name no number are sent from it.
+             * @description Whether texts without a `from` number are sent from it.
              * @default false
              */
             is_default: boolean;
             /**
-             * @description Faxes are sent from it.
+             * @description Whether faxes are sent from it.
              * @default false
              */
             is_default_fax: boolean;
@@ -9198,15 +9292,15 @@ export interface components {
         /** @description At least one field. */
         PhoneNumberPatch: {
             friendly_name?: components["schemas"]["PhoneNumberName"];
-            /** @description Texts that name no number are sent from it. */
+            /** @description Whether texts without a `from` number are sent from it. */
             is_default?: boolean;
-            /** @description Faxes are sent from it. */
+            /** @description Whether faxes are sent from it. */
             is_default_fax?: boolean;
             assigned_user_id?: components["schemas"]["PhoneNumberUser"];
             readonly id?: unknown;
-            /** @description Register another one. */
+            /** @description Cannot be changed. Register another number. */
             readonly phone_number?: unknown;
-            /** @description Release it. */
+            /** @description Cannot be set. Release the number instead. */
             readonly status?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -9239,57 +9333,57 @@ export interface components {
         CallOutcome: "answered" | "no_answer" | "busy" | "voicemail" | "failed";
         SubmittedForm: {
             /**
-             * @description Your own id of it.
+             * @description Your own ID of the form.
              * @example contact
              */
             id: string;
             /**
-             * @description What people call it.
+             * @description The name of the form.
              * @example Contact us
              */
             name: string;
         };
         InboundReport: {
-            /** @description What came in. */
+            /** @description The type of the report. */
             type: components["schemas"]["InboundReportType"];
             /**
-             * @description Your own id of it; it is stored once.
+             * @description Your own ID of the event. It is stored once.
              * @example SM0c1f
              */
             external_id: string;
             /**
              * Format: date-time
-             * @description When it happened; now unless given.
+             * @description When it happened. The default is now.
              * @example 2026-11-20T09:30:00.000Z
              */
             occurred_at?: string;
             /**
-             * @description The number or the address that it came from; numbers in E.164, or as they are written in the country of the company. A short number or a name in place of one is kept as it is.
+             * @description The number or address of the sender. Numbers are in E.164 format, or in the notation of the workspace's country. A short code or a sender name is stored as it is.
              * @example +971501234567
              */
             from?: string;
             /**
-             * @description The number or the address that it reached.
+             * @description The number or address of the recipient.
              * @example +97145550100
              */
             to?: string;
             /**
-             * @description Of an email.
+             * @description For an email.
              * @example Re: Your quote
              */
             subject?: string;
             /**
-             * @description As plain text.
+             * @description The body as plain text.
              * @example Can we move to Thursday?
              */
             body?: string;
-            /** @description Whether files came with an email, which are not taken; false unless given. */
+            /** @description Whether the email had attachments, which are not stored. The default is false. */
             has_attachments?: boolean;
-            /** @description What became of an email that was sent. */
+            /** @description What happened to an email that was sent. */
             engagement?: components["schemas"]["EmailEngagement"];
             /**
              * Format: uuid
-             * @description The email, as the timeline of its record names it: of what was sent from here the id of its draft, which is also what its header Message-ID begins with. Without it the record is found by `to`, and no campaign counts it.
+             * @description The email, as identified in the timeline of its record. For an email sent from here, it is the ID of its draft, which its Message-ID header also begins with. Without it, the record is found by `to`, and no campaign counts the engagement.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
              */
             message_id?: string;
@@ -9300,39 +9394,39 @@ export interface components {
              */
             link_url?: string;
             /**
-             * @description Of a fax.
+             * @description For a fax.
              * @example 3
              */
             pages?: number;
-            /** @description Of a call. */
+            /** @description For a call. */
             direction?: components["schemas"]["CallDirection"];
-            /** @description How a call ended. */
+            /** @description How the call ended. */
             outcome?: components["schemas"]["CallOutcome"];
             /**
-             * @description How long a call took.
+             * @description The duration of the call.
              * @example 184
              */
             duration_seconds?: number;
             /**
              * Format: uuid
-             * @description Who of the workspace was on a call; left out of what is told where it is no active user.
+             * @description The user who was on the call. Left out of the event if it is not an active user.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e01
              */
             user_id?: string;
-            /** @description The form that was filled in. */
+            /** @description The form that was submitted. */
             form?: components["schemas"]["SubmittedForm"];
             /**
-             * @description Of whoever filled in a form.
+             * @description For a form: the email address of the person who submitted it.
              * @example sara@example.com
              */
             email?: string;
             /**
-             * @description Of whoever filled in a form.
+             * @description For a form: the phone number of the person who submitted it.
              * @example +971501234567
              */
             phone?: string;
             /**
-             * @description What a form was filled in with, by names of its fields; kept, and told nobody.
+             * @description For a form: the answers, by field name. They are stored, but not included in any event.
              * @example {
              *       "team_size": "30"
              *     }
@@ -9346,7 +9440,7 @@ export interface components {
             received: true;
             /**
              * Format: uuid
-             * @description Of the message, fax, call or submission, as its event names it.
+             * @description The ID of the message, fax, call or submission, as in its event.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f05
              */
             id: string;
@@ -9357,7 +9451,7 @@ export interface components {
             object: string | null;
             /**
              * Format: uuid
-             * @description The record that it was linked to; null: nobody that the workspace knows.
+             * @description The record that it was linked to. Null for an unknown sender.
              */
             record_id: string | null;
         };
@@ -9367,7 +9461,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         EmailEngagementSetting: {
-            /** @description Whether opens and clicks of emails are noted. */
+            /** @description Whether opens and clicks of emails are recorded. */
             enabled: boolean;
         };
         EmailEngagementItem: {
@@ -9380,27 +9474,27 @@ export interface components {
         };
         InboundUrls: {
             /**
-             * @description Takes our own shape.
+             * @description Accepts our own format.
              * @example https://crm.example.com/v1/inbound/generic?company_id=00000000-0000-7000-8000-00000000de40&environment=live
              */
             generic: string;
-            /** @description Takes what Twilio sends; null: this server is not connected to Twilio. */
+            /** @description Accepts Twilio's format. Null if this server is not connected to Twilio. */
             twilio: string | null;
         };
         InboundDoor: {
             /**
-             * @description The end of the secret; null: there is none.
+             * @description The last characters of the secret. Null if there is no secret.
              * @example xW8=
              */
             secret_last4: string | null;
             /**
              * Format: date-time
-             * @description When the secret was made.
+             * @description When the secret was created.
              */
             created_at: string | null;
             /**
              * Format: date-time
-             * @description Until when the one before is good.
+             * @description Until when the previous secret is valid.
              */
             previous_secret_expires_at: string | null;
             urls: components["schemas"]["InboundUrls"];
@@ -9419,12 +9513,12 @@ export interface components {
         };
         InboundSecretRotation: {
             /**
-             * @description Whose secret.
+             * @description The mode whose secret is rotated.
              * @default live
              */
             environment: components["schemas"]["InboundMode"];
             /**
-             * @description Hours for which the secret before stays good.
+             * @description Hours during which the previous secret stays valid.
              * @default 24
              */
             overlap_hours: number;
@@ -9432,7 +9526,7 @@ export interface components {
         InboundSecret: {
             inbound: components["schemas"]["InboundDoor"];
             /**
-             * @description What gateways sign with. It is not shown again.
+             * @description The secret that gateways sign with. It is shown only once.
              * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8=
              */
             secret: string;
@@ -9516,33 +9610,33 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         AuditChange: {
-            /** @description What it was. */
+            /** @description The old value. */
             from: unknown;
-            /** @description What it became. */
+            /** @description The new value. */
             to: unknown;
         };
-        /** @description Something that was done. */
+        /** @description An audit log entry. */
         AuditLog: {
             id: components["schemas"]["Uuid"];
             occurred_at: components["schemas"]["Timestamp"];
             actor: components["schemas"]["Actor"];
             /**
-             * @description What was done.
+             * @description The action.
              * @example account.update
              */
             action: string;
             /**
-             * @description The object that it was done to, by its API name.
+             * @description The API name of the object that the action changed.
              * @example accounts
              */
             object: string | null;
             /**
-             * @description The id of the record, setting, user or key; of a field its name.
+             * @description The ID of the record, setting, user or key. For a field, its name.
              * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
              */
             record_id: string | null;
             /**
-             * @description By the name of the field, from what to what.
+             * @description The old and new value of each changed field, by field name.
              * @example {
              *       "city": {
              *         "from": "Hamburg",
@@ -9553,22 +9647,22 @@ export interface components {
             changes: {
                 [key: string]: components["schemas"]["AuditChange"];
             } | null;
-            /** @description What else is to be known, by action; of a lead also what its sender gave as `metadata`. */
+            /** @description Additional information, which depends on the action. For a lead, it includes the `metadata` of its sender. */
             metadata: {
                 [key: string]: unknown;
             } | null;
             /**
              * Format: uuid
-             * @description The request that did it.
+             * @description The ID of the request.
              * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
              */
             request_id: string;
             /**
-             * @description Where it came from.
+             * @description The IP address of the caller.
              * @example 203.0.113.7
              */
             ip: string;
-            /** @description True for what was done with test keys. */
+            /** @description True for actions of test keys. */
             test_mode: boolean;
         };
         RecordHistory: {
@@ -9942,19 +10036,19 @@ export interface components {
             readonly updated_at?: string;
         };
         /**
-         * @description Records are enrolled and runs go on while it is active.
+         * @description Records can be enrolled and runs proceed only while the workforce is active.
          * @example active
          * @enum {string}
          */
         WorkforceStatus: "active" | "paused" | "draft";
         /**
-         * @description Steps one after the other; the other kinds cannot be created yet.
+         * @description `sequence` runs its steps one after the other. The other kinds cannot be created yet.
          * @example sequence
          * @enum {string}
          */
         WorkforceKind: "sequence" | "workflow" | "agent";
         /**
-         * @description What a record is.
+         * @description The type of a record.
          * @example lead
          * @enum {string}
          */
@@ -9970,7 +10064,7 @@ export interface components {
             /** @example 4 */
             step_count: number;
             /**
-             * @description Records that are on their way in it.
+             * @description Records that are currently enrolled.
              * @example 3
              */
             enrolled_count: number;
@@ -9987,81 +10081,81 @@ export interface components {
             data: components["schemas"]["WorkforceList"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Records that can be enrolled. */
+        /** @description The types of records that can be enrolled. */
         WorkforceSubjectTypes: components["schemas"]["WorkforceSubjectType"][];
         /**
-         * @description What a step does.
+         * @description The action of a step.
          * @example create_task
          * @enum {string}
          */
         WorkforceStepKind: "wait" | "create_task" | "add_note" | "set_field" | "add_tag" | "draft_message" | "stop_when";
-        /** @description A step, with the fields that its kind has. */
+        /** @description A step, with the fields of its kind. */
         WorkforceStep: {
             kind: components["schemas"]["WorkforceStepKind"];
             /**
-             * @description Of wait: how long, 90 days at most.
+             * @description For wait: the duration, at most 90 days.
              * @example 2880
              */
             minutes?: number;
             /**
-             * @description Of create_task.
+             * @description For create_task.
              * @example Call {{first_name}}
              */
             title?: string;
             /**
-             * @description Of create_task: the name of an active task type.
+             * @description For create_task: the name of an active task type.
              * @example Call
              */
             task_type?: string;
             /**
-             * @description Of create_task: when it is due, from when it is made; a day when left out.
+             * @description For create_task: when the task is due, counted from its creation. The default is a day.
              * @example 60
              */
             due_in_minutes?: number;
             /**
              * Format: uuid
-             * @description Of create_task: the id of an active user.
+             * @description For create_task: the ID of an active user.
              */
             assigned_to?: string;
             /**
-             * @description Of add_note.
+             * @description For add_note.
              * @example Asked for an offer on the website.
              */
             content?: string;
             /**
-             * @description Of set_field: a field of the record that can be changed.
+             * @description For set_field: a field of the record that can be changed.
              * @example origin
              */
             field?: string;
             /**
-             * @description Of set_field: as records take it; null clears the field.
+             * @description For set_field: a value that the field accepts. Null clears the field.
              * @example website
              */
             value?: string | number | boolean | null;
             /**
-             * @description Of add_tag: the name of a tag of leads or customers.
+             * @description For add_tag: the name of a tag of leads or customers.
              * @example Flat roof
              */
             tag?: string;
-            /** @description Of draft_message. */
+            /** @description For draft_message. */
             channel?: components["schemas"]["MessageChannel"];
             /**
-             * @description Of draft_message, for emails.
+             * @description For draft_message, emails only.
              * @example Your roof
              */
             subject?: string;
             /**
-             * @description Of draft_message; 1,600 characters in a text message.
+             * @description For draft_message. At most 1,600 characters in a text message.
              * @example Hello {{first_name}}, when may we call?
              */
             body?: string;
             /**
-             * @description Of draft_message: one of the workspace’s numbers, or the address of an active user.
+             * @description For draft_message: one of the workspace’s numbers, or the address of an active user.
              * @example +971501234567
              */
             from?: string;
             /**
-             * @description Of stop_when: which records stop here, in the grammar of record lists.
+             * @description For stop_when: the records that stop here, in the filter syntax of record lists.
              * @example {
              *       "field": "lead_status",
              *       "op": "neq",
@@ -10072,10 +10166,10 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description In their order. */
+        /** @description The steps, in order. */
         WorkforceSteps: components["schemas"]["WorkforceStep"][];
         /**
-         * @description Ends a run before its next step where the record is so, in the grammar of record lists; null for no condition.
+         * @description Ends a run before its next step if the record matches this condition. It uses the filter syntax of record lists. Null for no condition.
          * @example {
          *       "field": "lead_status",
          *       "op": "eq",
@@ -10087,12 +10181,12 @@ export interface components {
         } | null;
         WorkforceCreate: {
             /**
-             * @description No other workforce has it.
+             * @description A unique name.
              * @example Welcome a new lead
              */
             name: string;
             /**
-             * @description What it is for.
+             * @description A description of the workforce.
              * @default null
              */
             description: string | null;
@@ -10103,7 +10197,7 @@ export interface components {
             /** @default null */
             stop_when: components["schemas"]["WorkforceStopWhen"];
             /**
-             * @description A message of the record to the workspace after its enrollment ends its run.
+             * @description Ends a run when the record sends a message to the workspace after its enrollment.
              * @default false
              */
             stop_when_replied: boolean;
@@ -10128,7 +10222,7 @@ export interface components {
             /** @example 4 */
             step_count: number;
             /**
-             * @description Records that are on their way in it.
+             * @description Records that are currently enrolled.
              * @example 3
              */
             enrolled_count: number;
@@ -10150,19 +10244,19 @@ export interface components {
         /** @description At least one field. */
         WorkforcePatch: {
             /**
-             * @description No other workforce has it.
+             * @description A unique name.
              * @example Welcome a new lead
              */
             name?: string;
-            /** @description What it is for. */
+            /** @description A description of the workforce. */
             description?: string | null;
             status?: components["schemas"]["WorkforceStatus"];
             subject_types?: components["schemas"]["WorkforceSubjectTypes"];
             steps?: components["schemas"]["WorkforceSteps"];
             stop_when?: components["schemas"]["WorkforceStopWhen"];
-            /** @description A message of the record to the workspace after its enrollment ends its run. */
+            /** @description Ends a run when the record sends a message to the workspace after its enrollment. */
             stop_when_replied?: boolean;
-            /** @description It stays what it is. */
+            /** @description Cannot be changed. */
             kind?: unknown;
             readonly id?: unknown;
             readonly created_at?: unknown;
@@ -10172,11 +10266,11 @@ export interface components {
             subject_type: components["schemas"]["WorkforceSubjectType"];
             /**
              * Format: uuid
-             * @description The id of the record.
+             * @description The ID of the record.
              */
             subject_id: string;
             /**
-             * @description What to remember with the run; nothing is made of it.
+             * @description Your own data, stored with the run. The workforce does not use it.
              * @example {
              *       "source": "landing page"
              *     }
@@ -10201,7 +10295,7 @@ export interface components {
             /** Format: uuid */
             run_id: string | null;
             /**
-             * @description Of the run.
+             * @description The status of the run.
              * @example queued
              */
             status: string | null;
@@ -10214,7 +10308,7 @@ export interface components {
              */
             reason: string | null;
             /**
-             * @description For people.
+             * @description A human-readable message.
              * @example The lead is on its way.
              */
             message: string;
@@ -10228,12 +10322,12 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description `stopped`: a condition held, or the record replied. `failed`: a step could not be done. `cancelled`: it was cancelled, or the record is gone.
+         * @description `stopped`: a condition matched, or the record replied. `failed`: a step could not run. `cancelled`: the run was cancelled, or the record no longer exists.
          * @example waiting
          * @enum {string}
          */
         WorkforceRunStatus: "queued" | "running" | "waiting" | "completed" | "stopped" | "failed" | "cancelled";
-        /** @description Why it failed; null where it did not. */
+        /** @description Why the run failed. Null if it did not fail. */
         WorkforceRunError: {
             /** @example VALIDATION_ERROR */
             code: string;
@@ -10246,20 +10340,20 @@ export interface components {
             subject_type: components["schemas"]["WorkforceSubjectType"];
             subject_id: components["schemas"]["Uuid"];
             status: components["schemas"]["WorkforceRunStatus"];
-            /** @description As it was sent. */
+            /** @description The context as it was sent. */
             context: {
                 [key: string]: unknown;
             };
             /** @example 4 */
             step_count: number;
             /**
-             * @description Skipped ones included.
+             * @description Completed steps, including skipped ones.
              * @example 2
              */
             steps_done: number;
             /**
              * Format: date-time
-             * @description When its next step is due; null when it has ended.
+             * @description When the next step is due. Null if the run has ended.
              */
             next_step_at: string | null;
             error: components["schemas"]["WorkforceRunError"];
@@ -10280,25 +10374,25 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Skipped: there was nothing to do for this record.
+         * @description `skipped`: there was nothing to do for this record.
          * @example done
          * @enum {string}
          */
         WorkforceStepStatus: "pending" | "done" | "skipped" | "failed";
         /**
-         * @description What kind of thing was added.
+         * @description The type of item that was added.
          * @example tasks
          * @enum {string}
          */
         WorkforceMadeObject: "tasks" | "notes" | "message_drafts";
-        /** @description What it added; null where it added nothing. */
+        /** @description The item that the step added. Null if it added nothing. */
         WorkforceMade: {
             object: components["schemas"]["WorkforceMadeObject"];
             id: components["schemas"]["Uuid"];
         } | null;
         WorkforceRunStep: {
             /**
-             * @description From 1.
+             * @description The number of the step, starting with 1.
              * @example 1
              */
             step: number;
@@ -10306,12 +10400,12 @@ export interface components {
             status: components["schemas"]["WorkforceStepStatus"];
             /**
              * Format: date-time
-             * @description When it was done; of a wait when it began.
+             * @description When the step was done. For a wait, when it started.
              */
             at: string | null;
             made: components["schemas"]["WorkforceMade"];
             /**
-             * @description Why it was skipped.
+             * @description Why the step was skipped.
              * @example the record has no email address
              */
             reason: string | null;
@@ -10323,20 +10417,20 @@ export interface components {
             subject_type: components["schemas"]["WorkforceSubjectType"];
             subject_id: components["schemas"]["Uuid"];
             status: components["schemas"]["WorkforceRunStatus"];
-            /** @description As it was sent. */
+            /** @description The context as it was sent. */
             context: {
                 [key: string]: unknown;
             };
             /** @example 4 */
             step_count: number;
             /**
-             * @description Skipped ones included.
+             * @description Completed steps, including skipped ones.
              * @example 2
              */
             steps_done: number;
             /**
              * Format: date-time
-             * @description When its next step is due; null when it has ended.
+             * @description When the next step is due. Null if the run has ended.
              */
             next_step_at: string | null;
             error: components["schemas"]["WorkforceRunError"];
@@ -10364,7 +10458,7 @@ export interface components {
              */
             type: string;
             always_present: boolean;
-            /** @description Whether a filter may name it. */
+            /** @description Whether a filter can use this field. */
             filterable: boolean;
         };
         WebhookEvent: {
@@ -10373,15 +10467,15 @@ export interface components {
             /** @example records */
             category: string;
             description: string;
-            /** @description Whether what test keys do is told too. */
+            /** @description Whether actions of test keys emit this event too. */
             emitted_in_test_mode: boolean;
-            /** @description What `data` holds. */
+            /** @description The fields of `data`. */
             fields: components["schemas"]["WebhookEventField"][];
-            /** @description JSON Schema of the whole body. */
+            /** @description The JSON Schema of the whole body. */
             schema: {
                 [key: string]: unknown;
             };
-            /** @description A whole body. */
+            /** @description An example of a whole body. */
             example: {
                 [key: string]: unknown;
             };
@@ -10402,7 +10496,7 @@ export interface components {
          */
         WebhookStatus: "active" | "disabled";
         /**
-         * @description By hand; because its receiver kept failing; because its receiver answered 410, or `webhook-delivery: disable`.
+         * @description Disabled manually; because the receiver kept failing; or because the receiver responded with 410 or `webhook-delivery: disable`.
          * @example failures
          * @enum {string}
          */
@@ -10413,7 +10507,7 @@ export interface components {
             url: string;
             description: string | null;
             events: string[];
-            /** @description As it was sent. */
+            /** @description The filter as it was sent. */
             filter: {
                 [key: string]: unknown;
             } | null;
@@ -10423,7 +10517,7 @@ export interface components {
             disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
             /**
              * Format: date-time
-             * @description When it was disabled.
+             * @description When the webhook endpoint was disabled.
              * @example 2026-11-20T23:55:00.000Z
              */
             disabled_at: string | null;
@@ -10431,26 +10525,26 @@ export interface components {
             consecutive_failures: number;
             /**
              * Format: date-time
-             * @description When the latest attempt ended.
+             * @description When the last attempt ended.
              * @example 2026-11-20T23:55:00.000Z
              */
             last_delivery_at: string | null;
             /**
              * Format: date-time
-             * @description When the receiver last took something.
+             * @description When the receiver last accepted an event.
              * @example 2026-11-20T23:55:00.000Z
              */
             last_success_at: string | null;
             secret_last4: string;
             /**
              * Format: date-time
-             * @description When the secret was last replaced.
+             * @description When the secret was last rotated.
              * @example 2026-11-20T23:55:00.000Z
              */
             secret_rotated_at: string | null;
             /**
              * Format: date-time
-             * @description Until when the secret before signs as well.
+             * @description Until when the previous secret also signs.
              * @example 2026-11-20T23:55:00.000Z
              */
             previous_secret_expires_at: string | null;
@@ -10471,35 +10565,35 @@ export interface components {
         };
         WebhookSubscriptionCreate: {
             /**
-             * @description Where events are posted to.
+             * @description The URL that events are sent to.
              * @example https://hooks.example.com/crm
              */
             url: string;
             /**
-             * @description Names of events, a group such as `record.*`, or `*`.
+             * @description Event names, a group such as `record.*`, or `*`.
              * @example [
              *       "record.created"
              *     ]
              */
             events: string[];
-            /** @description Over the fields of the events; null: all of them. */
+            /** @description A filter over the fields of the events. Null for all events. */
             filter?: {
                 [key: string]: unknown;
             } | null;
-            /** @description For people who look at the list. */
+            /** @description A description shown in the list. */
             description?: string | null;
             /**
-             * @description False makes it without sending anything yet.
+             * @description If false, the webhook endpoint is created but nothing is sent yet.
              * @default true
              */
             is_active: boolean;
             /**
-             * @description `changes`: what the fields were and are.
+             * @description `changes` adds the old and new values of changed fields.
              * @default []
              */
             include: "changes"[];
             /**
-             * @description Leaves out what this credential itself does.
+             * @description Leaves out events caused by this credential.
              * @default false
              */
             skip_own: boolean;
@@ -10519,7 +10613,7 @@ export interface components {
             readonly updated_at?: unknown;
         };
         /**
-         * @description Shown once. `Service-Signature` is keyed on all of it as text, `webhook-signature` on the bytes that its base64 part stands for.
+         * @description The secret, shown only once. `Service-Signature` uses all of it, as text, as the HMAC key. `webhook-signature` uses the bytes that its base64 part decodes to.
          * @example whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw1VQ4vJc8xW8=
          */
         WebhookSecret: string;
@@ -10553,28 +10647,28 @@ export interface components {
         /** @description At least one field. */
         WebhookSubscriptionPatch: {
             /**
-             * @description Where events are posted to.
+             * @description The URL that events are sent to.
              * @example https://hooks.example.com/crm
              */
             url?: string;
             /**
-             * @description Names of events, a group such as `record.*`, or `*`.
+             * @description Event names, a group such as `record.*`, or `*`.
              * @example [
              *       "record.created"
              *     ]
              */
             events?: string[];
-            /** @description Over the fields of the events; null: all of them. */
+            /** @description A filter over the fields of the events. Null for all events. */
             filter?: {
                 [key: string]: unknown;
             } | null;
-            /** @description For people who look at the list. */
+            /** @description A description shown in the list. */
             description?: string | null;
-            /** @description False disables, true enables again. */
+            /** @description False disables the webhook endpoint, true enables it again. */
             is_active?: boolean;
-            /** @description `changes`: what the fields were and are. */
+            /** @description `changes` adds the old and new values of changed fields. */
             include?: "changes"[];
-            /** @description Leaves out what the credential does that made it. */
+            /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
             readonly id?: unknown;
             readonly status?: unknown;
@@ -10593,7 +10687,7 @@ export interface components {
         };
         WebhookSecretRotation: {
             /**
-             * @description How long both secrets sign.
+             * @description Hours during which both secrets sign.
              * @default 24
              */
             overlap_hours: number;
@@ -10603,7 +10697,7 @@ export interface components {
             secret: components["schemas"]["WebhookSecret"];
             /**
              * Format: date-time
-             * @description Until when the old one signs as well; null where it ended at once.
+             * @description Until when the old secret also signs. Null if it stopped immediately.
              * @example 2026-11-20T23:55:00.000Z
              */
             previous_secret_expires_at: string | null;
@@ -10614,7 +10708,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         WebhookTest: {
-            /** @description The name of an event; the first subscribed one unless given. */
+            /** @description The name of an event. The default is the first subscribed one. */
             event?: string;
         };
         /**
@@ -10623,7 +10717,7 @@ export interface components {
          */
         WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
         /**
-         * @description Why the latest attempt failed: no answer within 15 seconds, no connection within 3, or a server of ours that stopped before it could note the outcome; no address; TLS or its certificate; refused or unreachable; not a public address; an answer other than 2xx, or none that was HTTP.
+         * @description Why the last attempt failed: no response within 15 seconds, no connection within 3, or a server of ours stopped before it could record the outcome; no DNS address; TLS or its certificate; connection refused or unreachable; not a public address; a response other than 2xx, or one that was not HTTP.
          * @example http_error
          * @enum {string}
          */
@@ -10632,37 +10726,37 @@ export interface components {
             id: components["schemas"]["Uuid"];
             subscription_id: components["schemas"]["Uuid"];
             /**
-             * @description The `id` in the body; the same whenever the event is sent.
+             * @description The `id` in the body. It is the same each time the event is sent.
              * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
              */
             event_id: string;
             event: string;
             status: components["schemas"]["WebhookDeliveryStatus"];
             attempts: number;
-            /** @description 10; of test mode 3. */
+            /** @description 10, or 3 in test mode. */
             max_attempts: number;
             /**
              * Format: date-time
-             * @description When it is tried again; null while an attempt is on its way or when none follows.
+             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
              * @example 2026-11-20T23:55:00.000Z
              */
             next_attempt_at: string | null;
             last_response_code: number | null;
-            /** @description The beginning of the latest answer, up to 1,024 characters. */
+            /** @description The beginning of the last response, up to 1,024 characters. */
             last_response_snippet: string | null;
             last_error: components["schemas"]["WebhookDeliveryFault"] | null;
-            /** @description How long the latest attempt took. */
+            /** @description The duration of the last attempt. */
             duration_ms: number | null;
             /**
              * Format: uuid
-             * @description The delivery that this is a copy of.
+             * @description The delivery that this one is a copy of.
              */
             replay_of: string | null;
             is_test: boolean;
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When it ended; null while it may still be tried.
+             * @description When the delivery ended. Null while another attempt is possible.
              * @example 2026-11-20T23:55:00.000Z
              */
             completed_at: string | null;
@@ -10688,15 +10782,15 @@ export interface components {
         WebhookRecovery: {
             /**
              * Format: date-time
-             * @description Deliveries made at this moment or later.
+             * @description Recovers deliveries created at or after this time.
              * @example 2026-11-20T00:00:00.000Z
              */
             since: string;
         };
         WebhookRecovered: {
-            /** @description Deliveries that are sent from the beginning. */
+            /** @description The number of deliveries that start again. */
             queued: number;
-            /** @description There are others; call it again. */
+            /** @description True if there are more deliveries to recover. Call it again. */
             has_more: boolean;
         };
         WebhookRecoveryAnswer: {
@@ -10707,21 +10801,21 @@ export interface components {
         WebhookReplay: {
             /**
              * Format: date-time
-             * @description Deliveries made at this moment or later.
+             * @description Replays deliveries created at or after this time.
              * @example 2026-11-20T00:00:00.000Z
              */
             from: string;
             /**
              * Format: date-time
-             * @description Deliveries made at this moment or earlier; a bare date means its end.
+             * @description Replays deliveries created at or before this time. A bare date means the end of that day.
              * @example 2026-11-20T12:00:00.000Z
              */
             to: string;
-            /** @description Only those of this status. */
+            /** @description Replays only deliveries with this status. */
             status?: components["schemas"]["WebhookDeliveryStatus"];
         };
         WebhookReplayed: {
-            /** @description Copies that are sent. */
+            /** @description The number of copies that will be sent. */
             queued: number;
         };
         WebhookReplayAnswer: {
@@ -10733,41 +10827,41 @@ export interface components {
             id: components["schemas"]["Uuid"];
             subscription_id: components["schemas"]["Uuid"];
             /**
-             * @description The `id` in the body; the same whenever the event is sent.
+             * @description The `id` in the body. It is the same each time the event is sent.
              * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
              */
             event_id: string;
             event: string;
             status: components["schemas"]["WebhookDeliveryStatus"];
             attempts: number;
-            /** @description 10; of test mode 3. */
+            /** @description 10, or 3 in test mode. */
             max_attempts: number;
             /**
              * Format: date-time
-             * @description When it is tried again; null while an attempt is on its way or when none follows.
+             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
              * @example 2026-11-20T23:55:00.000Z
              */
             next_attempt_at: string | null;
             last_response_code: number | null;
-            /** @description The beginning of the latest answer, up to 1,024 characters. */
+            /** @description The beginning of the last response, up to 1,024 characters. */
             last_response_snippet: string | null;
             last_error: components["schemas"]["WebhookDeliveryFault"] | null;
-            /** @description How long the latest attempt took. */
+            /** @description The duration of the last attempt. */
             duration_ms: number | null;
             /**
              * Format: uuid
-             * @description The delivery that this is a copy of.
+             * @description The delivery that this one is a copy of.
              */
             replay_of: string | null;
             is_test: boolean;
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When it ended; null while it may still be tried.
+             * @description When the delivery ended. Null while another attempt is possible.
              * @example 2026-11-20T23:55:00.000Z
              */
             completed_at: string | null;
-            /** @description Byte for byte as it is sent. */
+            /** @description The request body, byte for byte. */
             request_body: string;
         };
         WebhookDeliveryDetailData: {
@@ -11666,12 +11760,12 @@ export interface components {
             readonly checked_at?: unknown;
         };
         /**
-         * @description What a plan is called by programs; GET /v1/plans lists them.
+         * @description The code of a plan. GET /v1/plans lists them.
          * @example growth
          */
         PackageCode: string;
         /**
-         * @description ISO 4217.
+         * @description An ISO 4217 currency code.
          * @example USD
          */
         Currency: string;
@@ -11680,41 +11774,41 @@ export interface components {
             /** @example Growth */
             name: string;
             /**
-             * @description For a month, in minor units; null: by agreement.
+             * @description The price per month, in minor units. Null: by agreement.
              * @example 9900
              */
             price_monthly_minor: number | null;
             /**
-             * @description For a year, in minor units; null: by agreement.
+             * @description The price per year, in minor units. Null: by agreement.
              * @example 99000
              */
             price_yearly_minor: number | null;
             currency: components["schemas"]["Currency"];
             /**
-             * @description Users that can be active at the same time without extra seats.
+             * @description The number of users that can be active at the same time without extra seats.
              * @example 10
              */
             included_seats: number;
             /**
-             * @description For each month and seat beyond, in minor units; null: by agreement.
+             * @description The price per month for each extra seat, in minor units. Null: by agreement.
              * @example 1000
              */
             extra_seat_price_minor: number | null;
             /**
-             * @description Calls of a month; null: unlimited.
+             * @description Calls per month. Null: unlimited.
              * @example 500000
              */
             api_call_cap: number | null;
             /**
-             * @description Calls per minute over all credentials of the workspace.
+             * @description Calls per minute across all credentials of the workspace.
              * @example 600
              */
             api_rate_limit_per_minute: number;
-            /** @description Modules that the plan includes. */
+            /** @description The modules that the plan includes. */
             modules: string[];
-            /** @description True for the plan that the workspace is on. */
+            /** @description True for the plan of the workspace. */
             is_current: boolean;
-            /** @description False for a plan that is sold by agreement alone. */
+            /** @description False for a plan that is sold by agreement only. */
             is_available: boolean;
         };
         PlanList: {
@@ -11728,7 +11822,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What a module is called by programs; GET /v1/modules lists them.
+         * @description The key of a module. GET /v1/modules lists them.
          * @example campaigns
          */
         ModuleKey: string;
@@ -11743,22 +11837,22 @@ export interface components {
             /** @example Campaigns */
             name: string;
             /**
-             * @description For a month, in minor units.
+             * @description The price per month, in minor units.
              * @example 4900
              */
             price_monthly_minor: number;
             /**
-             * @description For a year, in minor units.
+             * @description The price per year, in minor units.
              * @example 49000
              */
             price_yearly_minor: number;
             currency: components["schemas"]["Currency"];
-            /** @description Plans that include it. */
+            /** @description The plans that include it. */
             included_in: string[];
             status: components["schemas"]["ModuleStatus"];
             /**
              * Format: date-time
-             * @description When it ends; null while it stays.
+             * @description When it ends. Null if no end is scheduled.
              */
             active_until: string | null;
         };
@@ -11773,19 +11867,19 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description Where the subscription stands; see the table of the operation.
+         * @description The status of the subscription. See the table of the operation.
          * @example active
          * @enum {string}
          */
         SubscriptionStatus: "trialing" | "active" | "past_due" | "canceled" | "incomplete" | "none";
         /**
-         * @description What becomes of the workspace; see the table of the operation.
+         * @description The billing status of the workspace. See the table of the operation.
          * @example ACTIVE
          * @enum {string}
          */
         BillingStatus: "NONE" | "TRIALING" | "ACTIVE" | "PAST_DUE" | "CANCELED" | "PENDING_DELETION";
         /**
-         * @description What a period is.
+         * @description The length of a billing period.
          * @example monthly
          * @enum {string}
          */
@@ -11796,7 +11890,7 @@ export interface components {
             name: string;
             billing_cycle: components["schemas"]["BillingCycle"];
             /**
-             * @description What the workspace pays for a period, without seats, modules and discounts; null: as agreed.
+             * @description The price that the workspace pays per period, without seats, modules and discounts. Null: as agreed.
              * @example 9900
              */
             price_minor: number | null;
@@ -11806,7 +11900,7 @@ export interface components {
             start: components["schemas"]["Timestamp"];
             end: components["schemas"]["Timestamp"];
         };
-        /** @description Users that can be active at the same time. */
+        /** @description The number of users that can be active at the same time. */
         SubscribedSeats: {
             /**
              * @description The larger of included and purchased.
@@ -11814,12 +11908,12 @@ export interface components {
              */
             allowance: number;
             /**
-             * @description In the plan.
+             * @description Seats included in the plan.
              * @example 10
              */
             included: number;
             /**
-             * @description As set last; 0 where that never happened.
+             * @description The number of seats as last set. 0 if it was never set.
              * @example 12
              */
             purchased: number;
@@ -11829,7 +11923,7 @@ export interface components {
              */
             used: number;
             /**
-             * @description Users who can still be created or activated.
+             * @description Users that can still be created or activated.
              * @example 1
              */
             available: number;
@@ -11838,43 +11932,43 @@ export interface components {
             module_key: components["schemas"]["ModuleKey"];
             status: components["schemas"]["ModuleStatus"];
             /**
-             * @description What the workspace pays for a period; 0 if the plan includes it.
+             * @description The price that the workspace pays per period. 0 if the plan includes the module.
              * @example 4900
              */
             price_minor: number;
             /**
              * Format: date-time
-             * @description When it ends; null while it stays.
+             * @description When it ends. Null if no end is scheduled.
              */
             active_until: string | null;
         };
         SubscriptionDiscount: {
             /**
-             * @description As invoices name it; null: it has none.
+             * @description The name on invoices. Null if it has none.
              * @example Launch offer
              */
             name: string | null;
             /**
-             * @description Percent of each invoice; null for a fixed amount.
+             * @description The percentage taken off each invoice. Null for a fixed amount.
              * @example 20
              */
             percent_off: number | null;
-            /** @description Fixed amount of each invoice; null for a percentage. */
+            /** @description The fixed amount taken off each invoice. Null for a percentage. */
             amount_off_minor: number | null;
             /**
              * Format: date-time
-             * @description When it ends; null while it stays.
+             * @description When it ends. Null if no end is scheduled.
              */
             ends_at: string | null;
         };
         /**
-         * @description boolean: on or off; limit: a number, or null for no limit.
+         * @description `boolean`: on or off. `limit`: a number, or null for no limit.
          * @example limit
          * @enum {string}
          */
         EntitlementType: "boolean" | "limit";
         /**
-         * @description Where it comes from; override: an agreement.
+         * @description The source of the entitlement. `override`: an agreement.
          * @example plan
          * @enum {string}
          */
@@ -11890,7 +11984,7 @@ export interface components {
             source: components["schemas"]["EntitlementSource"];
         };
         /**
-         * @description What happens when the period ends.
+         * @description The action at the end of the period.
          * @example downgrade
          * @enum {string}
          */
@@ -11898,13 +11992,13 @@ export interface components {
         ScheduledChange: {
             action: components["schemas"]["ScheduledAction"];
             /**
-             * @description Of a downgrade.
+             * @description For a downgrade.
              * @example starter
              */
             package_code: string | null;
-            /** @description Of a module that leaves. */
+            /** @description For the removal of a module. */
             module_key: string | null;
-            /** @description Of fewer seats. */
+            /** @description For a decrease of seats. */
             seats: number | null;
             effective: components["schemas"]["Timestamp"];
         };
@@ -11912,7 +12006,7 @@ export interface components {
             package_code: components["schemas"]["PackageCode"];
             effective: components["schemas"]["Timestamp"];
         };
-        /** @description A negotiated agreement; while it is active, the subscription is not changed by API. */
+        /** @description A negotiated agreement. While it is active, the subscription cannot be changed through the API. */
         BillingAgreement: {
             active: boolean;
             /** Format: date-time */
@@ -11932,24 +12026,24 @@ export interface components {
             since: components["schemas"]["Timestamp"];
             data_kept_until: components["schemas"]["Timestamp"];
             /**
-             * @description Until then; 0 afterwards.
+             * @description Days until then. 0 afterwards.
              * @example 83
              */
             days_left: number;
         };
         DuplicateSubscription: {
             /**
-             * @description Its id at the payment provider.
+             * @description The ID of the subscription at the payment provider.
              * @example sub_1OabcdEfGhIjKlMn
              */
             provider_id: string;
             /**
-             * @description Its status at the payment provider, e.g. `active` or `past_due`.
+             * @description The status at the payment provider, e.g. `active` or `past_due`.
              * @example active
              */
             status: string;
             /**
-             * @description The plan that it is for; null if it is for no plan of the catalogue.
+             * @description The plan of the subscription. Null if it is not a plan of the catalogue.
              * @example growth
              */
             package_code: string | null;
@@ -11958,46 +12052,46 @@ export interface components {
         Subscription: {
             status: components["schemas"]["SubscriptionStatus"];
             billing_status: components["schemas"]["BillingStatus"];
-            /** @description The plan, or the last one; null where none was ever chosen. */
+            /** @description The plan, or the last one. Null if no plan was ever chosen. */
             plan: components["schemas"]["SubscribedPlan"] | null;
-            /** @description What is paid for now; null where nothing is. */
+            /** @description The period that is currently paid for. Null if nothing is paid for. */
             current_period: components["schemas"]["BillingPeriod"] | null;
-            /** @description True when it ends with the period. */
+            /** @description True if the subscription ends with the period. */
             cancel_at_period_end: boolean;
             /**
              * Format: date-time
-             * @description When it ends, or ended; null while it goes on.
+             * @description When the subscription ends or ended. Null if no end is scheduled.
              */
             ends_at: string | null;
             /**
              * Format: date-time
-             * @description When the trial ends, or ended; null where there is none.
+             * @description When the trial ends or ended. Null if there is no trial.
              */
             trial_end: string | null;
             seats: components["schemas"]["SubscribedSeats"];
-            /** @description Modules that the plan includes or that are paid for beside it. */
+            /** @description Modules that the plan includes, and modules that are paid for separately. */
             modules: components["schemas"]["SubscribedModule"][];
-            /** @description What its invoices are reduced by. */
+            /** @description The discounts on its invoices. */
             discounts: components["schemas"]["SubscriptionDiscount"][];
-            /** @description What the subscription opens. */
+            /** @description What the subscription unlocks. */
             entitlements: components["schemas"]["Entitlement"][];
             /** @description The first of scheduled_changes. */
             scheduled_change: components["schemas"]["ScheduledChange"] | null;
-            /** @description What happens when the period ends. */
+            /** @description Changes that take effect at the end of the period. */
             scheduled_changes: components["schemas"]["ScheduledChange"][];
-            /** @description The downgrade among them. */
+            /** @description The downgrade among the scheduled changes. */
             scheduled_downgrade: components["schemas"]["ScheduledDowngrade"] | null;
             agreement: components["schemas"]["BillingAgreement"];
-            /** @description What is charged; null where nothing is on file. */
+            /** @description The payment method that is charged. Null if none is on file. */
             payment_method: components["schemas"]["PaymentMethod"] | null;
-            /** @description After the end; null before. */
+            /** @description Present after the subscription has ended. Null before. */
             dormant: components["schemas"]["Dormancy"] | null;
             /**
-             * @description Other live subscriptions of the workspace at the payment provider, normally none. They are charged too, and open nothing. The
-             *     oldest subscription counts. Ask support to end the others.
+             * @description Other live subscriptions of the workspace at the payment provider, normally none. They are charged too, but unlock
+             *     nothing: only the oldest subscription counts. Ask support to end the others.
              */
             duplicate_subscriptions: components["schemas"]["DuplicateSubscription"][];
-            /** @description True for the subscription of the test mode. */
+            /** @description True for the subscription of test mode. */
             test_mode: boolean;
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -12014,26 +12108,26 @@ export interface components {
             billing_cycle?: components["schemas"]["BillingCycle"];
         };
         /**
-         * @description What was asked for.
+         * @description The requested action.
          * @example upgrade
          * @enum {string}
          */
         SubscriptionAction: "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "reactivate" | "cancel";
         /**
-         * @description When a change holds.
+         * @description When a change takes effect.
          * @example immediately
          * @enum {string}
          */
         ChangeApplies: "immediately" | "period_end";
-        /** @description What a period costs with seats and modules, before discounts and taxes. */
+        /** @description The cost of a period with seats and modules, before discounts and taxes. */
         BillComparison: {
             /**
-             * @description This period.
+             * @description The current period.
              * @example 32600
              */
             current_period_minor: number;
             /**
-             * @description The next one.
+             * @description The next period.
              * @example 32900
              */
             next_period_minor: number;
@@ -12041,30 +12135,30 @@ export interface components {
         };
         ChangeWarning: {
             /**
-             * @description `raises_bill`: a scheduled downgrade makes the next period cost more than this one. More codes can be added.
+             * @description `raises_bill`: a scheduled downgrade makes the next period cost more than this one. More codes may be added.
              * @example raises_bill
              */
             code: string;
-            /** @description A sentence for people, with the amounts. */
+            /** @description A human-readable message with the amounts. */
             message: string;
             details: components["schemas"]["BillComparison"];
         };
         SubscriptionChange: {
             action: components["schemas"]["SubscriptionAction"];
-            /** @description When it holds. */
+            /** @description When the change takes effect. */
             applies: components["schemas"]["ChangeApplies"] | null;
             /**
              * Format: date-time
-             * @description The moment from which it holds.
+             * @description The time at which the change takes effect.
              */
             effective: string | null;
             /** @description `pending_webhook` for a module that was added: the payment provider confirms it within seconds. */
             status: string | null;
-            /** @description Of a change of modules. */
+            /** @description For a change of modules. */
             module_key: string | null;
-            /** @description Of a change of seats. */
+            /** @description For a change of seats. */
             seats: number | null;
-            /** @description What may be unexpected about the change. It was made all the same. */
+            /** @description Possibly unexpected effects of the change. The change was made anyway. */
             warnings: components["schemas"]["ChangeWarning"][];
         };
         SubscriptionChangeAnswer: {
@@ -12077,7 +12171,7 @@ export interface components {
         };
         SubscriptionSeats: {
             /**
-             * @description Users that shall be able to be active at the same time.
+             * @description The number of users that can be active at the same time.
              * @example 12
              */
             seats: number;
@@ -12086,7 +12180,7 @@ export interface components {
             module_key: components["schemas"]["ModuleKey"];
         };
         /**
-         * @description What is paid for.
+         * @description What the person pays for.
          * @example subscribe
          * @enum {string}
          */
@@ -12101,44 +12195,44 @@ export interface components {
             package_code?: components["schemas"]["PackageCode"];
             billing_cycle?: components["schemas"]["BillingCycle"];
             /**
-             * @description Users that can be active at the same time, where that is more than the plan includes.
+             * @description The number of users that can be active at the same time, if it is more than the plan includes.
              * @example 12
              */
             seats?: number;
             /**
-             * @description What is put into the wallet, in minor units.
+             * @description The amount added to the wallet, in minor units.
              * @example 5000
              */
             amount_minor?: number;
             /**
              * Format: checkout-return-uri
-             * @description Where the person goes when it is paid. The id of the checkout takes the place of `{CHECKOUT_SESSION_ID}`.
+             * @description The page that the person returns to after paying. `{CHECKOUT_SESSION_ID}` is replaced with the ID of the checkout session.
              * @example https://app.example.com/welcome?checkout={CHECKOUT_SESSION_ID}
              */
             success_url?: string;
-            /** @description Where the person goes who does not pay. */
+            /** @description The page that the person returns to without paying. */
             cancel_url?: components["schemas"]["WebAddress"];
         };
         /**
-         * @description What became of it; see the table of the operation.
+         * @description The status of the checkout session. See the table of the operation.
          * @example open
          * @enum {string}
          */
         CheckoutStatus: "open" | "complete" | "expired";
-        /** @description Of a subscription that was asked for; only where one checkout is shown. */
+        /** @description For a subscription. Only present when you get a single checkout session. */
         CheckoutActivation: {
-            /** @description True once it is paid and in force. */
+            /** @description True once the subscription is paid and active. */
             active: boolean;
             subscription_status: components["schemas"]["SubscriptionStatus"];
             /**
-             * @description The plan that is paid for now.
+             * @description The plan that is currently paid for.
              * @example growth
              */
             active_package_code: string | null;
         };
-        /** @description Of a top-up; only where one checkout is shown. */
+        /** @description For a top-up. Only present when you get a single checkout session. */
         CheckoutWallet: {
-            /** @description True once it is paid; a refund later does not change it, and takes its credit out of the balance. */
+            /** @description True once the top-up is paid. A later refund does not change it, but deducts its credit from the balance. */
             credited: boolean;
             /**
              * @description In minor units.
@@ -12158,20 +12252,20 @@ export interface components {
             status: components["schemas"]["CheckoutStatus"];
             /**
              * Format: uri
-             * @description Where the person pays.
+             * @description The URL of the payment page.
              */
             url: string;
             /**
-             * @description Of a subscription.
+             * @description For a subscription.
              * @example growth
              */
             package_code: string | null;
             /**
-             * @description Of a subscription.
+             * @description For a subscription.
              * @example monthly
              */
             billing_cycle: string | null;
-            /** @description Of a top-up. */
+            /** @description For a top-up. */
             amount_minor: number | null;
             currency: components["schemas"]["Currency"];
             expires_at: components["schemas"]["Timestamp"];
@@ -12191,7 +12285,7 @@ export interface components {
         PortalSessionCreate: {
             /**
              * Format: uri
-             * @description Where the link back leads; https.
+             * @description The https URL that the link back leads to.
              * @example https://app.example.com/settings
              */
             return_url?: string;
@@ -12207,7 +12301,7 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What calls are told by.
+         * @description How calls are grouped.
          * @example day
          * @enum {string}
          */
@@ -12217,28 +12311,28 @@ export interface components {
             /** @example 12840 */
             used: number;
             /**
-             * @description null: unlimited.
+             * @description Null: unlimited.
              * @example 500000
              */
             limit: number | null;
             /**
-             * @description null: unlimited.
+             * @description Null: unlimited.
              * @example 487160
              */
             remaining: number | null;
         };
         Wallet: {
             /**
-             * @description What was paid in and not spent yet. Below 0 if a payment was refunded after its credit was spent; `wallet.adjusted` says so.
+             * @description The amount paid in and not spent yet. Negative if a payment was refunded after its credit was spent; `wallet.adjusted` says so.
              * @example 5000
              */
             balance_minor: number;
             currency: components["schemas"]["Currency"];
-            /** @description True where the wallet is topped up by itself. */
+            /** @description True if the wallet is topped up automatically. */
             auto_top_up: boolean;
         };
         /**
-         * @description What is paid for by the piece.
+         * @description A service that is paid per unit.
          * @example sms
          * @enum {string}
          */
@@ -12250,7 +12344,7 @@ export interface components {
             /** @example 70 */
             amount_minor: number;
         };
-        /** @description What was spent from the wallet in this month. */
+        /** @description The spending from the wallet this month. */
         ConsumableUsage: {
             /** @example 0 */
             spend_minor: number;
@@ -12270,7 +12364,7 @@ export interface components {
         StorageUsage: {
             /** @example 7340032 */
             used_bytes: number;
-            /** @description null: no limit. */
+            /** @description Null: no limit. */
             limit_bytes: number | null;
         };
         UsageGroup: {
@@ -12279,7 +12373,7 @@ export interface components {
              * @example 2026-11-20
              */
             key: string;
-            /** @description Of the key; null for a day. */
+            /** @description The name of the key. Null for a day. */
             name: string | null;
             /** @example 12840 */
             calls: number;
@@ -12292,7 +12386,7 @@ export interface components {
             seats: components["schemas"]["SeatUsage"];
             storage: components["schemas"]["StorageUsage"];
             test_mode: boolean;
-            /** @description Only where they are asked for. */
+            /** @description Only present if you send `group_by`. */
             groups?: components["schemas"]["UsageGroup"][];
         };
         UsageShown: {
@@ -12304,13 +12398,13 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description What became of it.
+         * @description The status of the invoice.
          * @example paid
          * @enum {string}
          */
         InvoiceStatus: "draft" | "open" | "paid" | "void" | "uncollectible";
         /**
-         * @description What it is for.
+         * @description What the invoice is for.
          * @example subscription
          * @enum {string}
          */
@@ -12321,22 +12415,22 @@ export interface components {
             /** @example 1 */
             quantity: number;
             /**
-             * @description For a whole period.
+             * @description The amount for a whole period.
              * @example 9900
              */
             unit_amount_minor: number;
             /**
-             * @description What is charged; below 0 what is given back.
+             * @description The amount charged. Negative for a credit.
              * @example 4950
              */
             amount_minor: number;
-            /** @description True for a part of a period. */
+            /** @description True if the line covers part of a period. */
             proration: boolean;
         };
         Invoice: {
             id: components["schemas"]["Uuid"];
             /**
-             * @description Counted within the workspace.
+             * @description The invoice number, counted within the workspace.
              * @example INV-000002
              */
             number: string;
@@ -12355,7 +12449,7 @@ export interface components {
             /** @example 3500 */
             amount_paid_minor: number;
             /**
-             * @description What is still to be paid.
+             * @description The amount still to be paid.
              * @example 0
              */
             amount_due_minor: number;
@@ -12364,19 +12458,19 @@ export interface components {
             issued_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When it was to be paid; null where it was paid at once.
+             * @description When payment was due. Null if the invoice was paid immediately.
              */
             due_at: string | null;
             /** Format: date-time */
             paid_at: string | null;
             /**
              * Format: uri
-             * @description A page of the payment provider, where it has one.
+             * @description The invoice page of the payment provider, if it has one.
              */
             hosted_url: string | null;
             /**
              * Format: uri
-             * @description The invoice as a file, where the payment provider has one.
+             * @description The invoice as a file, if the payment provider has one.
              */
             pdf_url: string | null;
             lines: components["schemas"]["InvoiceLine"][];
@@ -12391,13 +12485,13 @@ export interface components {
             total_minor: number;
             /** Format: date-time */
             next_charge_at: string | null;
-            /** @description True if the payment provider has given no preview yet. */
+            /** @description True if the payment provider has not given a preview yet. */
             is_estimate: boolean;
             lines: components["schemas"]["InvoiceLine"][];
         };
         InvoiceList: {
             invoices: components["schemas"]["Invoice"][];
-            /** @description What the next period will be charged. */
+            /** @description The expected charge for the next period. */
             pending: components["schemas"]["PendingBill"] | null;
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
@@ -12409,7 +12503,7 @@ export interface components {
         };
         TestModeReset: {
             /**
-             * @description API names of objects; all of them unless given.
+             * @description API names of objects. If you leave it out, all objects are reset.
              * @example [
              *       "tasks"
              *     ]
@@ -12418,8 +12512,9 @@ export interface components {
         };
         TestModeResetResult: {
             /**
-             * @description How many of each kind were deleted; 0 is shown too. Kinds are the objects that were reset, by their API names; `activities`, `tasks`, `notes`, `attachments` and
-             *     `events`; and, if all objects were reset, everything that messaging, scheduling, automation and webhooks keep.
+             * @description The number of deleted items of each kind, including 0. Kinds are the API names of the objects that were reset, and
+             *     `activities`, `tasks`, `notes`, `attachments` and `events`. If all objects were reset, they also include everything that
+             *     messaging, scheduling, automation and webhooks store.
              * @example {
              *       "leads": 120,
              *       "activities": 0,
@@ -12441,7 +12536,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The request could not be read, or a value in it is wrong. `details.fields` lists every problem; `details.reason` names an unreadable request. */
+        /** @description The request could not be read, or a value in it is invalid. `details.fields` lists every problem. `details.reason` says why a request could not be read. */
         BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12455,9 +12550,9 @@ export interface components {
             };
         };
         /**
-         * @description `RATE_LIMIT_EXCEEDED`: too many calls; wait as many seconds as Retry-After says, then send the same call again.
-         *     `QUOTA_EXCEEDED`: the calls of the month are used up; only a higher plan or the next month helps, and the X-Quota
-         *     headers say how many they were.
+         * @description `RATE_LIMIT_EXCEEDED`: too many calls. Wait for the number of seconds in Retry-After, then send the same call again.
+         *     `QUOTA_EXCEEDED`: the calls of the month are used up. Only a higher plan or the next month helps; the X-Quota headers hold
+         *     the figures.
          */
         RateLimited: {
             headers: {
@@ -12475,7 +12570,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description A fault of ours. It is logged under the request id. A retry with the same Idempotency-Key is safe. */
+        /** @description An error on our side. It is logged under the request ID. A retry with the same Idempotency-Key is safe. */
         InternalError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12502,10 +12597,11 @@ export interface components {
             };
         };
         /**
-         * @description A part that the call needs is down for the moment: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` when the call could not
-         *     be counted. Nothing was done. Try again with backoff, and with the same Idempotency-Key on writes. `details.reason` is
-         *     `query_timeout` where the database took longer than 1.5 seconds: ask for less, or in an order that has an index. It is
-         *     `provider_error` where a payment provider did not answer as it should: what was begun with it goes on, once, also by itself.
+         * @description A component that the call needs is temporarily unavailable: `SERVICE_UNAVAILABLE`, or `QUOTA_UNAVAILABLE` if the call could
+         *     not be counted. Nothing was done. Retry with backoff, and with the same Idempotency-Key for writes. `details.reason` is
+         *     `query_timeout` if the database took longer than 1.5 seconds: request less data, or a sort order that has an index. It is
+         *     `provider_error` if a payment provider did not respond as expected. The operation that was started there continues, exactly
+         *     once, even without a retry.
          */
         Unavailable: {
             headers: {
@@ -12520,7 +12616,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description Your copy is current. */
+        /** @description Your cached copy is current. */
         NotModified: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12532,7 +12628,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description The credential is missing, unknown, revoked or expired. Mend the credential; a retry with the same one cannot succeed. */
+        /** @description The credential is missing, unknown, revoked or expired. Fix the credential; a retry with the same one cannot succeed. */
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12560,9 +12656,9 @@ export interface components {
             };
         };
         /**
-         * @description Nothing pays for the call. `details.reason` is `no_subscription` (the trial is over and no plan was chosen) or
-         *     `subscription_ended` (the data is kept for 90 days). A retry cannot succeed before a plan is chosen. The figures are those of
-         *     the last month that was paid for, or of the trial.
+         * @description The workspace has no active subscription. `details.reason` is `no_subscription` (the trial is over and no plan was chosen)
+         *     or `subscription_ended` (the data is kept for 90 days). A retry cannot succeed until a plan is chosen. The figures are those
+         *     of the last paid month, or of the trial.
          */
         PaymentRequired: {
             headers: {
@@ -12599,7 +12695,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description The credential is good and may not do this. `FORBIDDEN_SCOPE` lists the scopes that would open it, or says in `details.reason` what else is missing (`password_change_required`, while the password of a session is temporary); `MODULE_DISABLED` names the module; `IP_NOT_ALLOWED` means that the key's allowlist lacks your address. */
+        /** @description The credential is valid but does not permit this. `FORBIDDEN_SCOPE` lists the required scopes, or names another missing requirement in `details.reason` (`password_change_required` while the password of a session is temporary). `MODULE_DISABLED` names the module. `IP_NOT_ALLOWED` means that your address is not on the key's allowlist. */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12688,7 +12784,7 @@ export interface components {
                 "application/json": components["schemas"]["OnboardingAnswer"];
             };
         };
-        /** @description The payload is wrong, or the address is in use. The two look the same on purpose. */
+        /** @description The payload is invalid, or the email address is in use. The two cases look the same on purpose. */
         SignupRefused: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12714,7 +12810,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description The body was read and a field in it cannot be accepted. `details.fields` lists every problem. `IDEMPOTENCY_CONFLICT` means that this Idempotency-Key was used with another body. */
+        /** @description The body is well-formed, but a field in it cannot be accepted. `details.fields` lists every problem. `IDEMPOTENCY_CONFLICT` means that this Idempotency-Key was used with another body. */
         Unprocessable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12749,7 +12845,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description There is no such thing, or this credential cannot see it. Ids of other workspaces, of the other mode and malformed ones answer the same. */
+        /** @description The resource does not exist, or this credential cannot see it. Malformed IDs and IDs of other workspaces or of the other mode return the same error. */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12775,7 +12871,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorAnswer"];
             };
         };
-        /** @description It clashes with what is stored (`ALREADY_EXISTS`, or `CONFLICT` with `details.reason`), or the first call with this Idempotency-Key is still running (`IDEMPOTENCY_IN_PROGRESS`, try again shortly). */
+        /** @description The request conflicts with stored data (`ALREADY_EXISTS`, or `CONFLICT` with `details.reason`), or the first call with this Idempotency-Key is still running (`IDEMPOTENCY_IN_PROGRESS`, retry shortly). */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12834,8 +12930,8 @@ export interface components {
             };
         };
         /**
-         * @description `invalid_grant`: the address, the password or the refresh token is not good; sign in again. `unsupported_grant_type`
-         *     and `invalid_request`: the call itself is wrong; mend it.
+         * @description `invalid_grant`: the email address, password or refresh token is invalid; sign in again. `unsupported_grant_type` and
+         *     `invalid_request`: the call itself is invalid; fix it.
          */
         OAuthBadRequest: {
             headers: {
@@ -12856,8 +12952,8 @@ export interface components {
             };
         };
         /**
-         * @description `invalid_token`: the session token is missing, expired, or its session has ended. `invalid_client`: this installation asks for
-         *     its public key in the header `apikey`, and it is missing or wrong.
+         * @description `invalid_token`: the session token is missing or expired, or its session has ended. `invalid_client`: this installation
+         *     requires its public key in the header `apikey`, and it is missing or wrong.
          */
         OAuthUnauthorized: {
             headers: {
@@ -12878,7 +12974,7 @@ export interface components {
                 "application/json": components["schemas"]["OAuthErrorAnswer"];
             };
         };
-        /** @description Too many calls from your address. Wait as many seconds as Retry-After says. */
+        /** @description Too many calls from your address. Wait for the number of seconds in Retry-After. */
         OAuthRateLimited: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12898,7 +12994,7 @@ export interface components {
                 "application/json": components["schemas"]["OAuthErrorAnswer"];
             };
         };
-        /** @description A fault of ours. It is logged under the id in X-Request-Id. */
+        /** @description An error on our side. It is logged under the ID in X-Request-Id. */
         OAuthInternalError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12917,7 +13013,7 @@ export interface components {
                 "application/json": components["schemas"]["OAuthErrorAnswer"];
             };
         };
-        /** @description A part that the call needs is down for the moment. Try again with backoff. */
+        /** @description A component that the call needs is temporarily unavailable. Retry with backoff. */
         OAuthUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12936,7 +13032,7 @@ export interface components {
                 "application/json": components["schemas"]["OAuthErrorAnswer"];
             };
         };
-        /** @description The credential is good and is not a session token. */
+        /** @description The credential is valid, but it is not a session token. */
         OAuthForbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -12955,7 +13051,7 @@ export interface components {
                 "application/json": components["schemas"]["OAuthErrorAnswer"];
             };
         };
-        /** @description The key, shown this once, and its settings. */
+        /** @description The key, shown only once, and its settings. */
         ApiKeyShownOnce: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -13016,7 +13112,7 @@ export interface components {
                 "application/json": components["schemas"]["ApiKeyMintedAnswer"];
             };
         };
-        /** @description The key's settings and use. */
+        /** @description The settings and usage of the key. */
         ApiKeyShown: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -13121,8 +13217,9 @@ export interface components {
             };
         };
         /**
-         * @description `CARD_CHARGE_FAILED`: the card was declined, and nothing was changed; `details.action_url`, where it is there, is where the person
-         *     confirms the payment. `QUOTA_EXCEEDED`: nothing pays for the call; `details.reason` is `no_subscription` or `subscription_ended`.
+         * @description `CARD_CHARGE_FAILED`: the card was declined and nothing was changed. If `details.action_url` is present, the person can
+         *     confirm the payment there. `QUOTA_EXCEEDED`: the workspace has no active subscription; `details.reason` is `no_subscription`
+         *     or `subscription_ended`.
          */
         ChargeFailed: {
             headers: {
@@ -13142,19 +13239,19 @@ export interface components {
     };
     parameters: {
         /**
-         * @description The `ETag` of the copy that you have. When it is still current the answer is 304, without a body.
+         * @description The `ETag` of your cached copy. If the copy is still current, the response is 304 without a body.
          * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
          */
         IfNoneMatch: string;
         /**
-         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-         *     answered.
+         * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+         *     whole list is returned.
          * @example 25
          */
         LimitOfWhole: number;
         /**
-         * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-         *     made it; with another sort, filter or object it is refused with 400.
+         * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+         *     that created it. With another sort, filter or object it is rejected with 400.
          */
         Cursor: string;
         /**
@@ -13164,7 +13261,7 @@ export interface components {
          */
         RecordObject: string;
         /**
-         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
          * @example 25
          */
         Limit: number;
@@ -13183,10 +13280,10 @@ export interface components {
          */
         RecordExpand: string;
         /**
-         * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-         *     Send the same key with the same body and you get the first answer again, byte for byte, with
-         *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-         *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+         * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+         *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+         *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+         *     24 hours.
          * @example 7d1c0f5e-import-row-17
          */
         RequiredIdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
@@ -13196,16 +13293,16 @@ export interface components {
          */
         RecordId: components["schemas"]["Uuid"];
         /**
-         * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
-         *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
+         * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+         *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+         *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
          * @example "3"
          */
         IfMatch: string;
         /**
-         * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-         *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-         *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+         * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+         *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+         *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
          * @example 7d1c0f5e-import-row-17
          */
         IdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
@@ -13220,12 +13317,12 @@ export interface components {
          */
         DealId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the key, not the key.
+         * @description The ID of the key, not the key itself.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
          */
         ApiKeyId: string;
         /**
-         * @description The id of the grant.
+         * @description The ID of the grant.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
          */
         OAuthGrantId: string;
@@ -13300,7 +13397,7 @@ export interface components {
          */
         CheckedObject: components["schemas"]["PipelineObject"];
         /**
-         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
          * @example 100
          */
         LimitOf100: number;
@@ -13315,93 +13412,94 @@ export interface components {
          */
         TaggedRecordId: components["schemas"]["Uuid"];
         /**
-         * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+         * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
          * @example 50
          */
         LimitOf50: number;
-        /** @description Only drafts that are so. */
+        /** @description Returns only drafts with this status. */
         DraftStatus: components["schemas"]["MessageDraftStatus"];
-        /** @description Only drafts of this channel. */
+        /** @description Returns only drafts of this channel. */
         DraftChannel: components["schemas"]["MessageChannel"];
         /**
-         * @description Only drafts about records of this object.
+         * @description Returns only drafts about records of this object.
          * @example leads
          */
         DraftObject: string;
         /**
-         * @description Only drafts about this record.
+         * @description Returns only drafts about this record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
          */
         DraftRecordId: string;
         /**
-         * @description The id of the draft.
+         * @description The ID of the draft.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
          */
         DraftId: string;
-        /** @description Only campaigns that are so. */
+        /** @description Returns only campaigns with this status. */
         CampaignStatusFilter: components["schemas"]["CampaignStatus"];
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
          */
         CampaignId: string;
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
          */
         CampaignToChangeId: string;
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
          */
         CampaignToPauseId: string;
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
          */
         CampaignToResumeId: string;
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
          */
         CampaignToCancelId: string;
         /**
-         * @description The id of the campaign.
+         * @description The ID of the campaign.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
          */
         CampaignToRunId: string;
         /**
-         * @description A part of the number, wherever it stands: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits do not matter. With `+` or `00` in
-         *     front it is how the number begins (`+97150`), and with a single 0 also how it begins in the country of the workspace (`050 123`).
+         * @description Any part of the number: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits are ignored. With a
+         *     leading `+` or `00` it matches the beginning of the number (`+97150`). With a single leading 0 it also matches the beginning
+         *     of the number in the country of the workspace (`050 123`).
          * @example 1234567
          */
         DncSearch: string;
-        /** @description Only entries with this reason. */
+        /** @description Returns only entries with this reason. */
         SuppressionReasonFilter: components["schemas"]["SuppressionReason"];
-        /** @description Only numbers that are so. */
+        /** @description Returns only phone numbers with this status. */
         PhoneNumberStatusFilter: components["schemas"]["PhoneNumberStatus"];
         /**
-         * @description A part of the number or of its name, whatever the case.
+         * @description Any part of the number or of its name, case-insensitive.
          * @example desk
          */
         PhoneNumberSearch: string;
         /**
-         * @description The id of the number.
+         * @description The ID of the phone number.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
          */
         PhoneNumberId: string;
         /**
-         * @description The id of the number.
+         * @description The ID of the phone number.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
          */
         PhoneNumberToReleaseId: string;
         /**
-         * @description The workspace that it came in for, as in the address that [GET /v1/settings/inbound](#operation/getInboundSettings) answers.
+         * @description The ID of the workspace, as in the URL that [GET /v1/settings/inbound](#operation/getInboundSettings) returns.
          * @example 00000000-0000-7000-8000-00000000de40
          */
         InboundCompany: components["schemas"]["Uuid"];
         /**
-         * @description Whose secret it is signed with; test reports become test data.
+         * @description The mode whose secret signs the report. Test reports become test data.
          * @example live
          */
         InboundEnvironment: components["schemas"]["InboundMode"];
@@ -13416,32 +13514,32 @@ export interface components {
          */
         SlaPolicyId: components["schemas"]["Uuid"];
         /**
-         * @description Only workforces that are so.
+         * @description Returns only workforces with this status.
          * @example active
          */
         WorkforceStatusFilter: components["schemas"]["WorkforceStatus"];
         /**
-         * @description The id of the workforce.
+         * @description The ID of the workforce.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
          */
         WorkforceId: string;
         /**
-         * @description Only runs that are so.
+         * @description Returns only runs with this status.
          * @example waiting
          */
         WorkforceRunStatusFilter: components["schemas"]["WorkforceRunStatus"];
         /**
-         * @description The id of the run.
+         * @description The ID of the run.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
          */
         WorkforceRunId: string;
         /**
-         * @description The id of the subscription.
+         * @description The ID of the webhook endpoint.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
          */
         WebhookId: components["schemas"]["Uuid"];
         /**
-         * @description The id of the delivery.
+         * @description The ID of the delivery.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
          */
         WebhookDeliveryId: components["schemas"]["Uuid"];
@@ -13539,83 +13637,83 @@ export interface components {
     };
     headers: {
         /**
-         * @description The id of this request, the same as `meta.request_id`. Quote it when you ask for help.
+         * @description The ID of this request, the same as `meta.request_id`. Quote it when you contact support.
          * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
          */
         "X-Request-Id": string;
         /**
-         * @description Calls allowed in the window of the limit that is closest to refusing you.
+         * @description Calls allowed in the window of the limit that you are closest to hitting.
          * @example 60
          */
         "X-RateLimit-Limit": number;
         /**
-         * @description Calls left in that window.
+         * @description Calls remaining in that window.
          * @example 59
          */
         "X-RateLimit-Remaining": number;
         /**
-         * @description When that window is free again, in milliseconds since 1970-01-01 UTC.
+         * @description When that window resets, in milliseconds since 1970-01-01 UTC.
          * @example 1795219260000
          */
         "X-RateLimit-Reset": number;
         /**
-         * @description Only where the call used a deprecated form. When that form became deprecated, as an HTTP date.
+         * @description Sent only if the call used a deprecated form. When that form became deprecated, as an HTTP date.
          * @example Fri, 04 Sep 2026 00:00:00 GMT
          */
         Deprecation: string;
         /**
-         * @description With Deprecation. When the form stops working, as an HTTP date, at least 12 months later.
+         * @description Sent with Deprecation. When the form stops working, as an HTTP date, at least 12 months later.
          * @example Fri, 01 Oct 2027 00:00:00 GMT
          */
         Sunset: string;
         /**
-         * @description With Deprecation. Where it says what to do instead, with `rel="deprecation"`.
+         * @description Sent with Deprecation. A link, with `rel="deprecation"`, to a description of the replacement.
          * @example <https://app.example.com/docs/deprecations#activities-offset>; rel="deprecation"
          */
         Link: string;
         /**
-         * @description Seconds to wait before the next try, at least 1.
+         * @description Seconds to wait before the next attempt, at least 1.
          * @example 12
          */
         "Retry-After": number;
         /**
-         * @description Calls of a month that the plan includes, or `unlimited`. Sent when the monthly quota refuses a call.
+         * @description Calls per month included in the plan, or `unlimited`. Sent when the monthly quota rejects a call.
          * @example 500000
          */
         "X-Quota-Limit": string;
         /**
-         * @description Calls of this month so far. Sent when the monthly quota refuses a call.
+         * @description Calls used this month. Sent when the monthly quota rejects a call.
          * @example 500000
          */
         "X-Quota-Used": number;
         /**
-         * @description Calls of this month that are left. Sent when the monthly quota refuses a call.
+         * @description Calls remaining this month. Sent when the monthly quota rejects a call.
          * @example 0
          */
         "X-Quota-Remaining": number;
         /**
-         * @description Names this state of the answer. Send it back as If-None-Match.
+         * @description The version of this response. Send it back as If-None-Match.
          * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
          */
         ETag: string;
         /**
-         * @description How long the answer may be reused.
+         * @description How long the response may be reused.
          * @example no-store
          */
         "Cache-Control": string;
         /**
-         * @description `Bearer` when no credential was sent; with `error="invalid_token"` when a bearer token was refused.
+         * @description `Bearer` if no credential was sent; with `error="invalid_token"` if a bearer token was rejected.
          * @example Bearer
          */
         "WWW-Authenticate": string;
         /**
-         * @description The version of the record, in quotes. Send it back as `If-Match` to change or delete the record only if nobody else did
-         *     meanwhile. Not part of an answer that is replayed for an Idempotency-Key.
+         * @description The version of the record, in quotes. Send it back as `If-Match` to update or delete the record only if nobody has changed
+         *     it since. Responses replayed for an Idempotency-Key do not include it.
          * @example "3"
          */
         RecordETag: string;
         /**
-         * @description `true` when this is the stored answer of an earlier call with the same Idempotency-Key.
+         * @description `true` if this is the stored response of an earlier call with the same Idempotency-Key.
          * @example true
          */
         "Idempotent-Replay": "true";
@@ -13676,7 +13774,7 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The `ETag` of the copy that you have. When it is still current the answer is 304, without a body.
+                 * @description The `ETag` of your cached copy. If the copy is still current, the response is 304 without a body.
                  * @example W/"mXhVJ2b0Wk9CqkKPq0yfWg"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -13731,14 +13829,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -13796,14 +13894,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -13861,14 +13959,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -14112,7 +14210,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether it exists. */
+            /** @description Whether the email address is in use. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -14152,13 +14250,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
                 /**
@@ -14267,10 +14365,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -14452,16 +14550,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
-                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
+                 * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+                 *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -14554,16 +14652,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
-                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
+                 * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+                 *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -14657,10 +14755,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -14803,10 +14901,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -14913,10 +15011,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -15015,10 +15113,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -15130,10 +15228,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -15399,9 +15497,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -15493,9 +15591,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -15587,9 +15685,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -15678,9 +15776,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -15763,7 +15861,7 @@ export interface operations {
     createSession: {
         parameters: {
             query: {
-                /** @description What you offer for a session token. */
+                /** @description The kind of credential that you exchange for a session token. */
                 grant_type: components["schemas"]["GrantType"];
             };
             header?: never;
@@ -15776,7 +15874,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Signed in, or renewed. */
+            /** @description The session token and refresh token. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15854,7 +15952,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The keys. */
+            /** @description The public keys. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -15990,7 +16088,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The password is changed. */
+            /** @description The password has been changed. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16028,18 +16126,18 @@ export interface operations {
     listApiKeys: {
         parameters: {
             query?: {
-                /** @description Only live or only test keys. */
+                /** @description Returns only live or only test keys. */
                 environment?: components["schemas"]["ApiKeyEnvironment"];
-                /** @description Only keys of this status. */
+                /** @description Returns only keys with this status. */
                 status?: components["schemas"]["ApiKeyStatus"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -16049,7 +16147,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of keys. */
+            /** @description A page of API keys. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16151,7 +16249,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -16176,7 +16274,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -16215,7 +16313,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16
                  */
                 id: string;
@@ -16248,13 +16346,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -16264,7 +16362,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of grants. */
+            /** @description A page of OAuth grants. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16323,7 +16421,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the grant.
+                 * @description The ID of the grant.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e41
                  */
                 id: components["parameters"]["OAuthGrantId"];
@@ -16332,7 +16430,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Revoked. */
+            /** @description The revoked grant. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16388,7 +16486,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -16422,7 +16520,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How many days, today included.
+                 * @description The number of days, including today.
                  * @example 3
                  */
                 days?: number;
@@ -16430,7 +16528,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the key, not the key.
+                 * @description The ID of the key, not the key itself.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
                  */
                 id: components["parameters"]["ApiKeyId"];
@@ -16439,7 +16537,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The usage. */
+            /** @description The usage of the key. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -16562,14 +16660,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -17301,13 +17399,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
                 /**
@@ -17415,9 +17513,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -17572,16 +17670,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The `ETag` of the record as you read it. When the record was changed since, the call is refused with 409 CONFLICT,
-                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` is any version;
-                 *     several are separated by commas. What is no ETag, such as a number without quotes, is 400.
+                 * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+                 *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
                  * @example "3"
                  */
                 "If-Match"?: components["parameters"]["IfMatch"];
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -17797,14 +17895,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -17866,13 +17964,13 @@ export interface operations {
                 /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -17944,9 +18042,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -18095,14 +18193,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -18112,7 +18210,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All profiles. */
+            /** @description All roles and profiles. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -18165,7 +18263,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the profile, or of the role whose profile it is, as `roles` of a user has it.
+                 * @description The ID of the profile, or of the role that the profile belongs to, as in `roles` of a user.
                  * @example 01900000-0000-7000-8001-000000000004
                  */
                 id: string;
@@ -18240,14 +18338,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -18371,13 +18469,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -18503,13 +18601,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -18571,13 +18669,13 @@ export interface operations {
                 /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -18660,14 +18758,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -19039,14 +19137,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -19397,14 +19495,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -19697,14 +19795,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20069,13 +20167,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20147,13 +20245,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 100
                  */
                 limit?: components["parameters"]["LimitOf100"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20231,9 +20329,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -20318,14 +20416,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20396,9 +20494,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -20538,13 +20636,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 100
                  */
                 limit?: components["parameters"]["LimitOf100"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20625,9 +20723,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -20711,13 +20809,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 100
                  */
                 limit?: components["parameters"]["LimitOf100"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20801,13 +20899,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 50
                  */
                 limit?: components["parameters"]["LimitOf50"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20885,28 +20983,28 @@ export interface operations {
     listMessageDrafts: {
         parameters: {
             query?: {
-                /** @description Only drafts that are so. */
+                /** @description Returns only drafts with this status. */
                 status?: components["parameters"]["DraftStatus"];
-                /** @description Only drafts of this channel. */
+                /** @description Returns only drafts of this channel. */
                 channel?: components["parameters"]["DraftChannel"];
                 /**
-                 * @description Only drafts about records of this object.
+                 * @description Returns only drafts about records of this object.
                  * @example leads
                  */
                 object?: components["parameters"]["DraftObject"];
                 /**
-                 * @description Only drafts about this record.
+                 * @description Returns only drafts about this record.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
                  */
                 record_id?: components["parameters"]["DraftRecordId"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -20990,9 +21088,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -21080,7 +21178,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the draft.
+                 * @description The ID of the draft.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
@@ -21160,16 +21258,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the draft.
+                 * @description The ID of the draft.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a01
                  */
                 id: components["parameters"]["DraftId"];
@@ -21187,7 +21285,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The draft as it is now. */
+            /** @description The withdrawn draft. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21259,16 +21357,16 @@ export interface operations {
     listCampaigns: {
         parameters: {
             query?: {
-                /** @description Only campaigns that are so. */
+                /** @description Returns only campaigns with this status. */
                 status?: components["parameters"]["CampaignStatusFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -21346,9 +21444,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -21448,7 +21546,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
                  */
                 id: components["parameters"]["CampaignId"];
@@ -21570,7 +21668,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10
                  */
                 id: components["parameters"]["CampaignId"];
@@ -21588,7 +21686,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The campaign as it is now. */
+            /** @description The updated campaign. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21655,16 +21753,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12
                  */
                 id: components["parameters"]["CampaignToChangeId"];
@@ -21682,7 +21780,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The campaign as it is now. */
+            /** @description The updated campaign. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21750,16 +21848,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13
                  */
                 id: components["parameters"]["CampaignToPauseId"];
@@ -21768,7 +21866,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The campaign as it is now. */
+            /** @description The updated campaign. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21836,16 +21934,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14
                  */
                 id: components["parameters"]["CampaignToResumeId"];
@@ -21854,7 +21952,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The campaign as it is now. */
+            /** @description The updated campaign. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21922,16 +22020,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15
                  */
                 id: components["parameters"]["CampaignToCancelId"];
@@ -21940,7 +22038,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The campaign as it is now. */
+            /** @description The updated campaign. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22007,20 +22105,20 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: never;
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
                  */
                 id: components["parameters"]["CampaignToRunId"];
@@ -22089,17 +22187,17 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the campaign.
+                 * @description The ID of the campaign.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a16
                  */
                 id: components["parameters"]["CampaignToRunId"];
@@ -22108,7 +22206,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The run, which is about to begin. */
+            /** @description The run, which is about to start. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22167,19 +22265,20 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description A part of the number, wherever it stands: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits do not matter. With `+` or `00` in
-                 *     front it is how the number begins (`+97150`), and with a single 0 also how it begins in the country of the workspace (`050 123`).
+                 * @description Any part of the number: `1234567`. Spaces, brackets, hyphens, dots and slashes between the digits are ignored. With a
+                 *     leading `+` or `00` it matches the beginning of the number (`+97150`). With a single leading 0 it also matches the beginning
+                 *     of the number in the country of the workspace (`050 123`).
                  * @example 1234567
                  */
                 search?: components["parameters"]["DncSearch"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -22244,9 +22343,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -22266,7 +22365,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was there before. */
+            /** @description The number was already on the list. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22305,7 +22404,7 @@ export interface operations {
                     "application/json": components["schemas"]["DncEntryAnswer"];
                 };
             };
-            /** @description The entry that was added. */
+            /** @description The new entry. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22358,16 +22457,16 @@ export interface operations {
     listEmailSuppressionEntries: {
         parameters: {
             query?: {
-                /** @description Only entries with this reason. */
+                /** @description Returns only entries with this reason. */
                 reason?: components["parameters"]["SuppressionReasonFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -22427,9 +22526,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -22449,7 +22548,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was there before. */
+            /** @description The address was already on the list. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22483,7 +22582,7 @@ export interface operations {
                     "application/json": components["schemas"]["EmailSuppressionAnswer"];
                 };
             };
-            /** @description The entry that was added. */
+            /** @description The new entry. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22531,22 +22630,22 @@ export interface operations {
     listPhoneNumbers: {
         parameters: {
             query?: {
-                /** @description Only numbers that are so. */
+                /** @description Returns only phone numbers with this status. */
                 status?: components["parameters"]["PhoneNumberStatusFilter"];
                 /**
-                 * @description A part of the number or of its name, whatever the case.
+                 * @description Any part of the number or of its name, case-insensitive.
                  * @example desk
                  */
                 search?: components["parameters"]["PhoneNumberSearch"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -22556,7 +22655,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The numbers. */
+            /** @description A page of phone numbers. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22618,9 +22717,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -22645,7 +22744,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The number. */
+            /** @description The phone number. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22707,7 +22806,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the number.
+                 * @description The ID of the phone number.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a04
                  */
                 id: components["parameters"]["PhoneNumberId"];
@@ -22725,7 +22824,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The number as it is now. */
+            /** @description The updated phone number. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22786,16 +22885,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the number.
+                 * @description The ID of the phone number.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a05
                  */
                 id: components["parameters"]["PhoneNumberToReleaseId"];
@@ -22804,7 +22903,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The number as it is now. */
+            /** @description The released phone number. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22865,12 +22964,12 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description The workspace that it came in for, as in the address that [GET /v1/settings/inbound](#operation/getInboundSettings) answers.
+                 * @description The ID of the workspace, as in the URL that [GET /v1/settings/inbound](#operation/getInboundSettings) returns.
                  * @example 00000000-0000-7000-8000-00000000de40
                  */
                 company_id: components["parameters"]["InboundCompany"];
                 /**
-                 * @description Whose secret it is signed with; test reports become test data.
+                 * @description The mode whose secret signs the report. Test reports become test data.
                  * @example live
                  */
                 environment?: components["parameters"]["InboundEnvironment"];
@@ -22885,7 +22984,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is stored, now or since it was first reported. */
+            /** @description The report is stored, now or since it was first sent. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -22980,7 +23079,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The setting as it is now. */
+            /** @description The updated setting. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23026,7 +23125,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The doors of both modes. */
+            /** @description The inbound settings of both modes. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23140,14 +23239,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -23204,13 +23303,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -23291,9 +23390,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -23381,13 +23480,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -23588,48 +23687,48 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only what this key, user or app did.
+                 * @description Returns only actions of this key, user or app.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
                  */
                 actor_id?: string;
                 /**
-                 * @description Only this action, e.g. `lead.create`, `settings.status.delete` or `api_key.revoke`.
+                 * @description Returns only this action, e.g. `lead.create`, `settings.status.delete` or `api_key.revoke`.
                  * @example lead.create
                  */
                 action?: string;
                 /**
-                 * @description Only what was done to this object, e.g. `leads`, and to what hangs on its records.
+                 * @description Returns only actions on this object, e.g. `leads`, and on items attached to its records.
                  * @example leads
                  */
                 object?: string;
                 /**
-                 * @description Only what was done to this record, whether it is there or not; or to a setting, user or key of this id.
+                 * @description Returns only actions on this record, even if it no longer exists, or on the setting, user or key with this ID.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
                  */
                 record_id?: string;
                 /**
-                 * @description Only what one request did, by the `X-Request-Id` of its answer.
+                 * @description Returns only the actions of one request, by the `X-Request-Id` of its response.
                  * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
                  */
                 request_id?: string;
                 /**
-                 * @description Only what was done at this time or later. A bare date is its first moment in UTC.
+                 * @description Returns only actions at or after this time. A bare date means its first moment in UTC.
                  * @example 2026-11-01T00:00:00.000Z
                  */
                 from?: string;
                 /**
-                 * @description Only what was done at this time or earlier. A bare date is its last moment in UTC.
+                 * @description Returns only actions at or before this time. A bare date means its last moment in UTC.
                  * @example 2026-11-30T23:59:59.999Z
                  */
                 to?: string;
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -23639,7 +23738,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of the log. */
+            /** @description A page of audit log entries. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -23770,9 +23869,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -23887,14 +23986,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -24321,18 +24420,18 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only workforces that are so.
+                 * @description Returns only workforces with this status.
                  * @example active
                  */
                 status?: components["parameters"]["WorkforceStatusFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -24523,7 +24622,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -24613,7 +24712,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -24631,7 +24730,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The workforce as it is now. */
+            /** @description The updated workforce. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -24713,16 +24812,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -24744,7 +24843,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Nothing was done, since this is test mode. */
+            /** @description Nothing was done, because this is test mode. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -24785,7 +24884,7 @@ export interface operations {
                     "application/json": components["schemas"]["WorkforceEnrollmentAnswer"];
                 };
             };
-            /** @description It is on its way. */
+            /** @description The record is enrolled, and its run has started. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -24839,25 +24938,25 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only runs that are so.
+                 * @description Returns only runs with this status.
                  * @example waiting
                  */
                 status?: components["parameters"]["WorkforceRunStatusFilter"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
@@ -24932,12 +25031,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
                 /**
-                 * @description The id of the run.
+                 * @description The ID of the run.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
                  */
                 run_id: components["parameters"]["WorkforceRunId"];
@@ -25048,21 +25147,21 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The id of the workforce.
+                 * @description The ID of the workforce.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b01
                  */
                 id: components["parameters"]["WorkforceId"];
                 /**
-                 * @description The id of the run.
+                 * @description The ID of the run.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9b02
                  */
                 run_id: components["parameters"]["WorkforceRunId"];
@@ -25071,7 +25170,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The run as it is now. */
+            /** @description The run with its new status. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25175,14 +25274,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -25192,7 +25291,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All events. */
+            /** @description All event types. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25273,13 +25372,13 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 100
                  */
                 limit?: components["parameters"]["LimitOf100"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -25289,7 +25388,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of subscriptions. */
+            /** @description A page of webhook endpoints. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25372,7 +25471,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription and its secret. */
+            /** @description The webhook endpoint and its secret. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25447,7 +25546,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25456,7 +25555,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The subscription. */
+            /** @description The webhook endpoint. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25529,7 +25628,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25538,7 +25637,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description The webhook endpoint has been deleted. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25580,7 +25679,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25593,7 +25692,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The updated webhook endpoint. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25667,7 +25766,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25685,7 +25784,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription and its new secret. */
+            /** @description The webhook endpoint and its new secret. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25761,7 +25860,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25779,7 +25878,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How it went. */
+            /** @description The outcome of the test. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -25836,32 +25935,32 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 50
                  */
                 limit?: components["parameters"]["LimitOf50"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
                 /**
-                 * @description Only deliveries of this status.
+                 * @description Returns only deliveries with this status.
                  * @example failed
                  */
                 status?: components["schemas"]["WebhookDeliveryStatus"];
                 /**
-                 * @description Only deliveries of this event.
+                 * @description Returns only deliveries of this event.
                  * @example record.created
                  */
                 event?: string;
                 /**
-                 * @description Only deliveries made at this moment or later.
+                 * @description Returns only deliveries created at or after this time.
                  * @example 2026-11-20T00:00:00.000Z
                  */
                 from?: string;
                 /**
-                 * @description Only deliveries made at this moment or earlier; a bare date means its end.
+                 * @description Returns only deliveries created at or before this time. A bare date means the end of that day.
                  * @example 2030-11-20T00:00:00.000Z
                  */
                 to?: string;
@@ -25869,7 +25968,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25940,7 +26039,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -25958,7 +26057,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How many will be sent. */
+            /** @description The number of deliveries that will be sent. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26002,7 +26101,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
@@ -26022,7 +26121,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How many will be sent. */
+            /** @description The number of copies that will be sent. */
             202: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26065,12 +26164,12 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the subscription.
+                 * @description The ID of the webhook endpoint.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
                  */
                 id: components["parameters"]["WebhookId"];
                 /**
-                 * @description The id of the delivery.
+                 * @description The ID of the delivery.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
                  */
                 deliveryId: components["parameters"]["WebhookDeliveryId"];
@@ -26138,7 +26237,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the delivery.
+                 * @description The ID of the delivery.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11
                  */
                 deliveryId: components["parameters"]["WebhookDeliveryId"];
@@ -26147,7 +26246,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The copy. */
+            /** @description The new copy. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -26434,10 +26533,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -26729,13 +26828,13 @@ export interface operations {
                 /** @description Returns only bookings that begin at this time or earlier. Must not be before `from`. */
                 to?: components["parameters"]["BookingTo"];
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -26826,10 +26925,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -27013,9 +27112,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -27123,9 +27222,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -27230,14 +27329,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -27687,10 +27786,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description **Required here**: a call without it is refused with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs.
-                 *     Send the same key with the same body and you get the first answer again, byte for byte, with
-                 *     `Idempotent-Replay: true`; nothing runs twice. A corrected body needs a new key.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
@@ -27770,14 +27869,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -28519,14 +28618,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -28593,14 +28692,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -28802,9 +28901,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -28824,7 +28923,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28872,9 +28971,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -28893,7 +28992,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -28941,9 +29040,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -28962,7 +29061,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29010,9 +29109,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -29031,7 +29130,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29079,16 +29178,16 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description The module.
+                 * @description The key of the module.
                  * @example workforces
                  */
                 module_key: components["schemas"]["ModuleKey"];
@@ -29097,7 +29196,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29146,9 +29245,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -29158,7 +29257,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29206,9 +29305,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -29218,7 +29317,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was changed, and when it holds. */
+            /** @description The change and when it takes effect. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29274,7 +29373,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The checkout, with the address of its page. */
+            /** @description The checkout session with the URL of its page. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29328,7 +29427,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description The id of the checkout, which begins with `cs_`.
+                 * @description The ID of the checkout session, which starts with `cs_`.
                  * @example cs_4fQ2mWz7Rt9xQbe1Kp4mWz7R
                  */
                 id: string;
@@ -29337,7 +29436,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The checkout. */
+            /** @description The checkout session. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29394,9 +29493,9 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Makes a retry safe. Send the same key with the same body and you get the first answer again, byte for byte,
-                 *     with `Idempotent-Replay: true`; nothing runs twice. Use a fresh random key for each new intention.
-                 *     8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Answers are kept for 24 hours.
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from `A-Z
+                 *     a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -29415,7 +29514,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the page is. */
+            /** @description The URL of the billing portal. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -29456,7 +29555,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description What calls are told by, beside their sum.
+                 * @description How to group calls, in addition to their sum.
                  * @example day
                  */
                 group_by?: components["schemas"]["UsageGrouping"];
@@ -29540,14 +29639,14 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Items on a page, 1 to 100. A value outside is moved to the nearest bound, not refused. Without it the whole list is
-                 *     answered.
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
                  * @example 25
                  */
                 limit?: components["parameters"]["LimitOfWhole"];
                 /**
-                 * @description Where the page starts: the `next_cursor` of the page before, verbatim. It is opaque and belongs to the query that
-                 *     made it; with another sort, filter or object it is refused with 400.
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
@@ -29658,7 +29757,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was deleted. */
+            /** @description The deleted items. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

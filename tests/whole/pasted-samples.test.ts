@@ -23,7 +23,7 @@ interface Sample {
 
 /** What only the moment can give. This list may only become shorter. */
 const refused: Record<string, string> = {
-  'createSession: Renew': 'its refresh token is the secret of another session, and works once',
+  'createSession: Refresh': 'its refresh token is the secret of another session, and works once',
   'createReservation: curl': 'its token is signed by the server, and good for ten minutes',
   'createBooking: A held slot': 'its token is signed by the server, and good for ten minutes',
   'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',

@@ -64,31 +64,33 @@ export interface Operations {
   /**
    * Create a workspace
    *
-   * Signs a company up: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a 14-day trial
-   * of the package growth, and the default statuses, activity types, task types and sources. All of it or nothing.
+   * Creates a company with its workspace: the company, its default branch `Main Branch`, the first user as `Company_Admin`, a
+   * 14-day trial of the package growth, and the default statuses, activity types, task types and sources. Either everything is
+   * created or nothing.
    *
-   * No credential is needed; each address may sign up five times an hour. **Every refusal looks the same**, whether the
-   * payload is wrong or the admin's email is already in use, so that nobody can find out who has an account.
+   * No credential is needed. Each IP address can sign up five times an hour. **Every rejection looks the same**, whether the
+   * payload is invalid or the admin's email is already in use, so that nobody can find out who has an account.
    *
-   * Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and mint a key. **Without `admin_user.password`** one is
-   * generated and returned in `temp_password`, once. Change it first, with [PATCH /v1/me/password](#operation/updatePassword): until then
-   * the session token opens nothing else (403, `details.reason: password_change_required`).
+   * Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and create an API key. **If you leave out
+   * `admin_user.password`**, a password is generated and returned in `temp_password`, once. Change it first, with [PATCH
+   * /v1/me/password](#operation/updatePassword): until then the session token works for nothing else (403, `details.reason:
+   * password_change_required`).
    */
   createOnboarding: Method<'createOnboarding'>;
   /**
-   * Create a workspace as the platform's operator
+   * Create a workspace as the platform operator
    *
-   * The same as [POST /v1/onboarding](#operation/createOnboarding) for the operator of this installation, with a key that
-   * has the platform scope `onboarding` and without the limit per address. Such keys are minted by the operator's command,
+   * Works like [POST /v1/onboarding](#operation/createOnboarding), for the operator of this installation, with a key that has
+   * the platform scope `onboarding` and without the limit per IP address. Such keys are created with the operator's command,
    * never through the API.
    */
   createOnboardingAsPlatform: Method<'createOnboardingAsPlatform'>;
   /**
-   * Ask whether an address signs in here
+   * Check whether an email address is in use
    *
-   * For the operator of this installation, with a key that has the platform scope `onboarding`. Answers whether a user with
-   * this address exists on the platform. The top-level `exists` is a copy for old clients: read `data.exists`.
-   * A key may ask 10 times a minute.
+   * For the operator of this installation, with a key that has the platform scope `onboarding`. Returns whether a user with
+   * this email address exists on the platform. The top-level `exists` is a copy for old clients: read `data.exists`. A key can
+   * call it 10 times a minute.
    */
   checkEmail: Method<'checkEmail'>;
   /**
@@ -500,153 +502,157 @@ export interface Operations {
    */
   updateDealStage: Method<'updateDealStage'>;
   /**
-   * Sign in, or renew a session
+   * Create or refresh a session
    *
-   * `grant_type=password` signs a person in with `{email, password}`; `grant_type=refresh_token` renews the session with
-   * `{refresh_token}`. Both answer a session token for `Authorization: Bearer`, good for an hour, and a refresh token, good
-   * for seven days from its issue. Session tokens open the API keys routes (for a Company_Admin), GET /v1/me, the change of the own password and the
-   * sign-out; for the CRM itself use an API key. If `user.must_change_password` is true, the token opens nothing but
-   * [PATCH /v1/me/password](#operation/updatePassword), GET /v1/me and the sign-out.
+   * `grant_type=password` signs a person in with `{email, password}`. `grant_type=refresh_token` refreshes the session with
+   * `{refresh_token}`. Both return a session token for `Authorization: Bearer`, valid for an hour, and a refresh token, valid
+   * for seven days from its issue. Session tokens work for the API keys routes (for a Company_Admin), GET /v1/me, the change
+   * of your own password and the sign-out. For the CRM itself use an API key. If `user.must_change_password` is true, the
+   * token works only for [PATCH /v1/me/password](#operation/updatePassword), GET /v1/me and the sign-out.
    *
-   * **A refresh token works once.** Store the new one before you use the new session token. When the answer to a renewal
-   * is lost, send the old token again within 60 seconds and you get another pair. An old token that turns up later is
-   * taken for stolen: the whole session ends, and everybody who holds a token of it has to sign in again.
+   * **A refresh token works once.** Store the new one before you use the new session token. If the response to a refresh is
+   * lost, send the old token again within 60 seconds to get another pair. An old token that is used later is treated as
+   * stolen: the whole session ends, and everyone who holds one of its tokens has to sign in again.
    *
-   * An unknown address, a wrong password and a deactivated user all answer `invalid_grant` with the same text.
-   * Bodies are JSON, and failures have the shape of RFC 6749, not the envelope. Where the operator has set a public key
-   * for this project, send it in the header `apikey`.
+   * An unknown email address, a wrong password and a deactivated user all return `invalid_grant` with the same text. Request
+   * bodies are JSON. Errors have the format of RFC 6749, not the envelope. If the operator has set a public key for this
+   * installation, send it in the header `apikey`.
    */
   createSession: Method<'createSession'>;
   /**
    * Sign out
    *
-   * Ends the session of the session token that you send. Its session tokens are refused from the next call on, although
-   * they have not expired, and its refresh token works no more. Other sessions of the same person go on.
+   * Ends the session of the session token that you send. From the next call on, its session tokens are rejected even if they
+   * have not expired, and its refresh token stops working. Other sessions of the same person continue.
    */
   endSession: Method<'endSession'>;
   /**
    * Get the public keys of session tokens
    *
-   * The keys that session tokens are signed with, as a JWK set (RFC 7517), for services of your own that want to check
-   * a session token. A good signature does not tell that the session still lasts: ask GET /v1/me for that.
+   * Returns the public keys of session tokens as a JWK set (RFC 7517), for your own services that verify session tokens. A
+   * valid signature does not prove that the session is still active: call GET /v1/me to check.
    *
-   * The OAuth server signs access tokens with the same keys. Pages of other sites may read them in a browser.
+   * The OAuth server signs access tokens with the same keys. Web pages of any origin can read them.
    */
   getSigningKeys: Method<'getSigningKeys'>;
   /**
-   * Ask what this credential is
+   * Get the current credential
    *
-   * For any credential of a workspace, whatever its scopes: who it acts as, for which workspace, live or test, with which scopes and reach, until when,
-   * and which modules are on in the workspace. The cheapest call to check that a credential works.
+   * Works with any credential of a workspace, whatever its scopes. It returns who the credential acts as, its workspace, its
+   * mode (live or test), its scopes, which records it can see (`reach`), when it expires, and the modules enabled in the
+   * workspace. It is the cheapest call to check that a credential works.
    *
-   * An OAuth access token acts as its app, in the name of the user who allowed it: `scopes` are what the user consented to, as far as
-   * the user's own role goes, and `reach` is the user's. 403 FORBIDDEN_SCOPE with the reason `no_grant` or `grant_revoked` means that
-   * the user does not allow the app anything (any more): start the consent again.
+   * An OAuth access token acts as its app on behalf of the user who authorized it. `scopes` are the scopes that the user
+   * consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE with the reason
+   * `no_grant` or `grant_revoked` means that the user has not authorized the app, or has revoked the grant. Ask for consent
+   * again.
    *
-   * A session token has no scopes; its `roles` decide what it opens, and it sees all of the workspace's keys. While the password of the
-   * person is temporary, this call, the change of password and the sign-out are all that it opens.
+   * A session token has no scopes. Its `roles` decide which operations it can call, and it sees all API keys of the workspace.
+   * While the password of the person is temporary, it can only make this call, change the password and sign out.
    */
   getMe: Method<'getMe'>;
   /**
    * Change your password
    *
-   * Changes the password of the signed-in person; `must_change_password` is false from then on. **All other sessions of the person end at
-   * once**; the one that calls goes on.
+   * Changes the password of the signed-in person and sets `must_change_password` to false. **All other sessions of the person
+   * end immediately**; the session that makes the call continues.
    *
-   * **A temporary password (`temp_password`) opens nothing but this.** Until it is changed, every operation except
-   * [GET /v1/me](#operation/getMe) and the sign-out answers the session token with 403 FORBIDDEN_SCOPE, `details.reason:
-   * password_change_required`. The session opens everything else from the next call on.
+   * **A temporary password (`temp_password`) allows only this change.** Until it is changed, every operation except [GET
+   * /v1/me](#operation/getMe) and the sign-out rejects the session token with 403 FORBIDDEN_SCOPE, `details.reason:
+   * password_change_required`. From the next call on, the session works everywhere.
    *
-   * The current password must be sent too: a wrong one is refused with 400, code RULE_FAILED, and counts as a wrong sign-in, of which there
-   * may be 5 in 15 minutes. The new password must be another one. Whoever has forgotten theirs asks for a link by mail, at
-   * `/console/forgotten-password` of this server.
+   * The current password is required. A wrong one is rejected with 400, code RULE_FAILED, and counts as a failed sign-in; 5 of
+   * these are allowed in 15 minutes. The new password must differ from the current one. If you forgot your password, request a
+   * reset link by email at `/console/forgotten-password` of this server.
    *
-   * Needs the session token of the person; API keys and access tokens are nobody's.
+   * Requires the session token of the person. API keys and access tokens do not belong to a person and cannot call it.
    */
   updatePassword: Method<'updatePassword'>;
   /**
    * List API keys
    *
-   * All keys of the workspace, newest first, the revoked and expired ones included unless `status` leaves them out.
-   * Needs the session token of a Company_Admin.
+   * Returns all API keys of the workspace, newest first. Revoked and expired keys are included unless `status` excludes them.
+   * Requires the session token of a Company_Admin.
    */
   listApiKeys: ListMethod<'listApiKeys', 'api_keys'>;
   /**
-   * Mint an API key
+   * Create an API key
    *
-   * Answers the key in `data.key`, **once**: only a digest of it is stored, so that nobody can show it again. Lose it, and you
-   * rotate it or mint another.
+   * Returns the key in `data.key`, **once**. Only a digest of it is stored, so the key cannot be shown again. If you lose it,
+   * rotate it or create another one.
    *
-   * `scopes` says what the key may do. It can hold the scopes of the catalogue, wildcards (`leads:*`, `*`), the old names
-   * (`leads:read`, `leads:write`, …) and `object:<slug>:<action>`; the scope of an object that does not exist grants nothing until the
-   * object is there, so that a key may be minted before its objects. `messaging:send`, `onboarding` and unknown scopes are
-   * refused with INVALID_OPTION.
+   * `scopes` lists what the key may do. It accepts the scopes of the catalogue, wildcards (`leads:*`, `*`), the legacy names
+   * (`leads:read`, `leads:write`, …) and `object:<slug>:<action>`. You can create a key before its objects exist: the scope of
+   * a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
+   * rejected with INVALID_OPTION.
    *
-   * A workspace has at most 100 active keys; the next one is refused with 409 CONFLICT, `details.reason: key_limit`. Revoked and
-   * expired keys do not count.
+   * A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
+   * Revoked and expired keys do not count.
    *
-   * Needs the session token of a Company_Admin; keys cannot mint keys.
+   * Requires the session token of a Company_Admin. API keys cannot create API keys.
    */
   createApiKey: Method<'createApiKey'>;
   /**
    * Get an API key
    *
-   * The key's settings and use, never the key itself. Needs the session token of a Company_Admin.
+   * Returns the settings and usage of the key, never the key itself. Requires the session token of a Company_Admin.
    */
   getApiKey: Method<'getApiKey'>;
   /**
-   * Change an API key
+   * Update an API key
    *
-   * Changes what you send and leaves the rest; the next call with the key meets the new settings. Environment and reach
-   * never change: mint another key. An expired key works again when `expires_at` is moved, as long as that makes no more than
-   * 100 active keys (409 CONFLICT, `key_limit`). A revoked key cannot be changed (409 CONFLICT, `key_revoked`).
-   * Needs the session token of a Company_Admin.
+   * Updates the fields that you send and leaves the others unchanged. The new settings apply from the next call with the key.
+   * The environment and `reach` of a key cannot be changed: create another key instead. An expired key works again if you move
+   * `expires_at` to the future, unless this would exceed the limit of 100 active keys (409 CONFLICT, `key_limit`). A revoked
+   * key cannot be changed (409 CONFLICT, `key_revoked`). Requires the session token of a Company_Admin.
    */
   updateApiKey: Method<'updateApiKey'>;
   /**
    * Revoke an API key
    *
-   * From the answer on, no call with the key is accepted, on any server; they get 401 API_KEY_REVOKED. It cannot be undone.
-   * Revoking a revoked key changes nothing and answers 200 with the first time, person and reason.
-   * Needs the session token of a Company_Admin.
+   * After this response, every server answers calls with the key with 401 API_KEY_REVOKED. This cannot be undone. Revoking a
+   * revoked key changes nothing: it returns 200 with the original time, person and reason. Requires the session token of a
+   * Company_Admin.
    */
   revokeApiKey: Method<'revokeApiKey'>;
   /**
-   * List what apps may do
+   * List OAuth grants
    *
-   * What people of the workspace allowed apps to do in their name, newest first, the revoked included. An app appears here once a
-   * Company_Admin has allowed it something on the consent page (see "Connect an app with OAuth").
-   * Needs the session token of a Company_Admin.
+   * Returns the authorizations that people of the workspace gave to apps, newest first, including revoked ones. An app appears
+   * here once a Company_Admin has authorized it on the consent page (see "Connect an app with OAuth"). Requires the session
+   * token of a Company_Admin.
    */
   listOauthGrants: ListMethod<'listOauthGrants', 'oauth_grants'>;
   /**
-   * Revoke what an app may do
+   * Revoke an OAuth grant
    *
-   * One grant is for one audience: an app that uses both the API and the MCP server has two.
-   * From the next call on, the app is refused with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds, and
-   * its refresh tokens give no others. To come back it has to ask for consent again. A grant that is revoked already stays as it is.
-   * Needs the session token of a Company_Admin.
+   * A grant covers one audience: an app that uses both the API and the MCP server has two grants. From the next call on, the
+   * app is rejected with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds. Its refresh tokens no
+   * longer work. To regain access, the app has to ask for consent again. Revoking a revoked grant changes nothing. Requires
+   * the session token of a Company_Admin.
    */
   revokeOauthGrant: Method<'revokeOauthGrant'>;
   /**
-   * Replace an API key
+   * Rotate an API key
    *
-   * Mints a key with the same settings, its expiry included, and shows it once. The old key goes on for `overlap_hours` and then
-   * expires; when it was to expire sooner, that stays. With `overlap_hours: 0` it expires at once.
+   * Creates a key with the same settings, including its expiry, and shows it once. The old key keeps working for
+   * `overlap_hours` and then expires. If it was due to expire sooner, it still does. With `overlap_hours: 0` it expires
+   * immediately.
    *
-   * During the overlap both keys count towards the 100 active ones (409 CONFLICT, `key_limit`). A revoked or expired key cannot be
-   * rotated (`key_revoked`, `key_expired`), nor can an old one with scopes that keys may not hold any more
-   * (`scope_not_grantable`): mint a new one instead. Needs the session token of a Company_Admin.
+   * During the overlap both keys count towards the limit of 100 active keys (409 CONFLICT, `key_limit`). A revoked or expired
+   * key cannot be rotated (`key_revoked`, `key_expired`). Neither can an old key with scopes that API keys may no longer have
+   * (`scope_not_grantable`): create a new key instead. Requires the session token of a Company_Admin.
    */
   rotateApiKey: Method<'rotateApiKey'>;
   /**
    * Get the usage of an API key
    *
-   * The calls that were made with the key on each of the last `days` (UTC), the oldest first and today last; days without a call
-   * are there with 0. Calls are counted whatever their answer, within a second, and kept for 400 days.
+   * Returns the number of calls made with the key on each of the last `days` (UTC), oldest first and today last. Days without
+   * calls are included with 0. Every call counts, whatever its response. Counts are updated within a second and kept for 400
+   * days.
    *
-   * A revoked or expired key keeps its figures. What the whole workspace used, and of what, is in [GET /v1/usage](#operation/getUsage).
-   * Needs the session token of a Company_Admin.
+   * The figures of a revoked or expired key stay available. For the usage of the whole workspace, broken down by resource, see
+   * [GET /v1/usage](#operation/getUsage). Requires the session token of a Company_Admin.
    */
   getApiKeyUsage: Method<'getApiKeyUsage'>;
   /**
@@ -985,34 +991,37 @@ export interface Operations {
   /**
    * List roles and profiles
    *
-   * The profiles of this workspace: the system profile of each role (`kind: role`), and those that were made in the app
-   * (`kind: profile`), which take the place of what the roles of their users permit. A role of old that has members and no profile is
-   * listed with `has_permissions: false` under the id of the role; it permits nothing. Super_Admin is never listed.
+   * Returns the profiles of this workspace: the system profile of each role (`kind: role`), and the custom profiles created in
+   * the app (`kind: profile`). A custom profile replaces the permissions of its users' roles. A legacy role that has members
+   * but no profile is listed under the ID of the role with `has_permissions: false`; it grants nothing. Super_Admin is never
+   * listed.
    *
-   * `active_member_count` counts the active users in the credential's reach who have the role, whether or not a custom profile
-   * takes the place of what it permits, or who have the custom profile.
+   * `active_member_count` counts active users that the credential can see. For a role, it counts the users who have it, even
+   * if a custom profile replaces its permissions. For a custom profile, it counts the users who have the profile.
    *
-   * Needs `access_control:view`. Roles and profiles are changed in the app, not through the API.
+   * Requires `access_control:view`. Roles and profiles are changed in the app, not through the API.
    */
   listRoles: ListMethod<'listRoles', 'roles'>;
   /**
    * Get a role or profile with its permissions
    *
-   * One profile, with a row for each module: what it permits (`actions`), what the module offers (`available_actions`), and whose records
-   * it is for (`scope`). System profiles have a row for every object of your own; a custom profile has one for those that it mentions.
-   * A custom profile has no scopes: null means own.
+   * Returns one profile with a row for each module: the actions it permits (`actions`), the actions the module offers
+   * (`available_actions`), and whose records they apply to (`scope`). System profiles have a row for every custom object. A
+   * custom profile has rows only for the custom objects that it mentions. The rows of a custom profile have no scope: null
+   * means own records.
    *
-   * Needs `access_control:view`.
+   * Requires `access_control:view`.
    */
   getRole: Method<'getRole'>;
   /**
-   * List whose records each role sees
+   * List the record visibility of roles
    *
-   * For each role and module, whose records its users see: their own, or all of their team, their branch or the company. Users with a
-   * custom profile see their own. Who has several roles may take each action as far as the widest role that permits it, so that a
-   * record may be seen and yet be 404 to a change. Super_Admin is never listed.
+   * For each role and module, returns whose records its users can see: their own, or all records of their team, their branch
+   * or the company. Users with a custom profile see their own records. For a user with several roles, each action extends as
+   * far as the widest role that permits it. A user may therefore see a record but get 404 when changing it. Super_Admin is
+   * never listed.
    *
-   * Needs `access_control:view`.
+   * Requires `access_control:view`.
    */
   listVisibilityScopes: ListMethod<'listVisibilityScopes', 'visibility_scopes'>;
   /**
@@ -1494,305 +1503,334 @@ export interface Operations {
   /**
    * List the messages of a record
    *
-   * The timeline of text messages, emails and WhatsApp messages with this record, in both directions, the newest first. Of
-   * each body the first 500 characters are shown. 50 on a page unless `limit` says otherwise. Read-only.
+   * Returns the timeline of text messages, emails and WhatsApp messages with this record, in both directions, newest first, 50
+   * per page unless you set `limit`. Each body is cut to its first 500 characters. Read-only.
    *
-   * Needs `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
-   * otherwise). **404**: there is no such object or record, or this key cannot see it.
+   * Requires `inbox:view` and the view scope of the object, and the add-on inbox in the plan (**403** `MODULE_DISABLED`
+   * otherwise). **404**: the object or record does not exist, or this key cannot see it.
    */
   listRecordMessages: ListMethod<'listRecordMessages', 'messages'>;
   /**
    * List message drafts
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. A key of a branch or a team sees the drafts of its people and its own.
+   * Returns drafts, newest first, 25 per page unless you set `limit`. A key of a branch or team sees the drafts of its members
+   * and its own.
    *
-   * Needs `inbox:view`, and the add-on inbox in the plan. **400**: a status or a channel that there is not, a cursor of
-   * another list.
+   * Requires `inbox:view`, and the add-on inbox in the plan. **400**: an unknown status or channel, or a cursor of another
+   * list.
    */
   listMessageDrafts: ListMethod<'listMessageDrafts', 'drafts'>;
   /**
-   * Prepare a message
+   * Create a message draft
    *
-   * **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it; no operation of this API does that. What became
-   * of it is shown here, and told by the event `message.draft.status_changed`.
+   * **Nothing is sent.** The draft waits until a person of the workspace approves or rejects it. No operation of this API can
+   * do that. The draft shows the outcome, and the event `message.draft.status_changed` reports it.
    *
-   * `to` is a telephone number (`sms`, `whatsapp`: kept in E.164, numbers without a country code are read as the company's country) or an email
-   * address. `from` is one of the workspace's active [phone numbers](#operation/listPhoneNumbers) that can send texts, or for an email the address of an
-   * active user, whom answers go to; left out, the default number or the service's own address.
+   * `to` is a phone number (`sms`, `whatsapp`) or an email address. Numbers are stored in E.164 format; numbers without a
+   * country code are read as numbers of the workspace's country. `from` is one of the workspace's active [phone
+   * numbers](#operation/listPhoneNumbers) that can send texts. For an email it is the address of an active user, who receives
+   * the replies. If you leave it out, the default number or the service's own address is used.
    *
-   * Whoever is on the [do-not-call list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) is named in `warnings`: the
-   * draft is kept, and will not be sent as long as that holds.
+   * If the recipient is on the [do-not-call list](#operation/listDncEntries) or the [suppression
+   * list](#operation/listEmailSuppressionEntries), `warnings` says so. The draft is stored, but will not be sent as long as
+   * the recipient is on the list.
    *
-   * Needs `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` says `dry_run`. **400**: a
-   * number or an address that cannot be read, an email without `subject`, another channel with one, more than 1,600 characters for sms. **422**: a `from` that does
-   * not belong to the workspace, an object or record that does not exist or that this key cannot see.
+   * Requires `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` is
+   * `dry_run`. **400**: a number or an address that cannot be parsed, an email without `subject`, another channel with one,
+   * more than 1,600 characters for sms. **422**: a `from` that does not belong to the workspace, or an object or record that
+   * does not exist or that this key cannot see.
    */
   createMessageDraft: Method<'createMessageDraft'>;
   /**
    * Get a message draft
    *
-   * Needs `inbox:view`. **404**: there is none with this id in this mode and in reach.
+   * Requires `inbox:view`. **404**: no draft has this ID in this mode, or this key cannot see it.
    */
   getMessageDraft: Method<'getMessageDraft'>;
   /**
    * Withdraw a message draft
    *
-   * Takes it back before anybody approved it. It stays listed as `withdrawn`.
+   * Takes a draft back before anyone approves it. It stays listed as `withdrawn`.
    *
-   * Needs `inbox:create`. **404**: there is none with this id in this mode and in reach. **409** `not_a_draft`: it was approved, rejected or withdrawn
-   * already; `details.status` says which.
+   * Requires `inbox:create`. **404**: no draft has this ID in this mode, or this key cannot see it. **409** `not_a_draft`: the
+   * draft was already approved, rejected or withdrawn; `details.status` says which.
    */
   withdrawMessageDraft: Method<'withdrawMessageDraft'>;
   /**
    * List campaigns
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have campaigns of their own.
+   * Returns campaigns, newest first, 25 per page unless you set `limit`. Live and test mode have separate campaigns.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+   * Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown status, or a cursor of another list.
    */
   listCampaigns: ListMethod<'listCampaigns', 'campaigns'>;
   /**
    * Create a campaign
    *
-   * Says who is written to and what. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares a draft for everybody, and a person
-   * lets them go.
+   * Defines the audience and the messages. **Nothing is prepared or sent yet**: [a run](#operation/createCampaignRun) prepares
+   * a draft for each recipient, and a person approves them.
    *
-   * `object` and `filter` choose the audience, in the grammar of [record lists](#operation/listRecords). Each channel has its own text; `{{first_name}}` and
-   * other fields in double braces are filled in from the record, with nothing where a record has no value.
+   * `object` and `filter` select the audience, with the filter syntax of [record lists](#operation/listRecords). Each channel
+   * has its own text. `{{first_name}}` and other fields in double braces are replaced with the values of the record, or with
+   * nothing if a field is empty.
    *
-   * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company (403 `company_reach_required`), and
-   * campaigns in the plan. **400**: a filter that cannot be read, a repeated channel, an email without subject or another channel with one, more than 1,600 characters for
-   * sms. **422**: a placeholder that is not a field of the object, a number or an address that does not belong to the workspace.
+   * Requires `campaigns:create` and the view scope of the object, with a credential that can see the whole workspace (403
+   * `company_reach_required`), and campaigns in the plan. **400**: a filter that cannot be parsed, a repeated channel, an
+   * email without a subject or another channel with one, more than 1,600 characters for sms. **422**: a placeholder that is
+   * not a field of the object, or a number or address that does not belong to the workspace.
    */
   createCampaign: Method<'createCampaign'>;
   /**
    * Get a campaign
    *
-   * With its channels, the five latest runs, how many drafts of each channel are in which status, and how many emails were opened and clicked.
+   * Returns a campaign with its channels, the five latest runs, the number of drafts by channel and status, and the number of
+   * emails that were opened and clicked.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * Requires `campaigns:view`, and campaigns in the plan. **404**: no campaign has this ID in this mode.
    */
   getCampaign: Method<'getCampaign'>;
   /**
-   * Change a campaign
+   * Update a campaign
    *
-   * Changes what you send and leaves the rest; `channels` replaces all channels. What was prepared before stays as it is.
+   * Updates the fields that you send and leaves the others unchanged; `channels` replaces all channels. Drafts that were
+   * already prepared stay as they are.
    *
-   * Needs `campaigns:create` and the view scope of the object, with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_editable`: a run of it is being
-   * prepared, or it was cancelled. **400** and **422** as on creation.
+   * Requires `campaigns:create` and the view scope of the object, with a credential that can see the whole workspace, and
+   * campaigns in the plan. **404**: no campaign has this ID in this mode. **409** `not_editable`: a run of the campaign is
+   * being prepared, or the campaign was cancelled. **400** and **422** as on creation.
    */
   updateCampaign: Method<'updateCampaign'>;
   /**
    * Schedule a campaign
    *
-   * Has a run begin at `scheduled_at`, at most a year ahead. Scheduled once more it begins at the new time.
+   * Starts a run at `scheduled_at`, at most a year ahead. If the campaign is already scheduled, the new time replaces the old
+   * one.
    *
-   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-   * **400**: a time that has passed or is too far away. **409** `not_editable`: a run of it is being prepared, it is paused, or it was cancelled;
-   * `no_channel`: all its channels are switched off.
+   * Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+   * campaign has this ID in this mode. **400**: a time that has passed or is too far ahead. **409** `not_editable`: a run of
+   * the campaign is being prepared, or the campaign is paused or cancelled; `no_channel`: all its channels are disabled.
    */
   scheduleCampaign: Method<'scheduleCampaign'>;
   /**
    * Pause a campaign
    *
-   * What is being prepared stops where it is, and what is scheduled does not begin. Drafts that are there already stay as they are. Paused already: the
-   * answer is the same, and nothing changes.
+   * Stops a run that is being prepared, and prevents a scheduled run from starting. Existing drafts stay as they are. If the
+   * campaign is already paused, the response is the same and nothing changes.
    *
-   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-   * **409** `not_running`: it is neither running nor scheduled.
+   * Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+   * campaign has this ID in this mode. **409** `not_running`: the campaign is neither running nor scheduled.
    */
   pauseCampaign: Method<'pauseCampaign'>;
   /**
    * Resume a campaign
    *
-   * Goes on where it was paused: a run from the record at which it stopped, a scheduled one at its time, or at once where that has passed.
+   * Continues where the campaign was paused. A run continues with the record at which it stopped. A scheduled run starts at
+   * its time, or immediately if that time has passed.
    *
-   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
-   * **409** `not_paused`.
+   * Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+   * campaign has this ID in this mode. **409** `not_paused`: the campaign is not paused.
    */
   resumeCampaign: Method<'resumeCampaign'>;
   /**
    * Cancel a campaign
    *
-   * For good: no run of it begins or goes on, and drafts that nobody has decided about are withdrawn, those of 100,000 recipients within a minute.
-   * What was approved is not sent either, unless it is on its way already. Cancelled once more it answers the same.
+   * Cancels a campaign permanently. No run of it starts or continues. Drafts that nobody has approved or rejected are
+   * withdrawn; for 100,000 recipients this takes up to a minute. Approved drafts are not sent either, unless they are already
+   * being sent. Canceling it again returns the same response.
    *
-   * Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
+   * campaign has this ID in this mode.
    */
   cancelCampaign: Method<'cancelCampaign'>;
   /**
    * List the runs of a campaign
    *
-   * The newest first, 25 on a page unless `limit` says otherwise.
+   * Returns runs, newest first, 25 per page unless you set `limit`.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * Requires `campaigns:view`, and campaigns in the plan. **404**: no campaign has this ID in this mode.
    */
   listCampaignRuns: ListMethod<'listCampaignRuns', 'runs'>;
   /**
-   * Prepare the messages of a campaign
+   * Create a campaign run
    *
-   * Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every channel that is switched on, some thousands in a second. **Nothing
-   * is sent**: a person looks at the run and approves or rejects it as one. Nobody gets two drafts of a run with the same address; left out are
-   * records without an address for the channel, and whoever is on the [do-not-call](#operation/listDncEntries) or [suppression
-   * list](#operation/listEmailSuppressionEntries) (`skipped` counts them). The run keeps the audience and the texts as they are now.
+   * Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every enabled channel, several
+   * thousand per second. **Nothing is sent**: a person reviews the run and approves or rejects it as a whole. No address gets
+   * two drafts of a run. Records without an address for the channel are skipped, and so are recipients on the [do-not-call
+   * list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) (`skipped` counts
+   * them). The run keeps the audience and the texts as they are now.
    *
-   * Answers at once; watch `status` and `total` of the run. Needs `campaigns:create` with a credential that sees the whole company, and campaigns in the
-   * plan. **404**: there is none with this id in this mode. **409**: `run_in_progress`: one is being prepared, or paused; `campaign_cancelled`;
-   * `no_channel`: all its channels are switched off. **428** without an Idempotency-Key.
+   * The response is immediate; poll `status` and `total` of the run. Requires `campaigns:create` with a credential that can
+   * see the whole workspace, and campaigns in the plan. **404**: no campaign has this ID in this mode. **409**:
+   * `run_in_progress`: a run is being prepared or paused; `campaign_cancelled`; `no_channel`: all its channels are disabled.
+   * **428**: the Idempotency-Key is missing.
    */
   createCampaignRun: Method<'createCampaignRun'>;
   /**
    * List do-not-call entries
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+   * Returns entries, newest first, 25 per page unless you set `limit`. Live and test mode have separate lists.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
+   * Requires `campaigns:view`, and campaigns in the plan. **400**: a cursor of another list.
    */
   listDncEntries: ListMethod<'listDncEntries', 'entries'>;
   /**
    * Add a number to the do-not-call list
    *
-   * From now on nothing is sent to the number, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
+   * From now on nothing is sent to the number, including approved drafts and running campaigns. The entry is permanent:
+   * **entries cannot be removed**.
    *
-   * The number is kept in E.164: digits without a country code are read as the company's country, `00` as `+`. Where it is there already, the answer is
-   * **200** with `already_present: true` and the entry as it is; nothing changes then.
+   * The number is stored in E.164 format: digits without a country code are read as a number of the workspace's country, and
+   * `00` as `+`. If the number is already on the list, the response is **200** with `already_present: true` and the existing
+   * entry, and nothing changes.
    *
-   * Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number.
+   * Requires `campaigns:create`, and campaigns in the plan. **400**: not a phone number.
    */
   createDncEntry: Method<'createDncEntry'>;
   /**
    * List suppressed email addresses
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Live and test mode have lists of their own.
+   * Returns entries, newest first, 25 per page unless you set `limit`. Live and test mode have separate lists.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **400**: a reason that there is not, a cursor of another list.
+   * Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown reason, or a cursor of another list.
    */
   listEmailSuppressionEntries: ListMethod<'listEmailSuppressionEntries', 'entries'>;
   /**
    * Suppress an email address
    *
-   * From now on no message is sent to the address, approved drafts and running campaigns included. It stays there: **entries cannot be removed**.
-   * Addresses are the same whatever their case. Where it is there already, the answer is **200** with `already_present: true` and the entry as it is.
+   * From now on no message is sent to the address, including approved drafts and running campaigns. The entry is permanent:
+   * **entries cannot be removed**. Addresses are case-insensitive. If the address is already on the list, the response is
+   * **200** with `already_present: true` and the existing entry.
    *
-   * Needs `campaigns:create`, and campaigns in the plan. **400**: not an email address.
+   * Requires `campaigns:create`, and campaigns in the plan. **400**: not an email address.
    */
   createEmailSuppressionEntry: Method<'createEmailSuppressionEntry'>;
   /**
    * List phone numbers
    *
-   * The newest first. Live and test mode have numbers of their own.
+   * Returns phone numbers, newest first. Live and test mode have separate numbers.
    *
-   * Needs `campaigns:view`, and campaigns in the plan. **400**: a status that there is not, a cursor of another list.
+   * Requires `campaigns:view`, and campaigns in the plan. **400**: an unknown status, or a cursor of another list.
    */
   listPhoneNumbers: ListMethod<'listPhoneNumbers', 'phone_numbers'>;
   /**
    * Register a phone number
    *
-   * A number that the workspace owns at its provider, so that drafts can name it in `from` and what is sent to it finds its way. Nothing is bought.
-   * The first that can send texts becomes the default, the first for faxes the default of those.
+   * Registers a number that the workspace owns at its provider, so that drafts can name it in `from` and messages to it are
+   * assigned to the workspace. No number is bought. The first number that can send texts becomes the default for texts, and
+   * the first that can send faxes becomes the default for faxes.
    *
-   * Needs `campaigns:create`, and campaigns in the plan. **400**: not a telephone number, none of the capabilities. **409** ALREADY_EXISTS: it is
-   * registered; `phone_number_limit_reached`: a workspace has 200. **422**: there is no such active user.
+   * Requires `campaigns:create`, and campaigns in the plan. **400**: not a phone number, or no capability. **409**
+   * ALREADY_EXISTS: the number is already registered; `phone_number_limit_reached`: a workspace can have 200. **422**: no such
+   * active user.
    */
   createPhoneNumber: Method<'createPhoneNumber'>;
   /**
-   * Change a phone number
+   * Update a phone number
    *
-   * Changes what you send and leaves the rest. `is_default: true` takes the place of the number that texts are sent from so far, `is_default_fax: true`
-   * that of faxes; `false` is refused for the default (409 `default_number`): make another one the default instead.
+   * Updates the fields that you send and leaves the others unchanged. `is_default: true` replaces the current default number
+   * for texts, `is_default_fax: true` that for faxes. `false` is rejected for the current default (409 `default_number`): make
+   * another number the default instead.
    *
-   * Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode. **409** `not_active`: it was released;
-   * `cannot_send`: a default must be able to send what it is the default of. **422**: there is no such active user.
+   * Requires `campaigns:create`, and campaigns in the plan. **404**: no phone number has this ID in this mode. **409**
+   * `not_active`: the number was released; `cannot_send`: a default number must be able to send what it is the default for.
+   * **422**: no such active user.
    */
   updatePhoneNumber: Method<'updatePhoneNumber'>;
   /**
    * Release a phone number
    *
-   * Gives it up: nothing is sent from it any more, and it can be registered anew. Drafts that name it will fail with `no_sender`. Where it was the
-   * default there is none, until you make another one the default. Released already: the answer is the same, and nothing changes.
+   * Releases a number: nothing is sent from it any more, and it can be registered again. Drafts that name it will fail with
+   * `no_sender`. If it was the default, there is no default until you choose another one. If it is already released, the
+   * response is the same and nothing changes.
    *
-   * Needs `campaigns:create`, and campaigns in the plan. **404**: there is none with this id in this mode.
+   * Requires `campaigns:create`, and campaigns in the plan. **404**: no phone number has this ID in this mode.
    */
   releasePhoneNumber: Method<'releasePhoneNumber'>;
   /**
-   * Report what came in
+   * Report an inbound event
    *
-   * For gateways: each call reports one message, engagement, fax, call or form. What each `type` needs:
+   * For gateways: each call reports one message, email engagement, fax, call or form. The fields of each `type`:
    *
-   * | type | needed | and, where there is such |
+   * | type | Required | Optional |
    * |---|---|---|
    * | `sms`, `whatsapp` | `from`, `to`, `body` | |
    * | `email` | `from`, `to`, `body` | `subject`, `has_attachments` |
-   * | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` of a click |
+   * | `email_engagement` | `to` (who opened it), `engagement` | `message_id`, and `link_url` for a click |
    * | `fax` | `from`, `to`, `pages` | |
    * | `call` | `from`, `to`, `direction`, `outcome`, `duration_seconds` | `user_id` |
    * | `form` | `form` | `email`, `phone`, `answers` |
    *
-   * **Once**: `external_id` is yours. A report with one that was sent before is answered as the first was, and changes nothing; so send it again when
-   * no answer came.
+   * **Retries.** `external_id` is your own ID. A report with an `external_id` that was sent before returns the first response
+   * and changes nothing. If you get no response, send the report again.
    *
-   * **Linked**: to the lead with this number or address that was changed last, else to the customer, by exact match of E.164 or of the address without
-   * case. Of a form the `email` counts, then the `phone`. Nothing is created: what comes from somebody unknown is kept without a record, and subscribers
-   * of its event may do so.
+   * **Linking.** The report is linked to the most recently changed lead with this number or address, otherwise to the
+   * customer. Numbers must match exactly in E.164 format; addresses are case-insensitive. For a form, the `email` is used
+   * first, then the `phone`. No record is created: a report from an unknown sender is stored without a record, and subscribers
+   * of its event can create one.
    *
-   * **Told**: `message.sms.received` (also of WhatsApp, with `channel` `whatsapp`), `message.email.received`, `message.email.engagement` (opens and
-   * clicks), `fax.received`, `call.completed`, `form.submitted`. Messages are shown in the timeline of their record, opens and clicks in the `status` of
-   * theirs and in the figures of its campaign.
+   * **Events.** `message.sms.received` (also for WhatsApp, with `channel` `whatsapp`), `message.email.received`,
+   * `message.email.engagement` (opens and clicks), `fax.received`, `call.completed`, `form.submitted`. Messages appear in the
+   * timeline of their record. Opens and clicks appear in the `status` of their message and in the figures of its campaign.
    *
-   * **Stop**: a text or an email that says nothing but STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT, an email also in its subject, puts its sender on the
-   * do-not-call list, or on that of suppressed addresses. `bounced` and `complained` suppress the address. START takes nobody off: entries
-   * cannot be removed.
+   * **Opt-outs.** A text or email whose only content is STOP, STOPALL, UNSUBSCRIBE, CANCEL, END or QUIT (for an email, also in
+   * its subject) puts its sender on the do-not-call list or the suppression list. `bounced` and `complained` suppress the
+   * address. START does not remove an entry, because entries cannot be removed.
    *
-   * No other credential opens it, but a signature under the secret of the workspace: see [Connect a gateway](#tag/Inbound). 600 reports a minute for each workspace and
-   * mode; they count towards no quota, and are taken without a subscription too. **401**: the signature does not fit the body and the address
-   * (`details.reason` `invalid_signature`), or `t` is more than five minutes from our clock (`signature_expired`). **400**: a field that the type
-   * needs is missing, one is of another type, an address is none. **422**: an unknown field or a wrong JSON type.
+   * The only credential is a signature with the secret of the workspace: see [Connect a gateway](#tag/Inbound). Each workspace
+   * and mode can send 600 reports a minute. Reports do not count towards the quota, and are accepted without a subscription
+   * too. **401**: the signature does not match the body and the URL (`details.reason` `invalid_signature`), or `t` is more
+   * than five minutes from our clock (`signature_expired`). **400**: a required field is missing, a field belongs to another
+   * type, or an address is invalid. **422**: an unknown field or a wrong JSON type.
    */
   receiveInboundReport: Method<'receiveInboundReport'>;
   /**
-   * Get whether opens and clicks are noted
+   * Get the email tracking setting
    *
-   * Off unless it was switched on. Needs `settings:view`. Live and test keys see the same.
+   * Email tracking is off by default. Requires `settings:view`. Live and test keys see the same setting.
    */
   getEmailEngagement: Method<'getEmailEngagement'>;
   /**
-   * Note opens and clicks, or stop it
+   * Turn email tracking on or off
    *
-   * Counts for emails that are sent from the next moment on. **Ask whoever you write to first**: in many countries such pictures and links need
-   * their consent.
+   * Applies to emails sent from now on. **Ask your recipients for consent first**: in many countries, tracking pixels and
+   * links require it.
    *
-   * While it is enabled, an email has an HTML part beside its text: the same words, links that lead through an address of this server, and a picture of
-   * one pixel at the end. The text part stays as it is, and links to unsubscribe lead there by themselves. The first open of an email and the first
-   * click on each address in it are told by the event `message.email.engagement`, shown in the `status` of the message, and counted in the figures of
-   * its campaign; what comes again is not. Emails that were sent while it was enabled go on being noted afterwards.
+   * While tracking is enabled, an email has an HTML part beside its text: the same words, links that lead through an address
+   * of this server, and a tracking pixel at the end. The text part stays as it is, and unsubscribe links lead directly to
+   * their target. The first open of an email, and the first click on each link in it, emit the event
+   * `message.email.engagement`. They also show in the `status` of the message and count in the figures of its campaign.
+   * Repeated opens and clicks do not. Emails that were sent while tracking was enabled stay tracked after you disable it.
    *
-   * **An open says little of a person.** Mail Privacy Protection of Apple Mail loads every picture, whether anybody reads or not; other programs load none,
-   * so that nobody is noted who reads without them; and filters of mail providers look at links. Clicks say more.
+   * **An open says little about a person.** Mail Privacy Protection of Apple Mail loads every image, whether or not anybody
+   * reads the email. Other programs load no images, so some readers are never recorded. Filters of mail providers follow
+   * links. Clicks say more.
    *
-   * Emails of test mode are not sent, and so never noted. Needs `settings:configure` and a live key.
+   * Emails of test mode are not sent, so they are never tracked. Requires `settings:configure` and a live key.
    */
   updateEmailEngagement: Method<'updateEmailEngagement'>;
   /**
-   * Get where gateways report to
+   * Get the inbound settings
    *
-   * For each mode whether there is a secret, and the addresses to give to gateways: `generic` takes [our own shape](#operation/receiveInboundReport),
-   * `twilio` what Twilio sends, signed with the token of the account that this server is connected to; null where it is connected to none.
+   * Returns, for each mode, whether a secret exists, and the URLs for gateways. `generic` accepts [our own
+   * format](#operation/receiveInboundReport). `twilio` accepts Twilio's format, signed with the token of the account that this
+   * server is connected to. It is null if the server is not connected to Twilio.
    *
-   * At Twilio, set that address for incoming messages and as the status callback of calls of each number, by POST. The number must be among the
-   * [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
+   * At Twilio, set this URL for the incoming messages and the call status callback of each number, with POST. The number must
+   * be one of the [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
    *
-   * Needs `settings:view`. Live and test keys see the same.
+   * Requires `settings:view`. Live and test keys see the same settings.
    */
   getInboundSettings: Method<'getInboundSettings'>;
   /**
-   * Replace the secret that gateways sign with, or make the first one
+   * Rotate the signing secret of gateways
    *
-   * Makes a new secret for one mode and answers it, **once**. For `overlap_hours` reports that are signed with the one before are taken, too, so that
-   * nothing is lost while you give the new one to your gateway; with 0 it ends at once, and another rotation within the overlap ends the oldest.
+   * Creates a new secret for one mode and returns it, **once**. The first call creates the first secret. For `overlap_hours`,
+   * reports signed with the previous secret are accepted too, so that nothing is lost while you update your gateway. With 0 it
+   * stops immediately. Another rotation within the overlap ends the oldest secret.
    *
-   * What is reported under the test secret becomes test data alone, so that a gateway can be tried.
+   * Reports signed with the test secret become test data only, so that you can test a gateway.
    *
-   * Needs `settings:configure` and a live key. Each call makes another secret.
+   * Requires `settings:configure` and a live key. Each call creates another secret.
    */
   rotateInboundSecret: Method<'rotateInboundSecret'>;
   /**
@@ -1889,20 +1927,21 @@ export interface Operations {
    */
   listChanges: FeedMethod<'listChanges'>;
   /**
-   * List the audit log
+   * List audit log entries
    *
-   * Who did what and when, the newest first: every change that was made in the workspace, by whichever credential, and
-   * nothing that was only read. It is kept for 400 days, and no operation changes or removes it. A test key sees what test keys did.
+   * Returns who did what and when, newest first. The log covers every change made in the workspace with any credential, but
+   * not reads. Entries are kept for 400 days, and no operation changes or removes them. A test key sees the actions of test
+   * keys.
    *
-   * Narrow it with `record_id`, `request_id` or a window of time where you can: these are found at once. Other filters look
-   * through the log from its new end on, so that a page of something rare may have fewer items than `limit`, or none, while
-   * `has_more` is true: go on with `next_cursor`.
+   * Filter by `record_id`, `request_id` or a time range if you can: these use an index. Other filters scan the log from its
+   * newest entry. A page of rare entries can therefore have fewer items than `limit`, or none, while `has_more` is true. If
+   * so, continue with `next_cursor`.
    *
-   * `changes` says from what to what. Secrets, passwords and the texts of messages are never in it; of telephone numbers only
-   * the last digits are.
+   * `changes` holds the old and new values. It never includes secrets, passwords or the text of messages. Phone numbers are
+   * reduced to their last digits.
    *
-   * Needs the scope settings:view. What can go wrong: **400** for a time that is none, a `to` before `from`, a malformed
-   * `request_id`, or a cursor of another list.
+   * Requires the scope settings:view. **400**: an invalid time, a `to` before `from`, a malformed `request_id`, or a cursor of
+   * another list.
    */
   listAuditLogs: ListMethod<'listAuditLogs', 'audit_logs'>;
   /**
@@ -2019,252 +2058,274 @@ export interface Operations {
   /**
    * List workforces
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Both modes share them.
+   * Returns workforces, newest first, 25 per page unless you set `limit`. Live and test mode share them.
    *
-   * Needs `workforces:view`, and workforces in the plan. **400**: a status that there is not, a cursor of another list.
+   * Requires `workforces:view`, and workforces in the plan. **400**: an unknown status, or a cursor of another list.
    */
   listWorkforces: ListMethod<'listWorkforces', 'workforces'>;
   /**
    * Create a workforce
    *
-   * Says what is done for each record that is [enrolled](#operation/enrollInWorkforce), step by step:
+   * Defines the steps that run for each record that is [enrolled](#operation/enrollInWorkforce):
    *
-   * | `kind` | what it does | its fields |
+   * | `kind` | Effect | Fields |
    * |---|---|---|
-   * | `wait` | nothing, for so long | `minutes` |
-   * | `create_task` | adds a task to the record | `title`, and where you like `task_type`, `due_in_minutes`, `assigned_to` |
+   * | `wait` | waits | `minutes` |
+   * | `create_task` | adds a task to the record | `title`, and optionally `task_type`, `due_in_minutes`, `assigned_to` |
    * | `add_note` | adds a note to the record | `content` |
-   * | `add_tag` | puts a tag on the record, a lead or a customer | `tag`, its name |
+   * | `add_tag` | adds a tag to the record, a lead or a customer | `tag`, its name |
    * | `set_field` | changes a field of the record | `field`, `value` |
-   * | `draft_message` | prepares a message to the record’s own phone or email, which a person lets go | `channel`, `body`, for emails `subject`, and where you like `from` |
-   * | `stop_when` | ends the run as `stopped` where the condition holds | `condition` |
+   * | `draft_message` | prepares a message to the record’s own phone or email, for a person to approve | `channel`, `body`, `subject` for emails, and optionally `from` |
+   * | `stop_when` | ends the run as `stopped` if the condition matches | `condition` |
    *
-   * `stop_when` and `stop_when_replied` of the workforce are looked at before each step. `{{first_name}}` and other fields in double braces are filled in from
-   * the record as it is then, with nothing where it has no value. What a step does is done through this API, in the name of the workforce, once: audit log,
-   * events and rules hold as for everybody. Only workforces of the kind `sequence` can be created so far.
+   * The workforce's own `stop_when` and `stop_when_replied` are checked before each step. `{{first_name}}` and other fields in
+   * double braces are replaced with the current values of the record, or with nothing if a field is empty. Each step runs
+   * exactly once, through this API, on behalf of the workforce. Its actions therefore appear in the audit log, emit events and
+   * follow the same rules as those of any other caller. Only workforces of the kind `sequence` can be created so far.
    *
-   * Needs `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a task, `inbox:create` for a
-   * message), with a live key that sees the whole company (403 `company_reach_required`), and workforces in the plan. **400**: a field of a step is missing,
-   * or has the wrong length, range or format. **409** ALREADY_EXISTS: the name is taken, whatever the case; `workforce_limit_reached`: a workspace has 100.
-   * **422**: a field that a step of this kind does not have; a field, placeholder, tag, task type, user or value that records of these types do not take; a
-   * condition that cannot be read.
+   * Requires `workforces:create` and the scopes that the steps need (`leads:edit` for a note on a lead, `tasks:create` for a
+   * task, `inbox:create` for a message), with a live key that can see the whole workspace (403 `company_reach_required`), and
+   * workforces in the plan. **400**: a field of a step is missing, or has the wrong length, range or format. **409**
+   * ALREADY_EXISTS: the name is taken (case-insensitive); `workforce_limit_reached`: a workspace can have 100. **422**: a
+   * field that steps of this kind do not have; a field, placeholder, tag, task type, user or value that is not valid for
+   * records of these types; a condition that cannot be parsed.
    */
   createWorkforce: Method<'createWorkforce'>;
   /**
    * Get a workforce
    *
-   * With its steps.
+   * Returns a workforce with its steps.
    *
-   * Needs `workforces:view`, and workforces in the plan. **404**: there is none with this id.
+   * Requires `workforces:view`, and workforces in the plan. **404**: no workforce has this ID.
    */
   getWorkforce: Method<'getWorkforce'>;
   /**
-   * Change a workforce
+   * Update a workforce
    *
-   * Changes what you send and leaves the rest; `steps` replaces all steps. Runs that are on their way keep the steps and conditions that they began with.
-   * While a workforce is not `active` none of its runs goes on; what is due meanwhile is done when it is active again.
+   * Updates the fields that you send and leaves the others unchanged; `steps` replaces all steps. Runs in progress keep the
+   * steps and conditions that they started with. While a workforce is not `active`, its runs do not proceed; steps that become
+   * due meanwhile run when it is active again.
    *
-   * Needs `workforces:create`, and the scopes of all steps where `steps`, `subject_types` or `stop_when` are sent, with a live key that sees the whole
-   * company (403 `company_reach_required`), and workforces in the plan. **404**: there is
-   * none with this id. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
+   * Requires `workforces:create`, and the scopes of all steps if you send `steps`, `subject_types` or `stop_when`, with a live
+   * key that can see the whole workspace (403 `company_reach_required`), and workforces in the plan. **404**: no workforce has
+   * this ID. **409** ALREADY_EXISTS: the name is taken. **400** and **422** as on creation.
    */
   updateWorkforce: Method<'updateWorkforce'>;
   /**
    * Enroll a record in a workforce
    *
-   * Has the steps of the workforce done for a record, one after the other, from a second or two later on. In test mode nothing is done: the answer is
-   * 200 and says how many steps there would have been.
+   * Runs the steps of the workforce for a record, one after the other, starting within a second or two. In test mode nothing
+   * is done: the response is 200 and says how many steps would have run.
    *
-   * A record is on its way in a workforce once at a time; when its run has ended it can be enrolled again. Steps need nothing of this key: whoever wrote
-   * them had the scopes that they need. Send an `Idempotency-Key`, so that a retry after a lost answer is answered alike.
+   * A record can be in a workforce once at a time. When its run has ended, you can enroll it again. The steps do not need any
+   * scopes of this key: the author of the steps had the scopes that they need. Send an `Idempotency-Key`, so that a retry
+   * after a lost response returns the same result.
    *
-   * Needs `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or has the wrong format. **404**:
-   * there is no such workforce or no such record in this mode, or this key cannot see it. **409**: `workforce_not_active`; `subject_type_not_allowed`:
-   * the workforce is for records of other types, `details.allowed` lists them; `already_enrolled`: it is on its way, in the run `details.run_id`.
+   * Requires `workforces:create`, workforces in the plan, and a record that this key can see. **400**: a field is missing or
+   * has the wrong format. **404**: the workforce or the record does not exist in this mode, or this key cannot see it.
+   * **409**: `workforce_not_active`; `subject_type_not_allowed`: the workforce is for records of other types, which
+   * `details.allowed` lists; `already_enrolled`: the record is in progress, in the run `details.run_id`.
    */
   enrollInWorkforce: Method<'enrollInWorkforce'>;
   /**
    * List the runs of a workforce
    *
-   * The newest first, 25 on a page unless `limit` says otherwise. Runs are kept for 90 days after their end. Test mode makes none.
+   * Returns runs, newest first, 25 per page unless you set `limit`. Runs are kept for 90 days after they end. Test mode
+   * creates none.
    *
-   * Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-   * such workforce. **400**: a status that there is not, a cursor of another list.
+   * Requires `workforces:view` with a credential that can see the whole workspace (403 `company_reach_required`), and
+   * workforces in the plan. **404**: the workforce does not exist. **400**: an unknown status, or a cursor of another list.
    */
   listWorkforceRuns: ListMethod<'listWorkforceRuns', 'runs'>;
   /**
    * Get a run of a workforce
    *
-   * With what each step did.
+   * Returns a run with the outcome of each step.
    *
-   * Needs `workforces:view` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-   * such run of this workforce in this mode.
+   * Requires `workforces:view` with a credential that can see the whole workspace (403 `company_reach_required`), and
+   * workforces in the plan. **404**: the workforce has no such run in this mode.
    */
   getWorkforceRun: Method<'getWorkforceRun'>;
   /**
    * Cancel a run of a workforce
    *
-   * Takes one record out of the workforce for good: no further step is done for it, while all others go on. What its steps made stays, drafts of messages
-   * included; a step that is being done at this very moment may still take effect, and is then shown as done. Cancelled once more it answers the same. The
-   * record can be enrolled again, from the first step.
+   * Removes one record from the workforce permanently: no further step runs for it, while all other runs continue. Everything
+   * that its steps created stays, including message drafts. A step that is running at this moment may still take effect, and
+   * is then shown as done. Canceling it again returns the same response. The record can be enrolled again, from the
+   * first step.
    *
-   * `run_id` is in the answer to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409 `already_enrolled`.
+   * `run_id` is in the response to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409
+   * `already_enrolled`.
    *
-   * Needs `workforces:create` with a credential that sees the whole company (403 `company_reach_required`), and workforces in the plan. **404**: there is no
-   * such run of this workforce in this mode. **409** `run_ended`: it ended by itself before, `details.status` says how.
+   * Requires `workforces:create` with a credential that can see the whole workspace (403 `company_reach_required`), and
+   * workforces in the plan. **404**: the workforce has no such run in this mode. **409** `run_ended`: the run had already
+   * ended by itself; `details.status` says how.
    */
   cancelWorkforceRun: Method<'cancelWorkforceRun'>;
   /**
-   * List the events there are
+   * List event types
    *
-   * The events that a subscription can name, each with its fields, the JSON Schema of its whole body and an example. Fields that are
-   * not `always_present` may be missing; take no offence at further fields, which later versions may add.
+   * Returns the event types that a webhook endpoint can subscribe to, each with its fields, the JSON Schema of its whole body
+   * and an example. Fields that are not `always_present` may be missing. Ignore unknown fields: later versions may add more.
    *
-   * Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+   * Requires `webhooks:view` or `settings:view`. **400**: a cursor of another list.
    */
   listWebhookEvents: ListMethod<'listWebhookEvents', 'events'>;
   /**
-   * List webhook subscriptions
+   * List webhook endpoints
    *
-   * All subscriptions of the key's mode, the newest first: test keys see those that test keys made. No secret is shown.
+   * Returns all webhook endpoints in the mode of the key, newest first. Test keys see the webhook endpoints created with test
+   * keys. Secrets are not included.
    *
-   * Needs `webhooks:view` or `settings:view`. **400**: a cursor of another list.
+   * Requires `webhooks:view` or `settings:view`. **400**: a cursor of another list.
    */
   listWebhookSubscriptions: ListMethod<'listWebhookSubscriptions', 'subscriptions'>;
   /**
-   * Subscribe to events
+   * Create a webhook endpoint
    *
-   * From now on every event that fits is posted to `url`, signed; the guide [Receive events](#tag/Webhooks) shows how to receive
-   * and verify it. The answer holds the `secret`, **once**: keep it where your receiver finds it. Lose it, and you rotate it.
+   * From now on, every event that matches is sent to `url` as a signed POST request. The guide [Receive
+   * webhooks](#tag/Webhooks) shows how to receive and verify events. The response contains the `secret`, **once**: store it
+   * where your receiver can read it. If you lose it, rotate it.
    *
-   * - **events**: names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*` for all of
-   *   them, those of later versions included.
-   * - **filter**: as for listing records, `{"field", "op", "value"}` joined by `and` and `or` up to three deep, over the fields that
-   *   the subscribed events carry, `object` and `record_id` among them. Of a field that an event lacks only `is_null` is true.
-   *   `contains` on `changed_fields` asks for one of them. Events that do not pass make no request.
-   * - **include**: `changes` puts into `record.updated` what the fields were and are. A body stays below 64 KB: where it would be
-   *   longer they are left out, and `changes_truncated` is true.
-   * - **skip_own**: leaves out what this very credential does, so that two systems do not answer each other for ever.
-   * - **url**: https, without user or password, port 443, 8443 or from 1024 on, at a public address. That is checked again for each
-   *   request, and redirects are not followed. For development a server may be told to let *test* keys use http and private
-   *   addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
+   * - **events**: event names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*`
+   *   for all events, including those of later versions.
+   * - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and` and `or`,
+   *   up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an event
+   *   lacks a field, only `is_null` matches. `contains` on `changed_fields` matches one changed field. Events that do not
+   *   match are not sent.
+   * - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   *   would be longer, the values are left out and `changes_truncated` is true.
+   * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+   * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
+   *   is checked again for each request, and redirects are not followed. For development, a server can be configured to let
+   *   *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
    *
-   * Live keys are told of live data, test keys of test data.
+   * Live keys receive events of live data, test keys events of test data.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company: events are told whichever
-   * branch or team a record is in (403, `details.reason` `company_reach_required`). **409** `subscription_limit`: a workspace has 50
-   * in each mode. **422**: an unknown event (with what was probably meant), a filter over a field that no subscribed event
-   * carries, an unknown field or a wrong JSON type. **400**: any other wrong value, such as an address that is not public.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
+   * are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
+   * `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
+   * suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
+   * invalid value, such as an address that is not public.
    */
   createWebhookSubscription: Method<'createWebhookSubscription'>;
   /**
-   * Get a webhook subscription
+   * Get a webhook endpoint
    *
-   * One subscription, and how its receiver is doing: `consecutive_failures` counts the failed attempts since the last success, and
-   * `disabled_reason` says why nothing is sent any more.
+   * Returns one webhook endpoint and the health of its receiver. `consecutive_failures` counts the failed attempts since the
+   * last success. `disabled_reason` says why the webhook endpoint is disabled.
    *
-   * Needs `webhooks:view` or `settings:view`. **404**: there is none with this id in this mode.
+   * Requires `webhooks:view` or `settings:view`. **404**: no webhook endpoint has this ID in this mode.
    */
   getWebhookSubscription: Method<'getWebhookSubscription'>;
   /**
-   * Change a webhook subscription
+   * Update a webhook endpoint
    *
-   * Changes what you send and leaves the rest; it holds for events from now on. `is_active: false` disables it: what happens meanwhile
-   * is kept as deliveries with the status `skipped`. `is_active: true` enables it again, whyever it was disabled, forgets its
-   * failures and sends what had been waiting; ask [recover](#operation/recoverWebhookDeliveries) for what was skipped.
+   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `is_active:
+   * false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status `skipped`.
+   * `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the deliveries
+   * that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **400** and **422** as on creation; a `filter` that
-   * is kept must fit `events` that are sent.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+   * webhook endpoint has this ID in this mode. **400** and **422** as on creation. If you send `events` without `filter`, the
+   * stored `filter` must fit the new `events`.
    */
   updateWebhookSubscription: Method<'updateWebhookSubscription'>;
   /**
-   * Delete a webhook subscription
+   * Delete a webhook endpoint
    *
-   * Nothing more is sent; deliveries that wait become `cancelled`. What was sent can be listed for 30 days under its id.
+   * Nothing more is sent, and waiting deliveries become `cancelled`. You can still list its deliveries under its ID for 30
+   * days.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+   * webhook endpoint has this ID in this mode.
    */
   deleteWebhookSubscription: Method<'deleteWebhookSubscription'>;
   /**
-   * Replace the secret of a webhook subscription
+   * Rotate the secret of a webhook endpoint
    *
-   * Makes a new secret and answers it, **once**. For `overlap_hours` every request carries two signatures, the one of the new secret
-   * first, so that a receiver that still has the old one goes on: accept a request if any signature matches. With 0 the old secret
-   * ends at once; another rotation within the overlap ends the oldest.
+   * Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+   * secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
+   * the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+   * webhook endpoint has this ID in this mode.
    */
   rotateWebhookSecret: Method<'rotateWebhookSecret'>;
   /**
-   * Send a test event to a webhook subscription
+   * Send a test event to a webhook endpoint
    *
-   * Posts the example of an event once, at once, signed as all others, and answers how it went; it waits up to ten seconds for the
-   * receiver. The body has `test: true`; nothing is tried again, and neither counts as a failure of the receiver. A disabled
-   * subscription can be tested too.
+   * Sends the example of an event once, immediately, signed like all others, and returns the outcome. It waits up to ten
+   * seconds for the receiver. The body has `test: true`. A failed test is not retried and does not count as a failure of the
+   * receiver. You can test a disabled webhook endpoint too.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this id in this mode. **422**: an unknown event.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+   * webhook endpoint has this ID in this mode. **422**: an unknown event.
    */
   testWebhookSubscription: Method<'testWebhookSubscription'>;
   /**
-   * List the deliveries of a webhook subscription
+   * List the deliveries of a webhook endpoint
    *
-   * One item for each event that was sent, or is to be, the newest first, for 30 days; also of a subscription that was deleted. All
-   * filters that are sent must hold.
+   * Returns one delivery for each event that was sent or is to be sent, newest first, for 30 days. Deliveries of a deleted
+   * webhook endpoint are included. If you send several filters, a delivery must match all of them.
    *
-   * | `status` | what it means | what to do |
+   * | `status` | Meaning | What to do |
    * |---|---|---|
-   * | `pending` | not tried yet | nothing |
-   * | `retrying` | failed, and tried again at `next_attempt_at` | look at `last_error` and `last_response_code` |
-   * | `succeeded` | the receiver answered 2xx | nothing |
-   * | `failed` | given up after `max_attempts` | mend the receiver, then replay or recover |
-   * | `cancelled` | the subscription was deleted, or the receiver answered `webhook-delivery: abort-message` | nothing |
-   * | `skipped` | happened while the subscription was disabled | enable it, then recover |
+   * | `pending` | not attempted yet | nothing |
+   * | `retrying` | failed; the next attempt is at `next_attempt_at` | check `last_error` and `last_response_code` |
+   * | `succeeded` | the receiver responded with 2xx | nothing |
+   * | `failed` | abandoned after `max_attempts` | fix the receiver, then replay or recover |
+   * | `cancelled` | the webhook endpoint was deleted, or the receiver sent `webhook-delivery: abort-message` | nothing |
+   * | `skipped` | the event happened while the webhook endpoint was disabled | enable the webhook endpoint, then recover |
    *
-   * Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
-   * **404**: there is no such subscription in this mode.
+   * Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+   * `company_reach_required`). **404**: the webhook endpoint does not exist in this mode.
    */
   listWebhookDeliveries: ListMethod<'listWebhookDeliveries', 'deliveries'>;
   /**
-   * Send again what a receiver missed
+   * Recover missed deliveries
    *
-   * Sends everything since a moment that did not arrive: what failed or was cancelled, and what happened while the subscription was
-   * disabled. Each delivery keeps its id and begins anew with its first attempt. Call it when your receiver works again.
+   * Sends every delivery since a given time that did not arrive: failed and cancelled ones, and events that happened while the
+   * webhook endpoint was disabled. Each delivery keeps its ID and starts again with its first attempt. Call it once your
+   * receiver works again.
    *
-   * One call takes the oldest 10,000; `has_more` says that there are others: call it again. Your receiver may get an event twice; the
-   * `id` in the body tells.
+   * One call recovers the oldest 10,000. If `has_more` is true, there are more: call it again. Your receiver may get an event
+   * twice; use the `id` in the body to detect duplicates.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
-   * subscription in this mode. **409** `subscription_disabled`: enable it first.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
+   * webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first.
    */
   recoverWebhookDeliveries: Method<'recoverWebhookDeliveries'>;
   /**
-   * Send the deliveries of a window again
+   * Replay the deliveries of a time range
    *
-   * Makes a fresh copy of each delivery of a window and sends it, whether it had arrived or not: for a receiver that lost what it had
-   * taken. The copies have ids of their own and name theirs in `replay_of`; events keep their ids. At most 1,000 in one call, the
-   * oldest ones; test deliveries are left out.
+   * Creates a new copy of each delivery in a time range and sends it, whether or not the original arrived. Use it if your
+   * receiver lost events that it had accepted. Each copy has its own ID and names the original in `replay_of`; events keep
+   * their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is no such
-   * subscription in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` lies before `from`.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
+   * webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` is before
+   * `from`.
    */
   replayWebhookDeliveries: Method<'replayWebhookDeliveries'>;
   /**
    * Get a webhook delivery
    *
-   * One delivery with the body that was sent, and what its receiver last answered.
+   * Returns one delivery with the request body that was sent and the last response of its receiver.
    *
-   * Needs `webhooks:view` or `settings:view`, and a credential that sees the whole company (403, `company_reach_required`).
-   * **404**: the subscription never had it, or it is older than 30 days.
+   * Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+   * `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it is older than 30 days.
    */
   getWebhookDelivery: Method<'getWebhookDelivery'>;
   /**
-   * Send a webhook delivery again
+   * Replay a webhook delivery
    *
-   * Makes a fresh copy of a delivery, whatever its status, and sends it, signed anew. It has an id of its own and names this one in
-   * `replay_of`; the event keeps its id, so that a receiver knows what it has seen.
+   * Creates a new copy of a delivery, whatever its status, and sends it with a new signature. The copy has its own ID and
+   * names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates.
    *
-   * Needs `webhooks:configure` or `settings:configure`, and a credential that sees the whole company. **404**: there is none with this
-   * id in this mode. **409** `subscription_disabled`: enable the subscription first; `subscription_deleted`: it is gone.
+   * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
+   * delivery has this ID in this mode. **409** `subscription_disabled`: enable the webhook endpoint first;
+   * `subscription_deleted`: the webhook endpoint was deleted.
    */
   replayWebhookDelivery: Method<'replayWebhookDelivery'>;
   /**
@@ -2632,270 +2693,298 @@ export interface Operations {
    */
   deleteCalendar: Method<'deleteCalendar'>;
   /**
-   * List the plans
+   * List plans
    *
-   * Every plan with its prices and what it includes, the cheapest first. `is_current` marks the one that the workspace is on, in a trial too;
-   * one that is not `is_available` is sold by agreement alone, and its prices are null. A plan for a year costs as much as ten months.
+   * Returns every plan with its prices and what it includes, cheapest first. `is_current` marks the plan of the workspace,
+   * also during a trial. A plan that is not `is_available` is sold by agreement only, and its prices are null. A yearly plan
+   * costs as much as ten months.
    *
-   * Prices are those of the price list. A subscription keeps the price that it began with: [GET /v1/subscription](#operation/getSubscription)
-   * says what the workspace pays.
+   * Prices are list prices. A subscription keeps the prices that it started with: [GET
+   * /v1/subscription](#operation/getSubscription) returns what the workspace pays.
    *
-   * Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` counts the calls of a month, null: unlimited.
-   * Modules that a plan does not include can be added to it, see [GET /v1/modules](#operation/listModules).
+   * Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` is the number of calls per
+   * month; null means unlimited. You can add modules that a plan does not include, see [GET
+   * /v1/modules](#operation/listModules).
    *
-   * Answers without a subscription too, so that a plan can be chosen. Needs `billing:view`.
+   * Works without a subscription too, so that you can choose a plan. Requires `billing:view`.
    */
   listPlans: ListMethod<'listPlans', 'plans'>;
   /**
-   * List the modules that can be added to a plan
+   * List modules
    *
-   * Every module that plans include or that can be bought beside them, with its price in the price list and whether the workspace has it.
-   * What the workspace pays for a module is in [GET /v1/subscription](#operation/getSubscription).
+   * Returns every module that plans include or that can be added to a plan, with its list price and whether the workspace has
+   * it. For the price that the workspace pays for a module, see [GET /v1/subscription](#operation/getSubscription).
    *
-   * | `status` | what it means |
+   * | `status` | Meaning |
    * |---|---|
    * | `active` | the plan includes it, or it is paid for |
    * | `inactive` | add it with [POST /v1/subscription/modules](#operation/createSubscriptionModule) |
-   * | `pending_webhook` | it was added, and the payment provider has not confirmed it yet; ask again in a few seconds |
+   * | `pending_webhook` | it was added, and the payment provider has not confirmed it yet; check again in a few seconds |
    * | `scheduled_removal` | it ends at `active_until`; add it again to keep it |
    *
-   * Answers without a subscription too. Needs `billing:view`.
+   * Works without a subscription too. Requires `billing:view`.
    */
   listModules: ListMethod<'listModules', 'modules'>;
   /**
    * Get the subscription
    *
-   * What the workspace subscribes to: plan, period, seats, modules, what is to change when the period ends, and what it all opens
-   * (`entitlements`). A test key is shown the subscription of the test mode, which begins active on growth.
+   * Returns the subscription of the workspace: plan, period, seats, modules, changes scheduled for the end of the period, and
+   * everything that it unlocks (`entitlements`). A test key gets the subscription of test mode, which starts active on the
+   * plan growth.
    *
-   * | `billing_status` | `status` | what it means | the API |
+   * | `billing_status` | `status` | Meaning | API |
    * |---|---|---|---|
-   * | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | serves |
-   * | `ACTIVE` | `active` | paid | serves |
-   * | `PAST_DUE` | `past_due` | a payment failed; it is tried again on days 1, 3, 5, 7 and 14 after | serves |
-   * | `NONE` | `past_due` | the payment provider has paused the subscription and charges nothing; support resumes it | 402, `no_subscription` |
+   * | `TRIALING` | `trialing` | a trial of 14 days, until `trial_end` | available |
+   * | `ACTIVE` | `active` | paid | available |
+   * | `PAST_DUE` | `past_due` | a payment failed; it is retried 1, 3, 5, 7 and 14 days later | available |
+   * | `NONE` | `past_due` | the payment provider has paused the subscription and charges nothing; support can resume it | 402, `no_subscription` |
    * | `CANCELED` | `canceled` | ended; the data is kept until `dormant.data_kept_until` | 402, `subscription_ended` |
-   * | `PENDING_DELETION` | `canceled` | everything will be removed within 14 days, unless a plan is chosen | 402, `subscription_ended` |
+   * | `PENDING_DELETION` | `canceled` | all data will be deleted within 14 days, unless you choose a plan | 402, `subscription_ended` |
    * | `NONE` | `none` | the trial is over and no plan was chosen | 402, `no_subscription` |
    *
-   * `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was asked for, a cancellation
-   * first; `scheduled_change` is the first of them, and `scheduled_downgrade` the downgrade among them. Each stays when something else is changed.
+   * `scheduled_changes` lists everything that happens at the end of the period, in the order in which it was requested, with a
+   * cancellation first. `scheduled_change` is the first of them, and `scheduled_downgrade` is the downgrade among them.
+   * Scheduled changes stay when you make another change.
    *
-   * Prices are those that the workspace pays: a subscription keeps the price that it began with, whatever the price list says by now.
-   * They are before `discounts`. What the next invoice comes to, with discounts and taxes, is `pending` of
-   * [GET /v1/invoices](#operation/listInvoices).
+   * Prices are those that the workspace pays: a subscription keeps the price that it started with, even if the list price
+   * changes. They are before `discounts`. For the total of the next invoice, with discounts and taxes, see `pending` of [GET
+   * /v1/invoices](#operation/listInvoices).
    *
-   * Answers without a subscription too. Needs `billing:view`.
+   * Works without a subscription too. Requires `billing:view`.
    */
   getSubscription: Method<'getSubscription'>;
   /**
    * Upgrade the subscription
    *
-   * Puts the workspace on a plan that costs more, at once. What is left of the old plan is credited, what is left of the period of the new one is
-   * charged; modules that the new plan includes are no longer billed beside it. The same `package_code` with another `billing_cycle` changes the
-   * cycle, and a new period begins. What is scheduled for the end of the period stays scheduled; to ask for the plan that the workspace is on
-   * drops a downgrade from it.
+   * Moves the workspace to a more expensive plan immediately. The rest of the old plan is credited, and the rest of the period
+   * of the new plan is charged. Modules that the new plan includes are no longer billed separately. The same `package_code`
+   * with another `billing_cycle` changes the cycle and starts a new period. Changes scheduled for the end of the period stay
+   * scheduled. If you request the current plan, a scheduled downgrade is removed.
    *
-   * Quota, rate limits, seats and modules follow from the next call on.
+   * The new quota, rate limits, seats and modules apply from the next call on.
    *
-   * What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-   * `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-   * call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+   * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+   * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+   * charges nothing twice.
    *
-   * 409 CONFLICT, by `details.reason`: `not_an_upgrade` (it costs less: downgrade), `already_on_package`, `package_not_configured` (no
-   * plan that can be bought; `details.allowed` lists those).
+   * 409 CONFLICT, by `details.reason`: `not_an_upgrade` (the plan costs less: downgrade), `already_on_package`,
+   * `package_not_configured` (not a plan that can be bought; `details.allowed` lists those).
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   upgradeSubscription: Method<'upgradeSubscription'>;
   /**
    * Downgrade the subscription at the end of the period
    *
-   * Has the workspace go to a plan that costs less when the period ends; until then nothing changes, and nothing is paid back. A second downgrade
-   * takes the place of the first. To stay, upgrade to the plan that you are on.
+   * Schedules a move to a cheaper plan at the end of the period. Until then nothing changes, and nothing is refunded. A second
+   * downgrade replaces the first. To undo it, upgrade to the current plan.
    *
-   * Seats stay as they were set. A smaller plan includes fewer of them and its extra seats can cost more, so that a downgrade can raise the
-   * bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is made all the same, and `warnings` has `raises_bill` with
-   * both amounts. [Set fewer seats](#operation/updateSubscriptionSeats) to pay less.
+   * The number of purchased seats stays the same. A smaller plan includes fewer seats, and its extra seats can cost more, so a
+   * downgrade can raise the bill: from scale to starter with 28 seats, 326.00 becomes 329.00. The downgrade is still
+   * scheduled, and `warnings` contains `raises_bill` with both amounts. [Set fewer seats](#operation/updateSubscriptionSeats)
+   * to pay less.
    *
-   * 409 CONFLICT, by `details.reason`: `not_a_downgrade` (it costs more: upgrade), `already_on_package`, `package_not_configured`,
-   * `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used` and `target_included`).
+   * 409 CONFLICT, by `details.reason`: `not_a_downgrade` (the plan costs more: upgrade), `already_on_package`,
+   * `package_not_configured`, `seats_exceed_target` (more users are active than the plan includes; `details` has `seats_used`
+   * and `target_included`).
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   downgradeSubscription: Method<'downgradeSubscription'>;
   /**
    * Set the number of seats
    *
-   * Says how many users can be active at the same time. More than now: at once, those beyond the included ones are charged for the rest of the
-   * period. Fewer: when the period ends. A number below the included seats means the included seats. Users beyond the new number stay active; what is
-   * refused then is to create or activate one, with 409 SEAT_LIMIT_REACHED.
+   * Sets how many users can be active at the same time. An increase takes effect immediately: seats beyond the included ones
+   * are charged for the rest of the period. A decrease takes effect at the end of the period. A number below the included
+   * seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
+   * 409 SEAT_LIMIT_REACHED.
    *
-   * What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-   * `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-   * call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+   * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+   * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+   * charges nothing twice.
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   updateSubscriptionSeats: Method<'updateSubscriptionSeats'>;
   /**
    * Add a module to the subscription
    *
-   * Adds a module to the plan and charges it for the rest of the period. The answer has `status: pending_webhook`: ask
-   * [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within seconds. A module
-   * that was to leave with the period stays, and costs nothing more.
+   * Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll [GET
+   * /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
+   * seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
    *
-   * What is to be paid is charged before anything holds: 402 CARD_CHARGE_FAILED means that the card was declined and nothing was changed;
-   * `details.action_url`, where it is there, is where the person confirms the payment. On 503 it is not known yet what became of it: send the same
-   * call with the same Idempotency-Key again, which goes on where the first one was left and charges nothing twice.
+   * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
+   * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
+   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
+   * charges nothing twice.
    *
-   * An unknown module is refused with 422. 409 CONFLICT, by `details.reason`: `module_already_active`, `module_included_in_plan`.
+   * An unknown module is rejected with 422. 409 CONFLICT, by `details.reason`: `module_already_active`,
+   * `module_included_in_plan`.
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   createSubscriptionModule: Method<'createSubscriptionModule'>;
   /**
    * Delete a module from the subscription
    *
-   * Takes a module out that was added to the plan. It ends with the period, which is paid for; in a trial it ends at once. `applies` says which.
+   * Removes a module that was added to the plan. It ends with the current period, which is already paid for. In a trial it
+   * ends immediately. `applies` says which.
    *
-   * 404 for what is no module. 409 CONFLICT, by `details.reason`: `module_not_active`, `module_included_in_plan` (downgrade instead),
-   * `cannot_remove_last_item` (it is the plan itself: cancel instead).
+   * 404: the module does not exist. 409 CONFLICT, by `details.reason`: `module_not_active`, `module_included_in_plan`
+   * (downgrade instead), `cannot_remove_last_item` (the module is the plan itself: cancel instead).
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   deleteSubscriptionModule: Method<'deleteSubscriptionModule'>;
   /**
    * Cancel the subscription at the end of the period
    *
-   * Has the subscription end with its period; until then nothing changes. From then on API keys are answered with 402, people can still sign in,
-   * and the data is kept for 90 days, in which choosing a plan brings everything back.
-   * [Reactivate](#operation/reactivateSubscription) undoes it before the period ends.
+   * Schedules the subscription to end with its period. Until then nothing changes. After that, calls with API keys return 402,
+   * people can still sign in, and the data is kept for 90 days. During these days, choosing a plan restores everything.
+   * [Reactivate](#operation/reactivateSubscription) the subscription before the period ends to undo the cancellation.
    *
-   * 409 CONFLICT with `details.reason` `already_canceled` where that was done before.
+   * 409 CONFLICT with `details.reason` `already_canceled`: the subscription was already canceled.
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   cancelSubscription: Method<'cancelSubscription'>;
   /**
-   * Keep a subscription that is scheduled to end
+   * Reactivate a subscription that is scheduled to end
    *
-   * Undoes a cancellation before the period ends; whatever else is scheduled stays so. After the end a plan is chosen anew, with
-   * [a checkout](#operation/createCheckoutSession).
+   * Undoes a cancellation before the period ends. Other scheduled changes stay scheduled. After the end, choose a plan again
+   * with [a checkout session](#operation/createCheckoutSession).
    *
-   * 409 CONFLICT with `details.reason` `not_scheduled_to_end` where nothing was cancelled.
+   * 409 CONFLICT with `details.reason` `not_scheduled_to_end`: the subscription was not canceled.
    *
-   * An agreement that was negotiated governs its subscription: 409 AGREEMENT_ACTIVE. Where nothing is paid for, a trial included: 409
-   * NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason `change_in_progress` means that
-   * another change is being carried out: try again shortly. Needs `billing:configure`; a test key changes the subscription of the test mode.
+   * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
+   * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
+   * `change_in_progress` means that another change is in progress: retry shortly. Requires `billing:configure`. A test key
+   * changes the subscription of test mode.
    */
   reactivateSubscription: Method<'reactivateSubscription'>;
   /**
-   * Start a checkout
+   * Create a checkout session
    *
-   * Opens a page of the payment provider on which a person pays: for a subscription (`kind: subscribe`, with `package_code`, and
-   * `billing_cycle` and `seats` where they are not the usual ones), or into the wallet (`kind: wallet_topup`, with `amount_minor`). Send the
-   * person to `url`, and ask [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is
-   * `complete` and `activation.active` is true. That the person came back to `success_url` proves nothing.
+   * Creates a payment page of the payment provider. The person pays either for a subscription (`kind: subscribe`, with
+   * `package_code`, and with `billing_cycle` and `seats` if they differ from the defaults) or into the wallet (`kind:
+   * wallet_topup`, with `amount_minor`). Send the person to `url`. Then poll [GET
+   * /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is `complete` and
+   * `activation.active` is true. A person who returns to `success_url` has not necessarily paid.
    *
-   * `success_url` may have `{CHECKOUT_SESSION_ID}` in its path, query or fragment. The id of the checkout takes its place, so that the page
-   * that the person returns to can ask for it. No other braces are taken.
+   * `success_url` may contain `{CHECKOUT_SESSION_ID}` in its path, query or fragment. It is replaced with the ID of the
+   * checkout session, so that your page can look it up. No other braces are allowed.
    *
-   * Subscribing ends a trial, and brings a workspace back whose subscription has ended: a new period begins, and its invoice is paid. The
-   * page can be used for 24 hours, and once.
+   * Subscribing ends a trial. It also reactivates a workspace whose subscription has ended: a new period begins, and its
+   * invoice is paid. The page is valid for 24 hours and can be used once.
    *
-   * 409 CONFLICT, by `details.reason`: `subscription_exists` (change that one instead), `change_in_progress` (another one began at the same moment), `package_not_configured` (no plan that can be bought).
-   * 409 AGREEMENT_ACTIVE while a negotiated agreement governs the subscription.
+   * 409 CONFLICT, by `details.reason`: `subscription_exists` (change the existing one instead), `change_in_progress` (another
+   * change started at the same moment), `package_not_configured` (not a plan that can be bought). 409 AGREEMENT_ACTIVE while a
+   * negotiated agreement governs the subscription.
    *
-   * Needs the session token of a Company_Admin, with or without a subscription.
+   * Requires the session token of a Company_Admin, with or without a subscription.
    */
   createCheckoutSession: Method<'createCheckoutSession'>;
   /**
-   * Get a checkout
+   * Get a checkout session
    *
-   * Returns the state of a checkout. Poll every 3 to 5 seconds for a couple of minutes, then less and less often until `expires_at`. While the
-   * checkout is open, the payment provider is asked too, at most every 5 seconds, so that a payment is seen at once.
+   * Returns the state of a checkout session. Poll every 3 to 5 seconds for a few minutes, then less and less often until
+   * `expires_at`. While the checkout session is open, the server also asks the payment provider, at most every 5 seconds, so a
+   * payment shows up immediately.
    *
-   * | `status` | what it means | what to do |
+   * | `status` | Meaning | What to do |
    * |---|---|---|
    * | `open` | not paid yet | wait |
-   * | `complete` | paid | wait until `activation.active`, normally seconds; of a top-up, `wallet.credited` |
-   * | `expired` | 24 hours have passed, nothing was charged | start another |
+   * | `complete` | paid | wait for `activation.active`, normally within seconds; for a top-up, wait for `wallet.credited` |
+   * | `expired` | 24 hours have passed, nothing was charged | create another one |
    *
-   * Answers without a subscription too. An id that is unknown, malformed or another workspace's is 404. Needs `billing:view`.
+   * Works without a subscription too. An unknown or malformed ID, or one of another workspace, returns 404. Requires
+   * `billing:view`.
    */
   getCheckoutSession: Method<'getCheckoutSession'>;
   /**
-   * Open the billing portal
+   * Create a billing portal session
    *
-   * Answers the address of a page of the payment provider, good for five minutes, where a person sees the invoices and changes the card on
-   * file. It can neither cancel, pause nor switch plans: that is done here. With `return_url` the page has a link back.
+   * Returns the URL of a page of the payment provider, valid for five minutes. There a person can view the invoices and change
+   * the card on file. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
+   * has a link back.
    *
-   * 409 NO_BILLING_CUSTOMER: the workspace has never checked out, so there is nothing to show. Answers without a subscription too. Needs
-   * `billing:configure`.
+   * 409 NO_BILLING_CUSTOMER: the workspace has never completed a checkout, so there is nothing to show. Works without a
+   * subscription too. Requires `billing:configure`.
    */
   createPortalSession: Method<'createPortalSession'>;
   /**
    * Get the usage
    *
-   * What the workspace has used in the month that runs: the calls of the quota (the same numbers as the X-Quota headers), the balance of
-   * the wallet and what was spent from it, seats, and the room that its files take. In test mode calls are not counted: `used` is 0.
+   * Returns the usage of the workspace in the current month: the calls counted by the quota (the same numbers as the X-Quota
+   * headers), the balance of the wallet and the spending from it, seats, and the storage used by its files. In test mode calls
+   * are not counted: `used` is 0.
    *
-   * `used` includes this call and every call that the same server process answered before it. If the API runs as several processes,
-   * each of the others reports its calls within a second, and one that was killed may leave up to half a second of its calls unreported.
+   * `used` includes this call and every call that the same server process answered before it. If the API runs as several
+   * processes, each of the others reports its calls within a second. A process that was killed may leave up to half a second
+   * of its calls unreported.
    *
-   * With `group_by=key` or `group_by=day` the answer has `groups` too: the calls of each key, the busiest first, or of each day (UTC), in
-   * their order. They are as up to date as `used` but may lack this call, begin with the first day of the month, and also count calls that cost nothing.
+   * With `group_by=key` or `group_by=day` the response also has `groups`: the calls of each key, busiest first, or of each day
+   * (UTC), in order. They are as up to date as `used` but may lack this call. They begin with the first day of the month and
+   * also count calls that cost nothing.
    *
-   * Answers without a subscription too, with the last month that was paid for. Needs `billing:view`.
+   * Works without a subscription too, with the last paid month. Requires `billing:view`.
    */
   getUsage: Method<'getUsage'>;
   /**
-   * List the invoices and the bill to come
+   * List invoices and the upcoming invoice
    *
-   * The 24 newest invoices, and in `pending` what the next period will be charged as things stand: with what is scheduled for the end of this
-   * one, and less the credit of earlier changes. `pending` is null if nothing will be charged.
+   * Returns the 24 newest invoices and, in `pending`, the expected charge for the next period. It includes changes scheduled
+   * for the end of the current period and the credit from earlier changes. `pending` is null if nothing will be charged.
    *
-   * If a payment provider keeps the books of the workspace, `pending` is the provider's own preview: with the prices that the workspace has
-   * kept, its discounts and taxes. The preview is read after each change, after each event of the provider and once a day; this operation
-   * does not wait for the provider. If the provider gives no preview, the amounts are computed from the prices that are known, without
-   * discounts and taxes, and `is_estimate` is true.
+   * If a payment provider bills the workspace, `pending` is the provider's own preview: with the prices that the workspace has
+   * kept, its discounts and taxes. The preview is refreshed after each change, after each event of the provider and once a
+   * day. This operation does not wait for the provider. If the provider gives no preview, the amounts are computed from the
+   * known prices, without discounts and taxes, and `is_estimate` is true.
    *
-   * The lines of an invoice add up to `subtotal_minor`; discounts are lines with an amount below 0. A change in the middle of a period has a line for what is left of each item that
-   * goes, and one for what is left of the period of each that comes (`proration`). Where more is given back than charged, the rest is kept and the
-   * next invoices are less by it.
+   * The lines of an invoice add up to `subtotal_minor`. Discounts are lines with a negative amount. A change in the middle of
+   * a period is prorated (`proration`): each removed item has a line that credits the rest of the period, and each added item
+   * has a line that charges it. If the credit exceeds the charge, the remainder is kept and reduces the next invoices.
    *
-   * `open`: the payment failed and is tried again. `uncollectible`: it was given up. Answers without a subscription too. Needs `billing:view`.
+   * `open`: the payment failed and is retried. `uncollectible`: collection was given up. Works without a subscription too.
+   * Requires `billing:view`.
    */
   listInvoices: ListMethod<'listInvoices', 'invoices'>;
   /**
-   * Remove all test data
+   * Delete all test data
    *
-   * Deletes what was made with test keys: all test records with their activities, tasks, notes, messages, tags and attachments,
-   * files included; what is kept for Idempotency-Keys of test calls; and the events of the test feed, whose cursors are
-   * expired from then on (409 `cursor_expired`). Live data, settings, fields, users and keys stay, and so does the audit log.
+   * Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
+   * and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
+   * change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
    *
-   * With `objects` only the records of these objects go, with what belongs to them alone.
+   * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
    *
-   * It deletes in steps and answers when it is done: some ten thousand records take a few seconds, so allow for it in the
-   * timeout of your client. What is deleted stays deleted when the call breaks off; call again for the rest. Test data that is
-   * written meanwhile may stay.
+   * Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
+   * allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
+   * the rest. Test data that is written meanwhile may stay.
    *
-   * Needs the scope settings:configure, and a test key. What can go wrong: **403** FORBIDDEN_SCOPE, `details.reason:
-   * test_key_required`, for a live key; **404** for a name in `objects` that the workspace does not have;
-   * **409** CONFLICT, `details.reason: reset_in_progress`, while another reset of the workspace runs.
+   * Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+   * key is a live key. **404**: a name in `objects` does not exist in the workspace. **409** CONFLICT, `details.reason:
+   * reset_in_progress`: another reset of the workspace is running.
    */
   resetTestMode: Method<'resetTestMode'>;
 }
