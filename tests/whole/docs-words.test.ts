@@ -21,7 +21,7 @@ const beginnings: Record<string, RegExp> = {
   list: /^List /,
   get: /^(Get|Check|Find|Ask|Download) /,
   delete: /^Delete /,
-  rotate: /^Replace /,
+  rotate: /^Rotate /,
   revoke: /^Revoke /,
 };
 

@@ -3494,9 +3494,9 @@ export interface paths {
          *     A change that depends on another comes after it, and changes of one record keep their order. Live and test data have
          *     separate feeds.
          *
-         *     **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
-         *     present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
-         *     waits for the next event, so you do not need to poll in short intervals. See [Change feed](#section/Change-feed).
+         *     **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
+         *     nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
+         *     so that you need not ask again and again. See [Change feed](#section/Change-feed).
          *
          *     **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
          *     `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,
@@ -8660,9 +8660,10 @@ export interface components {
          */
         MessageDraftStatus: "draft" | "approved" | "sent" | "failed" | "rejected" | "withdrawn";
         /**
-         * @description The first two: the recipient opted out. `no_sender`: no number of the workspace can send it any more, or the user whose
-         *     address it comes from is not active. `module_disabled`: the plan no longer includes the inbox. `refused`: the provider
-         *     rejected it. `undeliverable`: the provider could not be reached for a day.
+         * @description `on_dnc_list`, `suppressed_email`: the recipient is on the do-not-call list or the suppression list. `no_sender`: no number
+         *     of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan no
+         *     longer includes the inbox. `refused`: the provider rejected it. `undeliverable`: the provider could not be reached for a
+         *     day.
          * @example on_dnc_list
          * @enum {string}
          */
@@ -8673,7 +8674,7 @@ export interface components {
             message: string;
         };
         /**
-         * @description The recipient opted out.
+         * @description The recipient is on the do-not-call list or the suppression list.
          * @example on_dnc_list
          * @enum {string}
          */
@@ -8920,7 +8921,7 @@ export interface components {
             body: string;
         };
         /**
-         * @description The progress of preparing drafts. `failed`: the object that the run writes to no longer exists; `error_summary` says which.
+         * @description The progress of preparing drafts. `failed`: the object or a field of the filter no longer exists; `error_summary` says which.
          * @example completed
          * @enum {string}
          */
@@ -8935,7 +8936,7 @@ export interface components {
              */
             total: number;
             /**
-             * @description Messages skipped so far: no address, a repeated address, or an opt-out.
+             * @description Messages skipped so far: no address, a repeated address, or an address on the do-not-call or suppression list.
              * @example 14
              */
             skipped: number;

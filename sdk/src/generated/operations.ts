@@ -1894,9 +1894,9 @@ export interface Operations {
    * A change that depends on another comes after it, and changes of one record keep their order. Live and test data have
    * separate feeds.
    *
-   * **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
-   * present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
-   * waits for the next event, so you do not need to poll in short intervals. See [Change feed](#section/Change-feed).
+   * **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
+   * nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
+   * so that you need not ask again and again. See [Change feed](#section/Change-feed).
    *
    * **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
    * `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,
