@@ -33,7 +33,7 @@ const time = Math.floor(Date.now() / 1000);
 const digest = createHmac('sha256', process.env.INBOUND_SECRET ?? '').update(\`\${time}.\${body}\`).digest('hex');
 const headers = { 'content-type': 'application/json', 'service-signature': \`t=\${time},v1=\${digest}\` };
 const url = 'http://127.0.0.1:8080${path}?${new URLSearchParams(query)}';
-const answer = await fetch(url, { method: 'POST', headers, body });`;
+const response = await fetch(url, { method: 'POST', headers, body });`;
 
 /** Returns one call with the required parameters and the first example of the body. */
 export function typescriptSample(root, path, operation, shared = []) {
@@ -61,7 +61,7 @@ export function typescriptSample(root, path, operation, shared = []) {
     ? `for await (const page of crm.${operationId}.follow(${argument})) console.log(page);`
     : isPaged
       ? `for await (const item of crm.${operationId}.all(${argument})) console.log(item);`
-      : `const answer = await crm.${operationId}(${argument});`;
+      : `const result = await crm.${operationId}(${argument});`;
   return {
     lang: 'TypeScript',
     label: 'TypeScript',

@@ -72,9 +72,9 @@ export interface Operations {
    * payload is invalid or the admin's email is already in use, so that nobody can find out who has an account.
    *
    * Afterwards sign in with [POST /auth/v1/token](#operation/createSession) and create an API key. **If you leave out
-   * `admin_user.password`**, a password is generated and returned in `temp_password`, once. Change it first, with [PATCH
-   * /v1/me/password](#operation/updatePassword): until then the session token works for nothing else (403, `details.reason:
-   * password_change_required`).
+   * `admin_user.password`**, a password is generated and returned in `temp_password`, once. Change it first, with
+   * [PATCH /v1/me/password](#operation/updatePassword): until then the session token works for nothing else (403,
+   * `details.reason: password_change_required`).
    */
   createOnboarding: Method<'createOnboarding'>;
   /**
@@ -543,9 +543,8 @@ export interface Operations {
    * workspace. It is the cheapest call to check that a credential works.
    *
    * An OAuth access token acts as its app on behalf of the user who authorized it. `scopes` are the scopes that the user
-   * consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE with the reason
-   * `no_grant` or `grant_revoked` means that the user has not authorized the app, or has revoked the grant. Ask for consent
-   * again.
+   * consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE means that the user has
+   * not authorized the app (`no_grant`) or has revoked the grant (`grant_revoked`). Ask for consent again.
    *
    * A session token has no scopes. Its `roles` decide which operations it can call, and it sees all API keys of the workspace.
    * While the password of the person is temporary, it can only make this call, change the password and sign out.
@@ -557,9 +556,9 @@ export interface Operations {
    * Changes the password of the signed-in person and sets `must_change_password` to false. **All other sessions of the person
    * end immediately**; the session that makes the call continues.
    *
-   * **A temporary password (`temp_password`) allows only this change.** Until it is changed, every operation except [GET
-   * /v1/me](#operation/getMe) and the sign-out rejects the session token with 403 FORBIDDEN_SCOPE, `details.reason:
-   * password_change_required`. From the next call on, the session works everywhere.
+   * **A temporary password (`temp_password`) allows only this change.** Until it is changed, every operation except
+   * [GET /v1/me](#operation/getMe) and the sign-out rejects the session token with 403 FORBIDDEN_SCOPE,
+   * `details.reason: password_change_required`. From the next call on, the session works everywhere.
    *
    * The current password is required. A wrong one is rejected with 400, code RULE_FAILED, and counts as a failed sign-in; 5 of
    * these are allowed in 15 minutes. The new password must differ from the current one. If you forgot your password, request a
@@ -610,17 +609,19 @@ export interface Operations {
   /**
    * Revoke an API key
    *
-   * After this response, every server answers calls with the key with 401 API_KEY_REVOKED. This cannot be undone. Revoking a
-   * revoked key changes nothing: it returns 200 with the original time, person and reason. Requires the session token of a
-   * Company_Admin.
+   * After this response, every server rejects the key: calls with it return 401 API_KEY_REVOKED. This cannot be undone.
+   * Revoking a revoked key changes nothing: it returns 200 with the original time, person and reason. Requires the session
+   * token of a Company_Admin.
    */
   revokeApiKey: Method<'revokeApiKey'>;
   /**
    * List OAuth grants
    *
    * Returns the authorizations that people of the workspace gave to apps, newest first, including revoked ones. An app appears
-   * here once a Company_Admin has authorized it on the consent page (see "Connect an app with OAuth"). Requires the session
-   * token of a Company_Admin.
+   * here once a Company_Admin has authorized it on the consent page (see
+   * [Connect an app with OAuth](#section/Connect-an-app-with-OAuth)).
+   *
+   * Requires the session token of a Company_Admin.
    */
   listOauthGrants: ListMethod<'listOauthGrants', 'oauth_grants'>;
   /**
@@ -628,8 +629,9 @@ export interface Operations {
    *
    * A grant covers one audience: an app that uses both the API and the MCP server has two grants. From the next call on, the
    * app is rejected with 403 FORBIDDEN_SCOPE, `details.reason: grant_revoked`, whatever tokens it holds. Its refresh tokens no
-   * longer work. To regain access, the app has to ask for consent again. Revoking a revoked grant changes nothing. Requires
-   * the session token of a Company_Admin.
+   * longer work. To regain access, the app has to ask for consent again. Revoking a revoked grant changes nothing.
+   *
+   * Requires the session token of a Company_Admin.
    */
   revokeOauthGrant: Method<'revokeOauthGrant'>;
   /**
@@ -821,9 +823,9 @@ export interface Operations {
    * Errors: **400** for an invalid filter (for an unknown `activity_type`, the response lists the types of the workspace),
    * for a cursor of another query, and for `offset` together with `cursor`.
    *
-   * **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
+   * **Deprecated.** The query parameter `offset` has been deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
    *
-   * Responses to calls that use it include the headers `Deprecation`, `Sunset` and `Link`.
+   * Every response to a call that uses it has the headers `Deprecation`, `Sunset` and `Link`.
    */
   listActivities: ListMethod<'listActivities', 'activities'>;
   /**
@@ -1527,13 +1529,13 @@ export interface Operations {
    * do that. The draft shows the outcome, and the event `message.draft.status_changed` reports it.
    *
    * `to` is a phone number (`sms`, `whatsapp`) or an email address. Numbers are stored in E.164 format; numbers without a
-   * country code are read as numbers of the workspace's country. `from` is one of the workspace's active [phone
-   * numbers](#operation/listPhoneNumbers) that can send texts. For an email it is the address of an active user, who receives
-   * the replies. If you leave it out, the default number or the service's own address is used.
+   * country code are read as numbers of the workspace's country. `from` is one of the workspace's active
+   * [phone numbers](#operation/listPhoneNumbers) that can send texts. For an email it is the address of an active user, who
+   * receives the replies. If you leave it out, the default number or the service's own address is used.
    *
-   * If the recipient is on the [do-not-call list](#operation/listDncEntries) or the [suppression
-   * list](#operation/listEmailSuppressionEntries), `warnings` says so. The draft is stored, but will not be sent as long as
-   * the recipient is on the list.
+   * If the recipient is on the [do-not-call list](#operation/listDncEntries) or the
+   * [suppression list](#operation/listEmailSuppressionEntries), `warnings` says so. The draft is stored, but will not be sent
+   * as long as the recipient is on the list.
    *
    * Requires `inbox:create`, and the add-on inbox in the plan. In test mode an approved draft is never sent: `provider_ref` is
    * `dry_run`. **400**: a number or an address that cannot be parsed, an email without `subject`, another channel with one,
@@ -1624,8 +1626,8 @@ export interface Operations {
   /**
    * Resume a campaign
    *
-   * Continues where the campaign was paused. A run continues with the record at which it stopped. A scheduled run starts at
-   * its time, or immediately if that time has passed.
+   * Resumes a paused campaign. A run continues with the record at which it stopped. A scheduled run starts at its time, or
+   * immediately if that time has passed.
    *
    * Requires `campaigns:create` with a credential that can see the whole workspace, and campaigns in the plan. **404**: no
    * campaign has this ID in this mode. **409** `not_paused`: the campaign is not paused.
@@ -1655,9 +1657,9 @@ export interface Operations {
    *
    * Prepares a [draft](#operation/listMessageDrafts) for every record of the audience and every enabled channel, several
    * thousand per second. **Nothing is sent**: a person reviews the run and approves or rejects it as a whole. No address gets
-   * two drafts of a run. Records without an address for the channel are skipped, and so are recipients on the [do-not-call
-   * list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) (`skipped` counts
-   * them). The run keeps the audience and the texts as they are now.
+   * two drafts of a run. Records without an address for the channel are skipped, and so are recipients on the
+   * [do-not-call list](#operation/listDncEntries) or the [suppression list](#operation/listEmailSuppressionEntries) (`skipped`
+   * counts them). The run keeps the audience and the texts as they are now.
    *
    * The response is immediate; poll `status` and `total` of the run. Requires `campaigns:create` with a credential that can
    * see the whole workspace, and campaigns in the plan. **404**: no campaign has this ID in this mode. **409**:
@@ -1811,9 +1813,9 @@ export interface Operations {
   /**
    * Get the inbound settings
    *
-   * Returns, for each mode, whether a secret exists, and the URLs for gateways. `generic` accepts [our own
-   * format](#operation/receiveInboundReport). `twilio` accepts Twilio's format, signed with the token of the account that this
-   * server is connected to. It is null if the server is not connected to Twilio.
+   * Returns, for each mode, whether a secret exists, and the URLs for gateways. `generic` accepts
+   * [our own format](#operation/receiveInboundReport). `twilio` accepts Twilio's format, signed with the token of the account
+   * that this server is connected to. It is null if the server is not connected to Twilio.
    *
    * At Twilio, set this URL for the incoming messages and the call status callback of each number, with POST. The number must
    * be one of the [phone numbers](#operation/listPhoneNumbers) of the workspace in this mode.
@@ -2151,8 +2153,8 @@ export interface Operations {
    *
    * Removes one record from the workforce permanently: no further step runs for it, while all other runs continue. Everything
    * that its steps created stays, including message drafts. A step that is running at this moment may still take effect, and
-   * is then shown as done. Canceling it again returns the same response. The record can be enrolled again, from the
-   * first step.
+   * is then shown as done. Canceling it again returns the same response. The record can be enrolled again, from the first
+   * step.
    *
    * `run_id` is in the response to the [enrollment](#operation/enrollInWorkforce), and in `details.run_id` of the 409
    * `already_enrolled`.
@@ -2183,9 +2185,9 @@ export interface Operations {
   /**
    * Create a webhook endpoint
    *
-   * From now on, every event that matches is sent to `url` as a signed POST request. The guide [Receive
-   * webhooks](#tag/Webhooks) shows how to receive and verify events. The response contains the `secret`, **once**: store it
-   * where your receiver can read it. If you lose it, rotate it.
+   * From now on, every event that matches is sent to `url` as a signed POST request. The guide
+   * [Receive webhooks](#tag/Webhooks) shows how to receive and verify events. The response contains the `secret`, **once**:
+   * store it where your receiver can read it. If you lose it, rotate it.
    *
    * - **events**: event names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*`
    *   for all events, including those of later versions.
@@ -2221,10 +2223,10 @@ export interface Operations {
   /**
    * Update a webhook endpoint
    *
-   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `is_active:
-   * false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status `skipped`.
-   * `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the deliveries
-   * that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
+   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on.
+   * `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
+   * `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
+   * deliveries that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
    * webhook endpoint has this ID in this mode. **400** and **422** as on creation. If you send `events` without `filter`, the
@@ -2699,12 +2701,12 @@ export interface Operations {
    * also during a trial. A plan that is not `is_available` is sold by agreement only, and its prices are null. A yearly plan
    * costs as much as ten months.
    *
-   * Prices are list prices. A subscription keeps the prices that it started with: [GET
-   * /v1/subscription](#operation/getSubscription) returns what the workspace pays.
+   * Prices are list prices. A subscription keeps the prices that it started with:
+   * [GET /v1/subscription](#operation/getSubscription) returns what the workspace pays.
    *
    * Extra seats are billed for each month and each seat beyond `included_seats`. `api_call_cap` is the number of calls per
-   * month; null means unlimited. You can add modules that a plan does not include, see [GET
-   * /v1/modules](#operation/listModules).
+   * month; null means unlimited. You can add modules that a plan does not include, see
+   * [GET /v1/modules](#operation/listModules).
    *
    * Works without a subscription too, so that you can choose a plan. Requires `billing:view`.
    */
@@ -2747,8 +2749,8 @@ export interface Operations {
    * Scheduled changes stay when you make another change.
    *
    * Prices are those that the workspace pays: a subscription keeps the price that it started with, even if the list price
-   * changes. They are before `discounts`. For the total of the next invoice, with discounts and taxes, see `pending` of [GET
-   * /v1/invoices](#operation/listInvoices).
+   * changes. They are before `discounts`. For the total of the next invoice, with discounts and taxes, see `pending` of
+   * [GET /v1/invoices](#operation/listInvoices).
    *
    * Works without a subscription too. Requires `billing:view`.
    */
@@ -2765,8 +2767,7 @@ export interface Operations {
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
-   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
-   * charges nothing twice.
+   * known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
    *
    * 409 CONFLICT, by `details.reason`: `not_an_upgrade` (the plan costs less: downgrade), `already_on_package`,
    * `package_not_configured` (not a plan that can be bought; `details.allowed` lists those).
@@ -2808,8 +2809,7 @@ export interface Operations {
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
-   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
-   * charges nothing twice.
+   * known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
    *
    * A negotiated agreement governs its subscription: 409 AGREEMENT_ACTIVE. If nothing is paid for, including during a trial:
    * 409 NO_ACTIVE_SUBSCRIPTION; [choose a plan](#operation/createCheckoutSession). 409 CONFLICT with the reason
@@ -2820,14 +2820,13 @@ export interface Operations {
   /**
    * Add a module to the subscription
    *
-   * Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll [GET
-   * /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
+   * Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll
+   * [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
    * seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
-   * known yet: send the same call with the same Idempotency-Key again. It continues from where the first call stopped and
-   * charges nothing twice.
+   * known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
    *
    * An unknown module is rejected with 422. 409 CONFLICT, by `details.reason`: `module_already_active`,
    * `module_included_in_plan`.
@@ -2886,9 +2885,9 @@ export interface Operations {
    * Create a checkout session
    *
    * Creates a payment page of the payment provider. The person pays either for a subscription (`kind: subscribe`, with
-   * `package_code`, and with `billing_cycle` and `seats` if they differ from the defaults) or into the wallet (`kind:
-   * wallet_topup`, with `amount_minor`). Send the person to `url`. Then poll [GET
-   * /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is `complete` and
+   * `package_code`, and with `billing_cycle` and `seats` if they differ from the defaults) or into the wallet
+   * (`kind: wallet_topup`, with `amount_minor`). Send the person to `url`. Then poll
+   * [GET /v1/checkout-sessions/{id}](#operation/getCheckoutSession) every few seconds until `status` is `complete` and
    * `activation.active` is true. A person who returns to `success_url` has not necessarily paid.
    *
    * `success_url` may contain `{CHECKOUT_SESSION_ID}` in its path, query or fragment. It is replaced with the ID of the
@@ -2983,8 +2982,8 @@ export interface Operations {
    * the rest. Test data that is written meanwhile may stay.
    *
    * Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
-   * key is a live key. **404**: a name in `objects` does not exist in the workspace. **409** CONFLICT, `details.reason:
-   * reset_in_progress`: another reset of the workspace is running.
+   * key is a live key. **404**: a name in `objects` does not exist in the workspace. **409** CONFLICT,
+   * `details.reason: reset_in_progress`: another reset of the workspace is running.
    */
   resetTestMode: Method<'resetTestMode'>;
 }
