@@ -58,3 +58,16 @@ test('every tag stands in one group, with words of its own', () => {
   expect(groups.flatMap((group) => group.tags).toSorted()).toEqual(tags.map(({ name }) => name).toSorted());
   expect(tags.filter(({ description }) => !description)).toEqual([]);
 });
+
+test('every link in a description leads to an operation, a tag or a guide of the document', () => {
+  const anchorOf = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
+  const guides = [...(document.info.description ?? '').matchAll(/^## (.+)$/gm)].map(([, title = '']) => anchorOf(title));
+  const targets = new Set([
+    ...operations.map(({ id }) => `operation/${id}`),
+    ...(document.tags ?? []).map(({ name }) => `tag/${anchorOf(name)}`),
+    ...guides.map((guide) => `section/${guide}`),
+  ]);
+  const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, target = '']) => target);
+  expect(links.length).toBeGreaterThan(100);
+  expect(links.filter((target) => !targets.has(target))).toEqual([]);
+});
