@@ -30,9 +30,13 @@ function mentionsIn({ path: document, text }: Source, roots: ReadonlySet<string>
   });
 }
 
-/** Files and folders that a document names and that are not there. */
-export function namedFileProblems(sources: readonly Source[], folders: readonly string[]): string[] {
-  const there = new Set([...sources.map(({ path }) => path), ...folders]);
+/** Files and folders that a document names and that do not exist. */
+export function namedFileProblems(
+  sources: readonly Source[],
+  folders: readonly string[],
+  pictures: readonly string[] = [],
+): string[] {
+  const there = new Set([...sources.map(({ path }) => path), ...folders, ...pictures]);
   const roots = new Set(folders.map((folder) => folder.split('/')[0] ?? ''));
   return sources
     .filter(({ path }) => isDocument(path))

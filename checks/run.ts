@@ -11,7 +11,7 @@ import { folderProblems, headerProblems, mentionProblems, packageProblems } from
 import { heldFunctionProblems } from './functions.ts';
 import { imageProblems } from './image.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
-import { listFolders, readSources, type Source } from './sources.ts';
+import { listFolders, listPictures, readSources, type Source } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -89,7 +89,7 @@ const checks: Record<string, Check> = {
   'nothing names one machine': () => mentionProblems(sources),
   'folders are named after what they hold': () => folderProblems(listFolders(root)),
   'documents name files that are there, and decisions what holds them': () => [
-    ...namedFileProblems(sources, listFolders(root)),
+    ...namedFileProblems(sources, listFolders(root), listPictures(root)),
     ...decisionProblems(sources),
   ],
   'versions are exact': () => [

@@ -21,12 +21,17 @@ export function listFolders(root: string, at = root): string[] {
 
 /** Every text file below root. */
 export function readSources(root: string): Source[] {
-  return ['', ...listFolders(root)].flatMap((folder) =>
-    readdirSync(join(root, folder), { withFileTypes: true })
-      .filter((entry) => entry.isFile() && textFile.test(entry.name) && !left.has(entry.name))
-      .map(({ name }) => (folder === '' ? name : `${folder}/${name}`))
-      .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') })),
-  );
+  return listFiles(root, textFile).map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 }
+
+/** The path of every picture below root. */
+export const listPictures = (root: string): string[] => listFiles(root, /\.(png|svg)$/);
+
+const listFiles = (root: string, wanted: RegExp): string[] =>
+  ['', ...listFolders(root)].flatMap((folder) =>
+    readdirSync(join(root, folder), { withFileTypes: true })
+      .filter((entry) => entry.isFile() && wanted.test(entry.name) && !left.has(entry.name))
+      .map(({ name }) => (folder === '' ? name : `${folder}/${name}`)),
+  );
 
 const toSlashes = (path: string): string => path.split(sep).join('/');

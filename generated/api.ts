@@ -1515,9 +1515,9 @@ export interface paths {
          *     Errors: **400** for an invalid filter (for an unknown `activity_type`, the response lists the types of the workspace),
          *     for a cursor of another query, and for `offset` together with `cursor`.
          *
-         *     **Deprecated.** The query parameter `offset` has been deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
+         *     **Deprecated.** The query parameter `offset` is deprecated since 2026-09-04 and stops working on 2027-10-01. Page with `cursor` and `next_cursor` instead.
          *
-         *     Every response to a call that uses it has the headers `Deprecation`, `Sunset` and `Link`.
+         *     Responses to calls that use it include the headers `Deprecation`, `Sunset` and `Link`.
          */
         get: operations["listActivities"];
         put?: never;
@@ -3496,9 +3496,9 @@ export interface paths {
          *     A change that depends on another comes after it, and changes of one record keep their order. Live and test data have
          *     separate feeds.
          *
-         *     **How to follow it.** Keep `next_cursor` with your copy, and send it as `cursor` the next time; it is always there, also when
-         *     nothing is new. `has_more` says that there is more behind it already. With `wait` the answer is held until something happens,
-         *     so that you need not ask again and again. See [Change feed](#section/Change-feed).
+         *     **Following the feed.** Store `next_cursor` with your copy, and send it as `cursor` in the next call. It is always
+         *     present, even if nothing is new. `has_more` says whether more events are already available. With `wait`, the call
+         *     waits for the next event, so you do not need to poll in short intervals. See [Change feed](#section/Change-feed).
          *
          *     **Contents.** The feed contains events about objects: `record.created`, `record.updated`, `record.deleted`,
          *     `lead.status_changed`, `deal.stage_changed`, `sla.breached`, `attachment.created`, `attachment.deleted`,

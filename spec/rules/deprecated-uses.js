@@ -1,16 +1,16 @@
-// Describes deprecated forms in the OpenAPI document.
-// The server's deprecation headers come from the same extension.
+// Describes deprecated parameters and fields in the OpenAPI document.
+// Uses the extension from which the server sets its deprecation headers.
 
 const headers = ['Deprecation', 'Sunset', 'Link'];
 
-/** Adds the deprecated forms of an operation to its description, and their headers to its 2xx responses. */
+/** Adds deprecation notices to the description of an operation, and deprecation headers to its 2xx responses. */
 export function describeDeprecatedUses(operation) {
-  const notes = operation['x-deprecated-use'].map(({ parameter, field, since, sunset, note }) => {
-    const name = parameter ? `The query parameter \`${parameter}\`` : `The field \`${field}\` of the body`;
-    return `**Deprecated.** ${name} has been deprecated since ${since} and stops working on ${sunset}. ${note}`;
+  const notices = operation['x-deprecated-use'].map(({ parameter, field, since, sunset, note }) => {
+    const subject = parameter ? `The query parameter \`${parameter}\`` : `The field \`${field}\` of the body`;
+    return `**Deprecated.** ${subject} is deprecated since ${since} and stops working on ${sunset}. ${note}`;
   });
-  const headersNote = 'Every response to a call that uses it has the headers `Deprecation`, `Sunset` and `Link`.';
-  operation.description = [operation.description.trimEnd(), ...notes, headersNote].join('\n\n');
+  const headerNotice = 'Responses to calls that use it include the headers `Deprecation`, `Sunset` and `Link`.';
+  operation.description = [operation.description.trimEnd(), ...notices, headerNotice].join('\n\n');
   for (const [status, response] of Object.entries(operation.responses)) {
     if (!status.startsWith('2')) continue;
     response.headers ??= {};

@@ -1,4 +1,4 @@
-// The clients for other languages: programs of docs/clients.md and of guides, and what they must do.
+// The clients for other languages: programs of docs/clients.md and of guides, and their behavior.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -61,7 +61,9 @@ test('every tag stands in one group, with words of its own', () => {
 
 test('every link in a description leads to an operation, a tag or a guide of the document', () => {
   const anchorOf = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
-  const guides = [...(document.info.description ?? '').matchAll(/^## (.+)$/gm)].map(([, title = '']) => anchorOf(title));
+  const guides = [...(document.info.description ?? '').matchAll(/^## (.+)$/gm)].map(([, title = '']) =>
+    anchorOf(title),
+  );
   const targets = new Set([
     ...operations.map(({ id }) => `operation/${id}`),
     ...(document.tags ?? []).map(({ name }) => `tag/${anchorOf(name)}`),
