@@ -5,8 +5,8 @@ export REDOCLY_TELEMETRY := off
 export REDOCLY_SUPPRESS_UPDATE_NOTICE := true
 .DEFAULT_GOAL := help
 
-# Written when an installation is complete and mended by patches/, so that one that was interrupted is done again. What patches mend is
-# installed anew: another patch fits only what was never mended.
+# Written when an installation is complete and patched, so that an interrupted one is repeated. Patched packages are installed again
+# first, because a changed patch applies only to the original files.
 packages := node_modules/.complete
 generated := generated
 sdk_generated := sdk/src/generated
@@ -22,46 +22,46 @@ run := MALLOC_ARENA_MAX=2 node $(node_flags)
 program = $(if $(filter 0,$(shell $(MAKE) --question $(built) >/dev/null 2>&1; echo $$?)),$(built),main.ts)
 
 help: ## Print this menu
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-start: $(packages) $(built) ## Start the server; settings are environment variables, none is needed (docs/settings.md)
+start: $(packages) $(built) ## Start the server; all settings are optional environment variables (docs/settings.md)
 	@exec env $(run) $(program)
 
-build: $(packages) $(built) ## Compile the server and its commands into dist/, as make start and the image run them
+build: $(packages) $(built) ## Compile the server and its commands into dist/, which make start and the image run
 	@:
 
-test: $(packages) ## Run all tests, or those of AREA=messaging, against a real server, PostgreSQL, Redis and browser
+test: $(packages) ## Run all tests, or only AREA=messaging, against a real server, PostgreSQL, Redis and browser
 	@node tests/support/prepare.ts
 	@vitest run $(if $(AREA),tests/$(AREA)/)
 
-torture: $(packages) ## Kill, pause and cut off everything under writers for TORTURE_SECONDS (600), and compare what was acknowledged (SEED, KILLS, FAULTS)
+torture: $(packages) ## Inject faults under concurrent writers for TORTURE_SECONDS (600), and verify acknowledged writes (SEED, KILLS, FAULTS)
 	@node tests/faults/torture.ts
-mutants: $(packages) ## Take every condition on a company or a mode out of the SQL, one at a time, and fail where nothing notices
+mutants: $(packages) ## Remove each tenant condition from the SQL, one at a time, and fail if no test notices
 	@MUTANTS=all vitest run tests/isolation/isolation.test.ts
 
-bench: $(packages) $(built) ## Measure the figures of docs/performance.md, in twelve minutes with ROUNDS=4 (see there for what can be changed)
+bench: $(packages) $(built) ## Measure the figures of docs/performance.md; takes twelve minutes with ROUNDS=4
 	@node bench/run.ts
 
-seed-large: $(packages) ## Fill the database of the figures search, list-page and list-orders: SEED_ROWS leads (1000000) and a hundred other workspaces
+seed-large: $(packages) ## Fill the benchmark database with SEED_ROWS leads (1000000) and a hundred other workspaces
 	@node bench/seed-large.ts
 
-check: $(packages) ## Refuse a stale generated/, lint and type errors, broken spec rules and forbidden imports
+check: $(packages) ## Run all static checks: generated files, lint, types, spec rules and imports
 	@node checks/run.ts
 
-generate: $(packages) ## Derive generated/ and the client's part of sdk/ from spec/
+generate: $(packages) ## Generate generated/ and the client code in sdk/ from spec/
 	@redocly bundle main --output $(generated)/openapi.json >/dev/null 2>&1 || redocly bundle main --output $(generated)/openapi.json
 	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
 	@# For callers, who may leave out what has a default.
 	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
 	@node sdk/generators/main.ts $(generated)/openapi.json typescript $(sdk_generated)/operations.ts
 
-schema: $(packages) ## Derive db/schema.sql from db/migrations/, with an embedded database of its own
+schema: $(packages) ## Generate db/schema.sql from db/migrations/
 	@node cli/schema.ts
 
-sdk: $(packages) ## Build the client as a package in sdk/, to be published with npm publish ./sdk
+sdk: $(packages) ## Build the TypeScript client in sdk/; publish it with npm publish ./sdk
 	@rm -rf sdk/dist && node node_modules/typescript-7/bin/tsc -p sdk && cp LICENSE sdk/dist/
 
-sdks: $(packages) ## Write the clients for Python, Go, Java and PHP in sdk/<language>/
+sdks: $(packages) ## Generate the clients for Python, Go, Java and PHP in sdk/<language>/
 	@node sdk/generators/main.ts $(generated)/openapi.json others sdk
 
 format: $(packages) ## Format all code
@@ -70,13 +70,13 @@ format: $(packages) ## Format all code
 migrate: $(packages) ## Apply the migrations to DATABASE_URL, or to the embedded database
 	@node cli/migrate.ts
 
-docs: $(packages) ## Write the documentation page as one file to docs/api.html, for the address in BASE_URL
+docs: $(packages) ## Write the documentation page to docs/api.html, for the server at BASE_URL
 	@node cli/docs-page.ts
 
-platform-key: $(packages) ## Mint an operator's key with the scope onboarding, or revoke one with REVOKE=<its id>
+platform-key: $(packages) ## Create an operator key with the scope onboarding, or revoke one with REVOKE=<id>
 	@REVOKE='$(REVOKE)' node cli/platform-key.ts
 
-rotate-signing-key: $(packages) ## Change the key that signs tokens, by STEP=publish, sign and retire (docs/operations.md)
+rotate-signing-key: $(packages) ## Rotate the key that signs tokens with STEP=publish, sign and retire (docs/operations.md)
 	@STEP='$(STEP)' node cli/rotate-signing-key.ts
 
 $(packages): package.json package-lock.json $(wildcard patches/*)
@@ -87,7 +87,7 @@ $(packages): package.json package-lock.json $(wildcard patches/*)
 
 # If the folder cannot be written, the server still starts (see program above).
 $(built): $(packages) $(server_sources)
-	@echo 'Building dist/, some seconds ...' >&2
+	@echo 'Building dist/ (takes a few seconds) ...' >&2
 	@node cli/build.ts || echo 'The server runs from its sources.' >&2
 
 .PHONY: help start build test torture mutants bench seed-large check generate schema sdk sdks format migrate docs platform-key rotate-signing-key

@@ -114,7 +114,7 @@ async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
 /** The key that a start prints. */
 const demoKey = {
   name: 'Demo key',
-  description: 'Printed when the server starts',
+  description: 'Printed at the start of the server',
   environment: 'test',
   scopes: ['*'],
   rate_limit_per_minute: 600,
@@ -158,7 +158,9 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     data.founded,
   );
   if (!company)
-    throw new Error(`The demo cannot be made: ${admin.email} signs in to another workspace. Start with DEMO=0.`);
+    throw new Error(
+      `The demo workspace cannot be created because ${admin.email} belongs to another workspace. Start with DEMO=0.`,
+    );
   await enterTestMode(sql, companyId);
   await insertConfiguration(
     sql,
@@ -234,9 +236,9 @@ export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefine
   ];
   if (demo) {
     lines.push(
-      `Demo key:  ${demo.key}  (test mode; a workspace made with ${leadCount} leads)`,
-      `Sign in:   ${admin.email} / ${demo.password ?? '(the password that you gave it)'}`,
-      `           at ${authUrl}/token?grant_type=password, for keys of your own by POST /v1/api-keys`,
+      `Demo key:  ${demo.key}  (test mode, with ${leadCount} sample leads)`,
+      `Sign in:   ${admin.email} / ${demo.password ?? '(the password that you set)'}`,
+      `           at ${authUrl}/token?grant_type=password, to create your own keys with POST /v1/api-keys`,
       `Try:       curl -s '${baseUrl}/v1/objects/leads/records?limit=3' -H 'x-api-key: ${demo.key}'`,
     );
   } else {

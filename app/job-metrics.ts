@@ -44,12 +44,12 @@ function watchFeeds(registry: Registry, platform: Pool): Histogram {
   const registers = [registry];
   const oldest = new Gauge({
     name: 'crm_feed_oldest_pending_seconds',
-    help: 'How long the oldest event has been waiting for its position in its feed.',
+    help: 'Age of the oldest event that waits for its position in its feed.',
     registers,
   });
   new Gauge({
     name: 'crm_feed_pending',
-    help: 'Events that wait for their positions in the feeds.',
+    help: 'Events that wait for their position in a feed.',
     registers,
     async collect() {
       const waiting = await platform.use(countWaiting).catch(() => undefined);
@@ -60,7 +60,7 @@ function watchFeeds(registry: Registry, platform: Pool): Histogram {
   });
   return new Histogram({
     name: 'crm_feed_lag_seconds',
-    help: 'Time from the call that recorded an event to its position in the feed.',
+    help: 'Time from recording an event to its position in the feed.',
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 30, 300],
     registers,
   });
@@ -70,7 +70,7 @@ function watchWebhooks(registry: Registry, platform: Pool): Counter<'outcome'> {
   const registers = [registry];
   new Gauge({
     name: 'crm_webhook_deliveries_pending',
-    help: 'Deliveries of webhooks that wait for their next attempt.',
+    help: 'Webhook deliveries that wait for their next attempt.',
     registers,
     async collect() {
       const pending = await platform.use((sql) => countPending(sql, mostCounted)).catch(() => undefined);
@@ -79,7 +79,7 @@ function watchWebhooks(registry: Registry, platform: Pool): Counter<'outcome'> {
   });
   new Gauge({
     name: 'crm_webhook_oldest_unmade_seconds',
-    help: 'How long the oldest event has been waiting for its deliveries to be made.',
+    help: 'Age of the oldest event whose webhook deliveries are not created yet.',
     registers,
     async collect() {
       const noted = await platform.use(findOldestNoted).catch(() => undefined);
@@ -88,7 +88,7 @@ function watchWebhooks(registry: Registry, platform: Pool): Counter<'outcome'> {
   });
   return new Counter({
     name: 'crm_webhook_attempts_total',
-    help: 'Attempts to deliver webhooks, by outcome.',
+    help: 'Webhook delivery attempts by outcome.',
     labelNames: ['outcome'],
     registers,
   });
@@ -98,7 +98,7 @@ function watchMessages(registry: Registry, platform: Pool): Counter<'channel' | 
   const registers = [registry];
   new Gauge({
     name: 'crm_messages_due',
-    help: 'Approved messages that wait to be sent.',
+    help: 'Approved messages that are due to be sent.',
     registers,
     async collect() {
       const due = await platform.use((sql) => countDueMessages(sql, mostCounted, new Date())).catch(() => undefined);
@@ -107,7 +107,7 @@ function watchMessages(registry: Registry, platform: Pool): Counter<'channel' | 
   });
   return new Counter({
     name: 'crm_message_attempts_total',
-    help: 'Attempts to send messages, by channel and outcome.',
+    help: 'Message sending attempts by channel and outcome.',
     labelNames: ['channel', 'outcome'],
     registers,
   });

@@ -69,7 +69,7 @@ export function requireJobNames({ pausedJobs }: Config): void {
   for (const name of pausedJobs)
     if (!jobNames.includes(name))
       throw new ConfigError(
-        `PAUSED_JOBS must list background jobs, separated by commas: ${jobNames.join(', ')}. "${name}" is not one.`,
+        `PAUSED_JOBS must be background jobs separated by commas: ${jobNames.join(', ')}. "${name}" is not a background job.`,
       );
 }
 

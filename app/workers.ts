@@ -89,10 +89,10 @@ class Workers {
     this.#registry = openRegistry('primary');
     const registers = [this.#registry];
     const serving = this.#serving;
-    new Gauge({ name: 'crm_workers', help: 'Workers that are wanted.', registers }).set(this.#count);
+    new Gauge({ name: 'crm_workers', help: 'Configured number of workers.', registers }).set(this.#count);
     new Gauge({
       name: 'crm_workers_serving',
-      help: 'Workers that answer requests.',
+      help: 'Workers that serve requests.',
       registers,
       collect() {
         this.set(serving.size);
@@ -100,7 +100,7 @@ class Workers {
     });
     this.#deaths = new Counter({
       name: 'crm_worker_deaths_total',
-      help: 'Workers that ended without being told to.',
+      help: 'Workers that exited unexpectedly.',
       registers,
     });
   }
@@ -136,18 +136,18 @@ class Workers {
       if (this.#phase === 'stopping') return;
       const ended = signal ? `by ${signal}` : `with ${code}`;
       if (this.#phase === 'starting') {
-        failed?.(new ConfigError(reason ?? `A worker ended ${ended} before it listened.`));
+        failed?.(new ConfigError(reason ?? `A worker exited ${ended} before it was listening.`));
         return;
       }
       if (served && code === 0) {
-        this.#log.info({ worker: number }, 'a worker was told to stop: another takes its place');
+        this.#log.info({ worker: number }, 'a worker is stopping; starting a replacement');
         this.#fork(number, 0);
         return;
       }
       this.#deaths.inc();
       const again = performance.now() - born < backoff.young ? deaths + 1 : 0;
       const wait = again === 0 ? 0 : Math.min(backoff.first * 2 ** (again - 1), backoff.most);
-      raiseAlert(this.#log, 'worker_died', `a worker ended ${ended}: another takes its place`, {
+      raiseAlert(this.#log, 'worker_died', `a worker exited ${ended}; starting a replacement`, {
         worker: number,
         worker_pid: worker.process.pid,
         again_in_ms: wait,

@@ -27,7 +27,7 @@ export function startServingJobs(
     workforces: {
       async act({ companyId, actor, scopes, ...call }: Deed) {
         const company = await credentials.findCompany(companyId);
-        if (!company) throw new Error('the company has ended');
+        if (!company) throw new Error('the company no longer exists');
         return perform({ ...call, by: systemCaller(company, actor, scopes) });
       },
       async isOpen(companyId: string) {

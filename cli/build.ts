@@ -20,6 +20,6 @@ try {
   renameSync(unfinished, target);
 } catch (error) {
   rmSync(unfinished, { recursive: true, force: true });
-  process.stderr.write(`dist/ was not built. ${(error as Error).message}\n`);
+  process.stderr.write(`Building dist/ failed. ${(error as Error).message}\n`);
   process.exitCode = 1;
 }

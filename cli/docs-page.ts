@@ -14,6 +14,6 @@ try {
   writeFileSync(file, docsFile(json, baseUrl));
   process.stdout.write(`Wrote docs/api.html for ${baseUrl}\n`);
 } catch (error) {
-  process.stderr.write(`The page was not written. ${whyNot(error)}\n`);
+  process.stderr.write(`Writing the page failed. ${whyNot(error)}\n`);
   process.exitCode = 1;
 }

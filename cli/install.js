@@ -28,11 +28,11 @@ const total = Math.round(expected.length / 10) * 10;
 
 const started = Date.now();
 const elapsed = () => Math.round((Date.now() - started) / 1000);
-say(`Installing about ${total} packages in node_modules, those for tests included: ${size.onDisk} MB.`);
-say(`npm downloads what its cache lacks, up to ${size.downloaded} MB. This happens once, and takes a minute or two.`);
+say(`Installing about ${total} packages in node_modules, including those for tests: ${size.onDisk} MB.`);
+say(`npm downloads up to ${size.downloaded} MB that its cache lacks. This happens once and takes a minute or two.`);
 const timer = setInterval(() => {
   const found = expected.filter((path) => existsSync(path)).length;
-  if (found === 0) return say(`  ${elapsed()} s: npm works out what to download`);
+  if (found === 0) return say(`  ${elapsed()} s: npm resolves the packages`);
   // The largest packages come last. Where there is no du, the packages have to do.
   execFile('du', ['-sm', 'node_modules'], (error, printed) => {
     const megabytes = error ? '' : `, ${Number.parseInt(printed, 10)} of ${size.onDisk} MB`;
@@ -44,7 +44,7 @@ let isDone = false;
 const options = ['install', '--no-save', '--no-progress', '--loglevel=error'];
 const npm = spawn('npm', options, { stdio: ['ignore', 'ignore', 'inherit'], shell: process.platform === 'win32' });
 npm.on('error', (error) => finish(`npm could not be started: ${error.message}`));
-npm.on('close', (code) => finish(code === 0 ? undefined : 'npm failed; see above. Run the same command again.'));
+npm.on('close', (code) => finish(code === 0 ? undefined : 'npm failed, see above. Run the same command again.'));
 
 /** @param problem why it failed, if it did */
 function finish(problem) {

@@ -16,6 +16,6 @@ try {
     await borrowed?.giveBack();
   }
 } catch (error) {
-  process.stderr.write(`The migrations were not applied. ${whyNot(error)}\n`);
+  process.stderr.write(`Applying the migrations failed. ${whyNot(error)}\n`);
   process.exitCode = 1;
 }

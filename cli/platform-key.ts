@@ -72,7 +72,7 @@ async function mint(transaction: WriteTransaction): Promise<void> {
   const metadata = { name, scopes: key.scopes, last4: key.last4 };
   await transaction.commit([auditRow('api_key.create', id, metadata, now)], [], undefined, now, 10_000);
   process.stderr.write(
-    `A key for POST /v1/onboard and POST /v1/check-email, shown this once. Only its digest is stored.\nTo revoke it: make platform-key REVOKE=${id}\n`,
+    `An API key for POST /v1/onboard and POST /v1/check-email. It is shown only once; only its digest is stored.\nTo revoke it: make platform-key REVOKE=${id}\n`,
   );
   process.stdout.write(`${made.key}\n`);
 }
@@ -81,11 +81,11 @@ async function mint(transaction: WriteTransaction): Promise<void> {
 async function revoke(transaction: WriteTransaction, id: string): Promise<void> {
   const now = new Date();
   const found =
-    isUuid(id) && (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by command', now));
-  if (!found)
-    throw new Error(`There is no key with the id ${id} that is not revoked. Its id was printed with the key.`);
+    isUuid(id) &&
+    (await revokeApiKey(transaction.sql, platformCompany, id, 'operator', 'revoked by make platform-key', now));
+  if (!found) throw new Error(`There is no active key with the id ${id}. The id was printed when the key was created.`);
   await transaction.commit([auditRow('api_key.revoke', id, null, now)], [], undefined, now, 10_000);
-  process.stderr.write('Revoked: the next call with this key is refused.\n');
+  process.stderr.write('Revoked. Requests with this key are rejected from now on.\n');
 }
 
 function auditRow(action: string, recordId: string, metadata: object | null, now: Date): AuditRow {

@@ -13,33 +13,33 @@ type Keys = readonly [JWK, ...JWK[]];
 const steps: Readonly<Record<string, { change(keys: Keys): Promise<Keys>; next: string }>> = {
   publish: {
     async change(keys) {
-      if (keys.length > 1) throw new Error('A change is under way: go on with STEP=sign or STEP=retire.');
+      if (keys.length > 1) throw new Error('A rotation is in progress. Continue with STEP=sign or STEP=retire.');
       return [...keys, await newSigningKey(`session-${Date.now()}`)];
     },
-    next: 'Published: restart all servers, wait ten minutes, and go on with STEP=sign.',
+    next: 'The new key is published. Restart all servers, wait ten minutes, and continue with STEP=sign.',
   },
   sign: {
     async change([first, second, ...rest]) {
-      if (!second) throw new Error('There is one key alone: begin with STEP=publish.');
+      if (!second) throw new Error('There is only one key. Start with STEP=publish.');
       return [second, first, ...rest];
     },
-    next: 'It signs: restart all servers, wait for two hours, until all tokens of the old key have ended, and go on with STEP=retire.',
+    next: 'The new key signs tokens. Restart all servers, wait two hours until all tokens of the old key have expired, and continue with STEP=retire.',
   },
   retire: {
     async change([first, second]) {
-      if (!second) throw new Error('There is one key alone: begin with STEP=publish.');
+      if (!second) throw new Error('There is only one key. Start with STEP=publish.');
       return [first];
     },
-    next: 'The old key is gone: restart all servers. Tokens that it signed are refused from then on.',
+    next: 'The old key is removed. Restart all servers. Tokens that it signed are rejected from then on.',
   },
 };
 
 async function run(): Promise<void> {
   const step = steps[process.env.STEP?.trim() ?? ''];
-  if (!step) throw new Error(`STEP must be one of ${Object.keys(steps).join(', ')}, in this order.`);
+  if (!step) throw new Error(`STEP must be one of ${Object.keys(steps).join(', ')}, used in this order.`);
   const config = readConfig(process.env);
   const url = config.databaseUrl ?? findRunning(config.dataDir);
-  if (url === undefined) throw new Error('The embedded database runs with the server alone: start it first.');
+  if (url === undefined) throw new Error('The embedded database only runs with the server. Start the server first.');
   const secrets = new Secrets(readSecretKey(config.secretKey, config.dataDir));
   await changeSigningKeys<JWK>(url, secrets, (keys) => step.change(keys));
   process.stderr.write(`${step.next}\n`);

@@ -168,7 +168,7 @@ export function runPeriodically(
     try {
       await work(stopping.signal);
     } catch (error) {
-      log.warn({ err: { message: (error as Error).message } }, 'a round failed; the next one tries again');
+      log.warn({ err: { message: (error as Error).message } }, 'job run failed; will retry');
     } finally {
       running = undefined;
       // What comes in meanwhile is handled together.

@@ -34,13 +34,17 @@ export interface Plan {
  */
 export function planCall(described: DescribedTool, given: unknown): Plan {
   if (given !== undefined && (given === null || typeof given !== 'object' || Array.isArray(given)))
-    throw wrong([problem('arguments', 'INVALID_TYPE', 'arguments must be an object')]);
+    throw wrong([problem('arguments', 'INVALID_TYPE', 'arguments must be an object.')]);
   const args = (given ?? {}) as Arguments;
   const { properties } = described.listed.inputSchema;
   const names = Object.keys(properties);
   const unknown = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
   if (unknown.length > 0)
-    throw wrong(unknown.map((name) => problem(name, 'UNKNOWN_FIELD', `${name} is no argument`, { allowed: names })));
+    throw wrong(
+      unknown.map((name) =>
+        problem(name, 'UNKNOWN_FIELD', `${name} is not an argument of this tool.`, { allowed: names }),
+      ),
+    );
   const [first, ...others] = chosen(described, args);
   return {
     described,
@@ -98,8 +102,8 @@ async function showPage(plan: Plan, page: Data, request: EntranceRequest, wordin
     const answer = await perform(shorter, request);
     if ('status' in answer) return refused(failureOf(answer), wording);
     shown = answer.shown;
-    cut = `This page was shortened to ${limit} items, because more would be too long.`;
-    if (tool.takes.includes('fields')) cut += ' Ask for fewer fields to get longer pages.';
+    cut = `This page was shortened to ${limit} items because more would be too long.`;
+    if (tool.takes.includes('fields')) cut += ' Request fewer fields to get longer pages.';
   }
 }
 
@@ -130,7 +134,7 @@ async function explainMissing(failure: Failure, { args }: Plan, request: Entranc
   }
   const given = Object.keys(args).filter((name) => identifying.test(name) && args[name] !== null);
   const checked = given.length === 0 ? 'the arguments' : given.join(', ');
-  const message = `Nothing that this credential can see has been found by ${checked}.`;
+  const message = `Nothing that this credential can see was found by ${checked}.`;
   return { code: failure.code, message, ...details };
 }
 
@@ -156,14 +160,14 @@ function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOper
     const allowed = Object.keys(of);
     throw wrong([
       value === undefined
-        ? problem(by, 'REQUIRED', `${by} is required`, { allowed })
-        : problem(by, 'INVALID_OPTION', `${by} must be one of those allowed`, { allowed }),
+        ? problem(by, 'REQUIRED', `${by} is required.`, { allowed })
+        : problem(by, 'INVALID_OPTION', `${by} must be one of the allowed values.`, { allowed }),
     ]);
   }
   const choices = Object.keys(calls.given);
   const name = choices.find((each) => args[each] !== undefined && args[each] !== null);
   if (name === undefined)
-    throw wrong(choices.map((each) => problem(each, 'REQUIRED', `One of ${choices.join(', ')} is required`)));
+    throw wrong(choices.map((each) => problem(each, 'REQUIRED', `Send one of ${choices.join(', ')}.`)));
   return [operations.get(calls.given[name] as ToolOperation['id']) as ToolOperation];
 }
 
@@ -173,7 +177,7 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
   const problems: FieldProblem[] = [];
   for (const name of Object.keys(args))
     if (args[name] !== null && !places.has(name) && name !== chooser)
-      problems.push(problem(name, 'UNKNOWN_FIELD', `${name} does not go with the other arguments`));
+      problems.push(problem(name, 'UNKNOWN_FIELD', `${name} is not allowed together with the other arguments.`));
   const path: Record<string, string> = {};
   const query: Record<string, string> = {};
   let body: Arguments | undefined;
@@ -183,13 +187,13 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
     if (place === 'body' || place === 'whole_body') body ??= {};
     // Some clients send null for what is left out; in a body it may mean something.
     if (value === undefined || (value === null && place !== 'body')) {
-      if (required.includes(name) && place !== 'body') problems.push(problem(name, 'REQUIRED', `${name} is required`));
+      if (required.includes(name) && place !== 'body') problems.push(problem(name, 'REQUIRED', `${name} is required.`));
     } else if (place === 'body') (body as Arguments)[name] = value;
     else if (place === 'whole_body') {
       if (typeof value === 'object' && !Array.isArray(value)) body = value as Arguments;
-      else problems.push(problem(name, 'INVALID_TYPE', `${name} must be an object`));
+      else problems.push(problem(name, 'INVALID_TYPE', `${name} must be an object.`));
     } else if (typeof value === 'object' && !(place === 'query' && (name === 'filter' || Array.isArray(value))))
-      problems.push(problem(name, 'INVALID_TYPE', `${name} must be a text, a number or a boolean`));
+      problems.push(problem(name, 'INVALID_TYPE', `${name} must be a string, a number or a boolean.`));
     else if (place === 'idempotency_key') idempotencyKey = String(value);
     else if (place === 'path') path[name] = String(value);
     else if (place === 'query')
@@ -214,4 +218,4 @@ const namesIn = (fields: unknown): string[] | undefined =>
         .map((name) => name.trim());
 
 const wrong = (fields: FieldProblem[]): ApiError =>
-  new ApiError('VALIDATION_ERROR', 'The arguments of this tool are wrong.', { fields });
+  new ApiError('VALIDATION_ERROR', 'The arguments of this tool are invalid.', { fields });

@@ -67,7 +67,8 @@ export function mcpEntrance(parts: McpParts): Entrance {
       const sent = parse(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
-      if (requests.length > 1) return told(400, invalidRequest, 'Send each request of its own, not several as a list.');
+      if (requests.length > 1)
+        return told(400, invalidRequest, 'Send each request on its own. Batches are not supported.');
       const [message = {}] = requests;
       requireScope(request, message, catalogue);
       if (!performing.includes(String(message.method))) await request.count();
@@ -206,10 +207,10 @@ function checkOrigin({ host, origin }: IncomingHttpHeaders, base: URL): void {
     url.host === base.host || (loopback.test(base.hostname) && loopback.test(url.hostname));
   const asked = URL.parse(`${base.protocol}//${host}`);
   if (!asked || !isOwn(asked))
-    throw foreign('host', `This server is not called ${host}, but ${base.host}: its BASE_URL.`);
+    throw foreign('host', `The Host header must be ${base.host}, as in BASE_URL. It is ${host}.`);
   if (origin === undefined) return;
   const page = URL.parse(origin);
-  if (!page || !isOwn(page)) throw foreign('origin', `Pages of ${origin} may not call this server.`);
+  if (!page || !isOwn(page)) throw foreign('origin', `Requests from the origin ${origin} are not allowed.`);
 }
 
 const foreign = (reason: string, message: string): ApiError =>

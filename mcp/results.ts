@@ -65,7 +65,7 @@ function compose(data: Data, cut: string | undefined, hint: string | undefined) 
   const hints = [
     hint,
     cut,
-    data.next_cursor ? 'There is more: call again with cursor = next_cursor.' : undefined,
+    data.next_cursor ? 'There are more items. Call again with cursor = next_cursor.' : undefined,
   ].filter((each) => each !== undefined);
   const structuredContent = {
     ...data,
@@ -110,7 +110,7 @@ function problemLine({ field, code, message, allowed, did_you_mean: meant, hint 
     meant === undefined ? undefined : `Did you mean ${meant}?`,
     hint,
   ].filter((each) => each !== undefined);
-  return [`- ${field === '' ? 'all' : field} (${code}): ${message}.`, ...further].join(' ');
+  return [`- ${field === '' ? 'all' : field} (${code}): ${message}`, ...further].join(' ');
 }
 
 /** Shows only some fields of each item of a list, or of the one thing that was read; ids stay. */

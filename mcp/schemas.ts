@@ -54,23 +54,26 @@ const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
 
 /** Arguments that the document has in another form, or not at all. */
 const ownArguments: Readonly<Record<string, JsonSchema>> = {
-  object: { type: 'string', description: 'Such as leads, deals, customers, accounts, tasks, or object:visits.' },
-  expand: { type: 'string', description: 'Up to three fields, by commas, whose records are to be shown too.' },
+  object: { type: 'string', description: 'For example leads, deals, customers, accounts, tasks, or object:visits.' },
+  expand: {
+    type: 'string',
+    description: 'Up to three fields, separated by commas, whose related records are included.',
+  },
   filter: {
     type: 'object',
     description:
-      '{"field", "op", "value"}, or {"and": […]} or {"or": […]} of such. op: eq, neq, gt, gte, lt, lte, contains, in, is_null.',
+      '{"field", "op", "value"}, or {"and": […]} or {"or": […]} of conditions. op: eq, neq, gt, gte, lt, lte, contains, in, is_null.',
   },
-  fields: { type: 'string', description: 'Names of the fields to show, by commas.' },
-  limit: { type: 'integer', description: 'Items on a page.', default: usualPage },
-  cursor: { type: 'string', description: 'The next_cursor of the page before.' },
-  idempotency_key: { type: 'string', description: 'The same for each try of one change, 8 characters or more.' },
-  record: { type: 'object', description: 'Values by the names of fields.' },
+  fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
+  limit: { type: 'integer', description: 'Number of items on a page.', default: usualPage },
+  cursor: { type: 'string', description: 'The next_cursor of the previous page.' },
+  idempotency_key: { type: 'string', description: 'The same for every attempt of one change. At least 8 characters.' },
+  record: { type: 'object', description: 'Values by field name.' },
   // The document gives an item no type, because one that is no object fails alone.
   records: {
     type: 'array',
     maxItems: 100,
-    items: { type: 'object', description: 'Values of one record, by the names of fields.' },
+    items: { type: 'object', description: 'Values of one record, by field name.' },
   },
 };
 

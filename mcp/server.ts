@@ -28,7 +28,7 @@ const template = 'schema://{object}';
 const scheme = 'schema://';
 /** Of JSON-RPC: for what no other code is about. */
 const serverError = -32_000;
-const tryAgain = 'The service is not available for the moment. Try again shortly.';
+const tryAgain = 'The service is temporarily unavailable. Try again shortly.';
 
 /**
  * Offers the operations of the document.

@@ -45,7 +45,7 @@ const narrowing = ['fields', 'filter', 'objects', 'from', 'to', 'limit'];
 function howToNarrow({ takes, effect }: Tool): string {
   if (effect !== 'reads') return 'Everything was written.';
   const names = narrowing.filter((name) => takes.includes(name));
-  return names.length === 0 ? 'This tool cannot show more of it.' : `Narrow the call with ${names.join(' or ')}.`;
+  return names.length === 0 ? 'This tool cannot return more of it.' : `Narrow the call with ${names.join(' or ')}.`;
 }
 
 /** What was written is known to the caller: its ids are what matters. */

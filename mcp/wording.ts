@@ -8,13 +8,14 @@ export type ToolWording = (text: string) => string;
 const route = /\b(GET|POST|PUT|PATCH|DELETE) (\/v1\/[^\s,;"'`]*[^\s,;"'`.:])/g;
 
 const phrases: readonly (readonly [RegExp, string])[] = [
-  [/\bSend an Idempotency-Key header with this call/g, 'Give idempotency_key'],
+  [/\bSend an Idempotency-Key header with this request/g, 'Send idempotency_key'],
   [/\bIdempotency-Key\b/g, 'idempotency_key'],
-  [/\bwith another body\b/g, 'with other arguments'],
+  [/\bwith a different body\b/g, 'with different arguments'],
   [/\bfor a new request\b/g, 'for a new call'],
   [/\bis not a (field of this request|query parameter of this operation)\b/g, 'is not an argument of this tool'],
-  [/\bSend a JSON body\b/g, 'Give arguments'],
+  [/\bSend a JSON body\b/g, 'Send arguments'],
   [/\bThe body (is|must)\b/g, 'The arguments $1'],
+  [/\brequest(s?)\b/g, 'call$1'],
 ];
 
 /** Learns from the document which tool stands for which path. */

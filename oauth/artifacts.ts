@@ -55,7 +55,8 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
     async consume(id) {
       const isFirst = await pool.use((sql) => consumeArtifact(sql, model, hashOf(id), new Date()));
       // Of two exchanges at once one is late; the library has looked before both.
-      if (!isFirst && model === 'AuthorizationCode') throw new errors.InvalidGrant('authorization code already used');
+      if (!isFirst && model === 'AuthorizationCode')
+        throw new errors.InvalidGrant('The authorization code was already used.');
     },
     async destroy(id) {
       if (model === 'Grant') {

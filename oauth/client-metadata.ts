@@ -33,10 +33,10 @@ export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   const { client_name: givenName, redirect_uris: redirects } = given as Record<string, unknown>;
   const name = typeof givenName === 'string' ? withoutBidiControls(givenName) : givenName;
   if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > longestName))
-    return invalid(`client_name must be a text of 1 to ${longestName} characters.`);
+    return invalid(`client_name must be a string of 1 to ${longestName} characters.`);
   if (name !== undefined && !isStorable(name)) return invalid(`client_name ${unstorable}`);
   if (!Array.isArray(redirects) || redirects.length === 0 || redirects.length > mostRedirects)
-    return refusedRedirect(`redirect_uris must be a list of 1 to ${mostRedirects} addresses.`);
+    return refusedRedirect(`redirect_uris must be a list of 1 to ${mostRedirects} URLs.`);
   for (const redirect of redirects) {
     const problem = redirectProblem(redirect);
     if (problem) return refusedRedirect(`redirect_uris: ${problem}`);
@@ -60,22 +60,22 @@ function isLoopback(address: string): boolean {
 /** In words; undefined where nothing speaks against it. */
 function redirectProblem(redirect: unknown): string | undefined {
   if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
-    return `each must be a whole address of at most ${longestRedirect} characters.`;
+    return `each must be an absolute URL of at most ${longestRedirect} characters.`;
   if (!isStorable(redirect)) return `each ${unstorable}`;
   const { protocol, hostname, username, password } = new URL(redirect);
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
-    return 'each must begin with https://, or with http:// on 127.0.0.1, [::1] or localhost.';
+    return 'each must start with https://, or with http:// for 127.0.0.1, [::1] or localhost.';
   // Some servers take it for any host; here it would be one that cannot exist.
-  if (hostname.includes('*')) return 'none may have a wildcard in its host: name each host that the app uses.';
-  if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must name a host, such as app.example.com.';
-  if (redirect.includes('#')) return 'none may have a fragment.';
-  if (username !== '' || password !== '') return 'none may contain a user or a password.';
+  if (hostname.includes('*')) return 'wildcards in the host are not allowed. List each host that the app uses.';
+  if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must have a host, such as app.example.com.';
+  if (redirect.includes('#')) return 'fragments are not allowed.';
+  if (username !== '' || password !== '') return 'usernames and passwords are not allowed.';
   return undefined;
 }
 
 /** Whether the database can hold a text. */
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
-const unstorable = 'must not contain the NUL character or half of a surrogate pair.';
+const unstorable = 'must not contain the NUL character or an unpaired surrogate.';
 
 const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
 const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });

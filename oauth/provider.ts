@@ -68,11 +68,11 @@ export function openProvider(parts: ProviderParts): Provider {
   const resourceOf = (asked: string, { oidc }: KoaContextWithOIDC): Resource => {
     // Such a refresh token would change its audience as its holder likes.
     if (Array.isArray(oidc.params?.resource) && oidc.params.resource.length > 1)
-      throw new errors.InvalidTarget('ask for one resource at a time');
+      throw new errors.InvalidTarget('Send only one resource.');
     // An address without a path may be written with a slash or without.
     const found = resources.find(({ identifier }) => identifier === asked.replace(/\/$/, ''));
     if (!found)
-      throw new errors.InvalidTarget(`resource must be one of ${resources.map((each) => each.identifier).join(', ')}`);
+      throw new errors.InvalidTarget(`resource must be one of ${resources.map((each) => each.identifier).join(', ')}.`);
     return found;
   };
   const configuration: Configuration = {
@@ -153,7 +153,7 @@ export function openProvider(parts: ProviderParts): Provider {
       context.type = 'html';
       context.body = page(
         'This app could not be connected',
-        html`<p role="alert">${why ?? error}</p><p>Go back to the app and begin again.</p>`,
+        html`<p role="alert">${why ?? error}</p><p>Return to the app and try again.</p>`,
       );
     },
   };

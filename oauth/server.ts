@@ -111,7 +111,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     if (anonKey === undefined || sameText(String(request.headers.apikey ?? ''), anonKey)) return show();
     return json(401, {
       error: 'invalid_client',
-      error_description: 'Send the public key of this project in the header apikey.',
+      error_description: 'Send the public key of this project in the apikey header.',
     });
   }
 
@@ -203,7 +203,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
 
   async function allow(request: ScreenRequest, userId: string, grantId: string): Promise<string> {
     const found = await interactionOf(request);
-    if (!found) throw new Error('nothing is asked in this browser');
+    if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response, details } = found;
     // The library takes an id of ours, which its types leave out.
     const properties = {
@@ -220,9 +220,9 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
 
   async function deny(request: ScreenRequest): Promise<string> {
     const found = await interactionOf(request);
-    if (!found) throw new Error('nothing is asked in this browser');
+    if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response } = found;
-    const result = { error: 'access_denied', error_description: 'The person did not allow it.' };
+    const result = { error: 'access_denied', error_description: 'The user denied the request.' };
     return provider.interactionResult(passed, response, result, { mergeWithLastSubmission: false });
   }
 }
@@ -234,9 +234,12 @@ const json = (status: number, body: object): ScreenAnswer => ({
 });
 
 const refusals: Readonly<Record<number, { error: string; error_description: string }>> = {
-  400: { error: 'invalid_request', error_description: 'No parameter may contain the NUL character.' },
+  400: { error: 'invalid_request', error_description: 'Parameters must not contain the NUL character.' },
   429: { error: 'slow_down', error_description: 'Too many requests. Try again later.' },
-  503: { error: 'temporarily_unavailable', error_description: 'Try again shortly.' },
+  503: {
+    error: 'temporarily_unavailable',
+    error_description: 'The service is temporarily unavailable. Try again shortly.',
+  },
 };
 
 /** What a program reads if its request is refused before the library sees it. */

@@ -128,12 +128,14 @@ export function readConfig(env: Record<string, string | undefined>): Config {
   const workers = integer(env, 'WORKERS', 1, 1, 64);
   if (workers > 1 && !redisUrl) {
     throw new ConfigError(
-      'WORKERS above 1 needs REDIS_URL, where the workers count rate limits together: set it, or leave WORKERS at 1.',
+      'WORKERS above 1 requires REDIS_URL, which the workers use to share rate limits. Set REDIS_URL, or set WORKERS to 1.',
     );
   }
   const secretKey = text(env, 'SECRET_KEY');
   if (secretKey && !/^[0-9a-f]{64}$/i.test(secretKey)) {
-    throw new ConfigError('SECRET_KEY must be 64 hexadecimal characters (try: openssl rand -hex 32), or be unset.');
+    throw new ConfigError(
+      'SECRET_KEY must be 64 hexadecimal characters (create one with: openssl rand -hex 32), or be unset.',
+    );
   }
   const logLevel = text(env, 'LOG_LEVEL') ?? 'info';
   if (!logLevels.includes(logLevel)) throw new ConfigError(`LOG_LEVEL must be one of ${logLevels.join(', ')}.`);
@@ -186,14 +188,16 @@ function stripeSettings(env: Record<string, string | undefined>): StripeSettings
   const apiBase = url(env, 'STRIPE_API_BASE');
   if (secretKey === undefined) {
     if (webhookSecret !== undefined || apiBase !== undefined)
-      throw new ConfigError('STRIPE_WEBHOOK_SECRET and STRIPE_API_BASE need STRIPE_SECRET_KEY: set it, or unset them.');
+      throw new ConfigError(
+        'STRIPE_WEBHOOK_SECRET and STRIPE_API_BASE require STRIPE_SECRET_KEY. Set it, or unset them.',
+      );
     return undefined;
   }
   if (!/^(sk|rk)_\w+$/.test(secretKey))
-    throw new ConfigError('STRIPE_SECRET_KEY must be a secret or restricted key of Stripe: sk_… or rk_….');
+    throw new ConfigError('STRIPE_SECRET_KEY must be a secret or restricted Stripe key (sk_… or rk_…).');
   if (!/^whsec_\w+$/.test(webhookSecret ?? ''))
     throw new ConfigError(
-      'STRIPE_WEBHOOK_SECRET must be the signing secret, whsec_…, of the endpoint BASE_URL/v1/billing/provider-events.',
+      'STRIPE_WEBHOOK_SECRET must be the signing secret (whsec_…) of the endpoint BASE_URL/v1/billing/provider-events.',
     );
   return { secretKey, webhookSecret: webhookSecret ?? '', apiBase };
 }
@@ -216,7 +220,7 @@ function mailServer(env: Record<string, string | undefined>): MailServer | undef
   const verify = parsed?.search === '' ? '1' : /^\?verify=([01])$/.exec(parsed?.search ?? '')?.[1];
   if (!parsed || !/^smtps?:$/.test(parsed.protocol) || !parsed.hostname || !/^\/?$/.test(parsed.pathname) || !verify) {
     throw new ConfigError(
-      'SMTP_URL must be smtp://user:password@host:port or smtps://…, user and port may be left out, ?verify=0 takes any certificate.',
+      'SMTP_URL must be smtp://user:password@host:port or smtps://…. User and port are optional; ?verify=0 accepts any certificate.',
     );
   }
   const secure = parsed.protocol === 'smtps:';
@@ -246,7 +250,7 @@ function messagingProvider(env: Record<string, string | undefined>): MessagingPr
   const { protocol, host, username, password, pathname } = parsed ?? {};
   if (protocol !== 'twilio:' || !host || !username || !password || !/^\/?$/.test(pathname ?? '') || !insecure)
     throw new ConfigError(
-      'MESSAGING_URL must be twilio://ACCOUNT_SID:AUTH_TOKEN@api.twilio.com, for development with ?insecure=1 for http, or be unset.',
+      'MESSAGING_URL must be twilio://ACCOUNT_SID:AUTH_TOKEN@api.twilio.com, or be unset. For development, ?insecure=1 uses http.',
     );
   return {
     kind: 'twilio',
@@ -322,7 +326,7 @@ function exactUrl(env: Record<string, string | undefined>, name: string): string
   const value = text(env, name);
   if (value === undefined) return undefined;
   if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
-    throw new ConfigError(`${name} must be an http or https address; it is "${value}".`);
+    throw new ConfigError(`${name} must be an http or https URL; it is "${value}".`);
   }
   return value;
 }

@@ -1,5 +1,7 @@
 // Every failure that a caller can see: one class, and a function per case.
+
 import { type ErrorCode, errorCatalogue } from '../domain/service/error-catalogue.ts';
+import { asSentence } from '../domain/service/messages.ts';
 import type { components } from '../generated/api.ts';
 
 export type FieldProblem = components['schemas']['FieldError'];
@@ -44,6 +46,7 @@ export function found<Thing>(thing: Thing | null | undefined): Thing {
 /**
  * A field problem, for validationFailed.
  * @param field dotted path from the body's root
+ * @param message a sentence; its period is added if it lacks one
  * @param extra allowed values (at most 50 are shown), the one that was probably meant, and a hint
  */
 export function problem(
@@ -56,7 +59,7 @@ export function problem(
     hint?: string;
   } = {},
 ): FieldProblem {
-  const found: FieldProblem = { field, code, message };
+  const found: FieldProblem = { field, code, message: asSentence(message) };
   if (extra.allowed) found.allowed = extra.allowed.slice(0, 50);
   if (extra.did_you_mean) found.did_you_mean = extra.did_you_mean;
   if (extra.hint) found.hint = extra.hint;
@@ -81,7 +84,7 @@ export function isValidSoFar(problems: readonly FieldProblem[], field: string): 
 export function validationFailed(problems: FieldProblem[], status: 400 | 422): ApiError {
   return new ApiError(
     'VALIDATION_ERROR',
-    problems[0]?.message ?? 'The request is not valid.',
+    problems[0]?.message ?? 'The request is invalid.',
     { fields: problems },
     { status },
   );
@@ -97,9 +100,14 @@ export function batchRefused(failed: readonly object[], items: number): ApiError
 /** 422 for a record that a status asks more of. */
 export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
   const details = { reason: 'pre_conditions_not_met', fields: problems };
-  return new ApiError('VALIDATION_ERROR', problems[0]?.message ?? 'The status asks for more.', details, {
-    status: 422,
-  });
+  return new ApiError(
+    'VALIDATION_ERROR',
+    problems[0]?.message ?? 'The record does not meet the pre-conditions of the status.',
+    details,
+    {
+      status: 422,
+    },
+  );
 }
 
 /** A request that could not be read at all: 400 with a reason and no fields. */
@@ -130,7 +138,7 @@ export function conflict(reason: string, message: string, more: Record<string, u
 
 /** 409 for an If-Match that names another version than the stored one. */
 export function versionMismatch(current: number): ApiError {
-  return conflict('version_mismatch', 'The record was changed since you read it. Read it again and retry.', {
+  return conflict('version_mismatch', 'The record has changed since you read it. Read it again and retry.', {
     current_version: current,
   });
 }
@@ -152,13 +160,13 @@ export function oauthRefusal(
 /** 429 with what the caller needs in order to wait, and nothing about which limit it was. */
 export function rateLimited(details: { limit: number; remaining: 0; reset: number; retry_after: number }): ApiError {
   const wait = details.retry_after === 1 ? '1 second' : `${details.retry_after} seconds`;
-  return new ApiError('RATE_LIMIT_EXCEEDED', `Too many calls. Try again in ${wait}.`, details, {
+  return new ApiError('RATE_LIMIT_EXCEEDED', `Too many requests. Try again in ${wait}.`, details, {
     headers: { 'retry-after': String(details.retry_after) },
   });
 }
 
 export const serviceUnavailable = () =>
-  new ApiError('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
+  new ApiError('SERVICE_UNAVAILABLE', 'The service is temporarily unavailable. Try again shortly.', undefined, {
     headers: { 'retry-after': '1' },
   });
 
@@ -166,7 +174,7 @@ export const serviceUnavailable = () =>
 export const stillRunning = () =>
   new ApiError(
     'IDEMPOTENCY_IN_PROGRESS',
-    'The first call with this Idempotency-Key is still running. Try again shortly.',
+    'The first request with this Idempotency-Key is still running. Try again shortly.',
     undefined,
     { headers: { 'retry-after': '1' } },
   );
@@ -175,7 +183,7 @@ export const stillRunning = () =>
 export const providerFailed = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    'The payment provider did not answer as it should. Try again shortly, with the same Idempotency-Key.',
+    'The payment provider did not respond as expected. Try again shortly with the same Idempotency-Key.',
     { reason: 'provider_error' },
     { headers: { 'retry-after': '1' }, keepsWork: true },
   );
@@ -184,7 +192,7 @@ export const providerFailed = () =>
 export const calendarFailed = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    'The calendar did not answer as it should, and nothing was done. Try again shortly.',
+    'The calendar server did not respond as expected, and nothing was changed. Try again shortly.',
     { reason: 'provider_error' },
     { headers: { 'retry-after': '1' } },
   );
@@ -193,7 +201,7 @@ export const calendarFailed = () =>
 export const queryTimeout = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    'The database took too long and gave up; nothing was done. Try again. Where it goes on, ask for less, or in an order that has an index.',
+    'The query timed out, and nothing was changed. If it fails again, narrow the query, or use a sort order that has an index.',
     { reason: 'query_timeout' },
     { headers: { 'retry-after': '1' } },
   );

@@ -104,7 +104,10 @@ export class Cursors {
   decode(cursor: string, list: string): CursorValue[] {
     const read = this.#tokens.read('cursors', cursor) as { k: CursorValue[]; s: string } | undefined;
     if (!read)
-      throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor is not one that this API gave out')], 400);
+      throw validationFailed(
+        [problem('cursor', 'INVALID_FORMAT', 'cursor must be a next_cursor that this API returned')],
+        400,
+      );
     if (read.s !== fingerprint(list)) {
       throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
     }

@@ -149,7 +149,7 @@ function binariesFolder(): string {
     return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native', 'bin');
   } catch {
     throw new EmbeddedDatabaseError(
-      `There is no embedded PostgreSQL for this machine (${name}). Set DATABASE_URL to a PostgreSQL 15 or newer.`,
+      `There is no embedded PostgreSQL for this platform (${name}). Set DATABASE_URL to a PostgreSQL 15 or newer.`,
     );
   }
 }
@@ -165,7 +165,7 @@ function choosePlace(dataDir: string, binaries: string, note: (text: string) => 
     const name = createHash('sha256').update(dataDir).digest('hex').slice(0, 12);
     place.outside = ownFolder(join('/var/tmp', `headless-crm-${name}`));
     place.data = join(place.outside, 'postgres');
-    note(`as root, PostgreSQL runs as another user, who cannot enter ${dataDir}: its data are in ${place.data}`);
+    note(`PostgreSQL does not run as root but as a user who cannot access ${dataDir}, so its data is in ${place.data}`);
     // A cluster left behind by a data folder that is gone is not ours to open: its password went with the folder.
     if (!existsSync(join(dataDir, 'postgres-password'))) rmSync(place.data, { recursive: true, force: true });
   }
@@ -204,7 +204,7 @@ function ownFolder(path: string): string {
   }
   const { uid, mode } = lstatSync(path);
   if (uid !== process.getuid?.() || (mode & 0o170022) !== 0o040000)
-    throw new EmbeddedDatabaseError(`${path} belongs to someone else, or others may write it. Remove it.`);
+    throw new EmbeddedDatabaseError(`${path} belongs to another user or is writable by others. Remove it.`);
   return path;
 }
 
@@ -220,7 +220,7 @@ function unprivilegedUser(): { uid: number; gid: number } {
     }
   }
   throw new EmbeddedDatabaseError(
-    'PostgreSQL does not run as root, and there is no user postgres or nobody to run it. Start as another user, or set DATABASE_URL.',
+    'PostgreSQL cannot run as root, and there is neither a user postgres nor a user nobody. Start the server as another user, or set DATABASE_URL.',
   );
 }
 
@@ -356,7 +356,7 @@ async function initialise(place: Installation, password: string): Promise<void> 
   rmSync(passwordFile, { force: true });
   if (code !== 0) {
     rmSync(place.data, { recursive: true, force: true });
-    throw new EmbeddedDatabaseError(`PostgreSQL could not be initialised in ${place.data}: ${said.trim()}`);
+    throw new EmbeddedDatabaseError(`PostgreSQL could not be initialized in ${place.data}: ${said.trim()}`);
   }
 }
 

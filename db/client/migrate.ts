@@ -61,10 +61,10 @@ function rejectUnknown(applied: Iterable<string>, files: readonly string[]): voi
   const unknown = [...applied].filter((name) => !files.includes(name));
   if (unknown.includes(firstBeforeBaseline))
     throw new MigrationError(
-      'A development version from before the first release set up this database, and there is no upgrade from it. Start with an empty database or an empty DATA_DIR. To keep the data, see docs/operations.md, "Data of a development version".',
+      'This database was set up by a development version before the first release, which cannot be upgraded. Start with an empty database or an empty DATA_DIR. To keep the data, see docs/operations.md, "Data of a development version".',
     );
   if (unknown.length > 0)
     throw new MigrationError(
-      `The database has the migration ${unknown[0]}, which this version does not know. Start a newer version.`,
+      `The database has the migration ${unknown[0]}, which this version does not contain. Start a newer version.`,
     );
 }

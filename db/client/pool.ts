@@ -214,7 +214,7 @@ export class Pool {
           this.#waitedMilliseconds += this.#options.wait;
           this.#exhausted += 1;
           this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
-          reject(new PoolExhausted(`no connection became free in ${this.#options.wait} ms`));
+          reject(new PoolExhausted(`no connection became available within ${this.#options.wait} ms`));
         }, this.#options.wait),
       };
       this.#waits += 1;

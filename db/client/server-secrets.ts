@@ -30,12 +30,12 @@ export async function changeSigningKeys<Key>(
   const sql = postgres(url, { max: 1, onnotice: () => undefined, fetch_types: false });
   try {
     const [row] = await sql<{ sealed: string }[]>`select sealed from server_secrets where name = ${signingKeyName}`;
-    if (!row) throw new Error('There is no signing key yet: the first start of the server makes it.');
+    if (!row) throw new Error('There is no signing key yet. The first start of the server creates it.');
     const kept = await change(keysOf<Key>(sealing.decrypt(row.sealed)));
     const sealed = sealing.encrypt(JSON.stringify(kept));
     const changed = await sql`
       update server_secrets set sealed = ${sealed} where name = ${signingKeyName} and sealed = ${row.sealed}`;
-    if (changed.count === 0) throw new Error('Somebody else changed the keys at the same time.');
+    if (changed.count === 0) throw new Error('Another process changed the keys at the same time.');
   } finally {
     await sql.end({ timeout: 1 });
   }
@@ -68,7 +68,7 @@ export async function openServerSecrets<Key>(
       (error as Error).message.includes('unable to authenticate data')
     ) {
       throw new SecretKeyError(
-        'SECRET_KEY is not the one that this database was set up with. Give the server the old key back.',
+        'SECRET_KEY differs from the key that this database was set up with. Set SECRET_KEY to the original key.',
       );
     }
     throw error;

@@ -24,7 +24,7 @@ export class SuspendedTransaction {
    * @throws PoolExhausted if no connection became free in time
    */
   async resume(): Promise<WriteTransaction> {
-    if (this.#state === 'resumed') throw new Error('the transaction was resumed before');
+    if (this.#state === 'resumed') throw new Error('the transaction was already resumed');
     const connection = await this.#pool.acquire();
     // Preconditions were verified before, and work that others have begun goes on whatever happens to the key.
     const transaction = new WriteTransaction(this.#pool, connection, this.#scope, {}, this.#claim);

@@ -14,5 +14,5 @@ export async function lockValues(sql: Sql, companyId: string, texts: readonly st
   const locked = await sql`
     select pg_advisory_xact_lock(lock)
     from (select unnest(${`{${sorted.join(',')}}`}::bigint[]) as lock from companies where id = ${companyId}) locks`.execute();
-  if (locked.count !== sorted.length) throw new Error('values are locked in a company that is not there');
+  if (locked.count !== sorted.length) throw new Error('values are locked in a company that does not exist');
 }

@@ -105,7 +105,8 @@ export class WriteTransaction {
     if (state.kind === 'open') return state;
     if (state.kind !== 'ready') throw new TransactionEnded();
     const { connection } = state;
-    if (connection.shared) throw new Error('a transaction would take in what others send on its connection');
+    if (connection.shared)
+      throw new Error('a transaction would include statements of other requests on its connection');
     const known = this.#result;
     const beginning = this.#begin(connection, known ? {} : this.#preconditions);
     const begun = beginning.then(

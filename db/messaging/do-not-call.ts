@@ -68,7 +68,7 @@ export async function addDnc(
   const [row] = await sql<DncRow[]>`
     select ${sql(columns)} from do_not_call
     where company_id = ${companyId} and test_mode = ${testMode} and phone_number = ${entry.phone_number}`;
-  if (!row) throw new Error('an entry of the do-not-call list was removed, which nothing does');
+  if (!row) throw new Error('an entry of the do-not-call list was removed, although nothing removes entries');
   return { entry: row, isNew: false };
 }
 

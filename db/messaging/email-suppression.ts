@@ -46,7 +46,7 @@ export async function addSuppressed(
   const [row] = await sql<SuppressionRow[]>`
     select ${sql(columns)} from email_suppressions
     where company_id = ${companyId} and test_mode = ${testMode} and email = ${entry.email}`;
-  if (!row) throw new Error('an entry of the suppression list was removed, which nothing does');
+  if (!row) throw new Error('an entry of the suppression list was removed, although nothing removes entries');
   return { entry: row, isNew: false };
 }
 

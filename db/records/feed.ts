@@ -45,7 +45,7 @@ export async function takeFeed(sql: Sql, scope: TenantScope): Promise<number | u
 export async function lockFeed(sql: Sql, scope: TenantScope): Promise<number> {
   await begin(sql, scope);
   const last = await lock(sql, scope, sql`for update`);
-  if (last === undefined) throw new Error('the feed of a company has gone');
+  if (last === undefined) throw new Error('the feed of a company does not exist');
   return last;
 }
 

@@ -139,5 +139,5 @@ async function readAnswer<Written extends StoredRecord>(
 
 /** Inserted, or locked before: none can be missing. */
 function checkCount(table: RecordTable, written: number, sent: number): void {
-  if (written !== sent) throw new Error(`a record of ${table.name} has gone`);
+  if (written !== sent) throw new Error(`a record of ${table.name} no longer exists`);
 }

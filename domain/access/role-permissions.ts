@@ -37,12 +37,12 @@ const work = ['view', 'create', 'edit'];
 const systemRoles: Readonly<Record<string, SystemRole>> = {
   Company_Admin: {
     scope: 'company',
-    description: 'May do everything in the whole company.',
+    description: 'Can do everything in the whole workspace.',
     actions: { ...moduleActions, records: [...work, 'delete'] },
   },
   Branch_Manager: {
     scope: 'branch',
-    description: 'Works with all records of the branch, and sees its people and what they may do.',
+    description: 'Works with all records of the branch, and sees its users and their permissions.',
     actions: {
       records: [...work, 'delete'],
       reports: view,
@@ -59,7 +59,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
   },
   Sales_Manager: {
     scope: 'team',
-    description: 'Works with all records of the team, and sees its people.',
+    description: 'Works with all records of the team, and sees its users.',
     actions: {
       records: [...work, 'delete'],
       reports: view,
@@ -88,7 +88,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
   },
   Viewer: {
     scope: 'company',
-    description: 'Sees the records of the whole company, and changes nothing.',
+    description: 'Sees all records of the workspace, but cannot change anything.',
     actions: {
       records: view,
       reports: view,

@@ -103,8 +103,7 @@ const described: readonly Described[] = [
   {
     name: 'record.created',
     category: 'records',
-    description:
-      'A record of any object was created, by whatever operation: one at a time, in a batch, or by converting a lead.',
+    description: 'A record of any object was created: on its own, in a batch, or by converting a lead.',
     fields: [...ofRecord, occurredAt],
     example: aboutLead,
   },
@@ -112,14 +111,14 @@ const described: readonly Described[] = [
     name: 'record.updated',
     category: 'records',
     description:
-      'Published fields of a record changed. `changed_fields` names them; what follows from other changes, such as the next follow-up of a lead after an activity, is told too.',
+      'Published fields of a record changed. `changed_fields` names them. Derived changes, such as the next follow-up of a lead after an activity, are included.',
     fields: [...ofRecord, always('changed_fields', 'string[]'), sometimes('changes', 'object'), occurredAt],
     example: { ...aboutLead, changed_fields: ['lead_status', 'priority'] },
   },
   {
     name: 'record.deleted',
     category: 'records',
-    description: 'A record was deleted. Each activity and task that goes with it has an event of its own.',
+    description: 'A record was deleted. Each activity and task that is deleted with it has its own event.',
     fields: [...ofRecord, occurredAt],
     example: aboutLead,
   },
@@ -127,7 +126,7 @@ const described: readonly Described[] = [
     name: 'lead.status_changed',
     category: 'sales',
     description:
-      'A lead entered another status. `from` and `from_id` are null where it had none. Told beside record.updated.',
+      'A lead moved to another status. `from` and `from_id` are null if it had none. Sent in addition to record.updated.',
     fields: [
       ...ofRecord,
       sometimes('from', 'string'),
@@ -148,7 +147,7 @@ const described: readonly Described[] = [
     name: 'deal.stage_changed',
     category: 'sales',
     description:
-      'A deal entered another stage. `from` and `from_id` are null where it had none. Told beside record.updated.',
+      'A deal moved to another stage. `from` and `from_id` are null if it had none. Sent in addition to record.updated.',
     fields: [
       ...ofRecord,
       sometimes('from', 'string'),
@@ -169,7 +168,7 @@ const described: readonly Described[] = [
   {
     name: 'sla.breached',
     category: 'sales',
-    description: 'The deadline of an SLA policy passed before what it waits for was done. `level` is 0.',
+    description: 'A deadline of an SLA policy was missed. `level` is 0.',
     fields: [...ofRecord, always('sla', 'object'), always('level', 'integer'), occurredAt],
     example: {
       ...aboutLead,
@@ -194,14 +193,15 @@ const described: readonly Described[] = [
   {
     name: 'attachment.deleted',
     category: 'attachments',
-    description: 'An attachment of a record was deleted. Those that go with their record are not told one by one.',
+    description:
+      'An attachment of a record was deleted. Attachments that are deleted with their record have no events of their own.',
     fields: [...ofRecord, always('attachment_id', 'uuid'), occurredAt],
     example: { ...aboutLead, attachment_id: '019a9f2e-0000-7000-8000-000000000006' },
   },
   {
     name: 'appointment.scheduled',
     category: 'appointments',
-    description: 'A meeting was booked. `object` and `record_id` are what it is about, where it is about a record.',
+    description: 'A meeting was booked. `object` and `record_id` name the record that it is about, if any.',
     fields: [...ofAppointment, occurredAt],
     example: anAppointment,
   },
@@ -209,7 +209,7 @@ const described: readonly Described[] = [
     name: 'appointment.rescheduled',
     category: 'appointments',
     description:
-      'A meeting was moved to another time. `appointment_id` is that of the new booking, which names the old one.',
+      'A meeting was moved to another time. `appointment_id` is the id of the new booking, which refers to the old one.',
     fields: [...ofAppointment, always('previous_scheduled_at', 'date-time'), sometimes('reason', 'string'), occurredAt],
     example: {
       ...anAppointment,
@@ -228,7 +228,7 @@ const described: readonly Described[] = [
     name: 'message.draft.status_changed',
     category: 'messages',
     description:
-      'Somebody decided about a message draft, or it was sent: `from` and `to` are statuses. That one was prepared is not told, and what the run of a campaign prepares is told once it is decided about.',
+      'A message draft changed its status from `from` to `to`: it was approved, rejected, withdrawn, sent or failed. Creating a draft emits no event. Drafts of a campaign run emit their first event when the run is approved or rejected.',
     fields: [
       always('draft_id', 'uuid'),
       always('channel', 'string'),
@@ -251,7 +251,7 @@ const described: readonly Described[] = [
     name: 'message.sms.received',
     category: 'messages',
     description:
-      'A text message came in, or one of WhatsApp: `channel` says which. `object` and `record_id` are whom it came from, where that is known. `timestamp` is when it was sent, `occurred_at` when we were told.',
+      'An SMS or WhatsApp message was received; `channel` says which. `object` and `record_id` name the record of the sender, if known. `timestamp` is when the message was sent, `occurred_at` is when this server received it.',
     fields: [
       always('message_id', 'uuid'),
       always('channel', 'string'),
@@ -273,7 +273,8 @@ const described: readonly Described[] = [
   {
     name: 'message.email.received',
     category: 'messages',
-    description: 'An email came in. `subject` is cut after 200 characters, `preview` is the first 500 of its text.',
+    description:
+      'An email was received. `subject` is cut after 200 characters; `preview` is the first 500 characters of the text.',
     fields: [
       always('message_id', 'uuid'),
       always('from', 'string'),
@@ -298,7 +299,7 @@ const described: readonly Described[] = [
     name: 'message.email.engagement',
     category: 'messages',
     description:
-      'An email that was sent was opened, or a link in it clicked: `engagement` is `open` or `click`. `message_id` is there where the message is known. Of what this server notes itself, the first open of an email and the first click on each address in it are told.',
+      'A sent email was opened, or a link in it was clicked: `engagement` is `open` or `click`. `message_id` is present if the message is known. If this server tracks the email itself, it emits the first open and the first click on each link.',
     fields: [
       sometimes('message_id', 'uuid'),
       always('engagement', 'string'),
@@ -319,7 +320,7 @@ const described: readonly Described[] = [
   {
     name: 'fax.received',
     category: 'messages',
-    description: 'A fax came in.',
+    description: 'A fax was received.',
     fields: [
       always('fax_id', 'uuid'),
       always('from', 'string'),
@@ -340,7 +341,7 @@ const described: readonly Described[] = [
     name: 'call.completed',
     category: 'messages',
     description:
-      'A call ended, whether anybody answered or not: `outcome` is `answered`, `no_answer`, `busy`, `voicemail` or `failed`, `direction` is `inbound` or `outbound`.',
+      'A call ended, answered or not: `outcome` is `answered`, `no_answer`, `busy`, `voicemail` or `failed`, `direction` is `inbound` or `outbound`.',
     fields: [
       always('call_id', 'uuid'),
       always('direction', 'string'),
@@ -365,7 +366,7 @@ const described: readonly Described[] = [
   {
     name: 'form.submitted',
     category: 'messages',
-    description: 'A form was filled in. The answers are not told.',
+    description: 'A form was submitted. The event does not contain the answers.',
     fields: [always('form', 'object'), always('submission_id', 'uuid'), ...ofReport],
     example: {
       form: { id: 'contact', name: 'Contact us' },
@@ -378,7 +379,7 @@ const described: readonly Described[] = [
     name: 'schema.changed',
     category: 'settings',
     description:
-      'What GET /v1/objects and the schema of an object answer changed: an object or a field was added, changed or switched, or a list that a field takes its options from was changed. Read the schema of `object` anew.',
+      'An object or a field was added, changed, enabled or disabled, or a list that a field takes its options from was changed. Read the schema of `object` again.',
     fields: [always('object', 'string'), occurredAt],
     example: { object: 'leads' },
   },
@@ -386,7 +387,7 @@ const described: readonly Described[] = [
     name: 'api_key.expiring',
     category: 'api_keys',
     description:
-      'An API key stops working at `expires_at`, within seven days. Told once for each key and time; for test keys in test mode.',
+      'An API key expires at `expires_at`, within seven days. Sent once for each key and expiry time. Events of test keys are in test mode.',
     fields: [always('api_key_id', 'uuid'), always('name', 'string'), always('expires_at', 'date-time'), occurredAt],
     example: {
       api_key_id: '019a9f2e-0000-7000-8000-000000000007',
@@ -399,7 +400,7 @@ const described: readonly Described[] = [
     name: 'wallet.adjusted',
     category: 'billing',
     description:
-      'The balance of the wallet changed because a payment into it was taken back: `reason` is `refund` or `dispute` (a dispute that was lost). `amount_minor` is below 0 if credit was taken out, and above 0 if it was returned, for example because a refund failed. `balance_minor` is the balance since then and can be below 0.',
+      'The wallet balance changed because a top-up was refunded or disputed: `reason` is `refund` or `dispute` (a lost dispute). `amount_minor` is negative if credit was removed, and positive if it was returned, for example because a refund failed. `balance_minor` is the new balance and can be negative.',
     fields: [
       always('reason', 'string'),
       always('amount_minor', 'integer'),
@@ -414,7 +415,7 @@ const described: readonly Described[] = [
     name: 'webhook.disabled',
     category: 'webhooks',
     description:
-      'A webhook was disabled because its receiver kept failing (`failures`) or said that it is gone for good (`gone`). Enable it again with PATCH, and call its recover. Disabling by hand is not told.',
+      'A webhook endpoint was disabled because its receiver kept failing (`failures`) or reported that it is gone (`gone`). Enable it again with PATCH and recover the missed deliveries. Disabling an endpoint manually emits no event.',
     fields: [always('webhook_id', 'uuid'), always('reason', 'string'), occurredAt],
     example: { webhook_id: '019a9f2e-0000-7000-8000-000000000009', reason: 'failures' },
     by: 'system',

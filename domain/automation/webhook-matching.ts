@@ -39,7 +39,7 @@ export function unknownEvents(patterns: readonly string[]): FieldProblem[] {
     if (eventsNamed(pattern).length > 0) return [];
     const names = eventCatalogue.map(({ name }) => name);
     const meant = closest(pattern, names);
-    const message = `events[${index}] is no event; GET /v1/webhook-events lists them, record.* and * stand for several`;
+    const message = `events[${index}] must be the name of an event, record.* or *. GET /v1/webhook-events lists them.`;
     return [
       {
         field: `events[${index}]`,
@@ -96,7 +96,7 @@ export function readEventFilter(
         field: 'filter',
         code: 'UNKNOWN_FIELD',
         allowed: names.slice(0, 50),
-        message: `filter: ${shown} is no field of the events that are subscribed to`,
+        message: `filter: ${shown} is not a field of the selected events.`,
         ...(meant ? { did_you_mean: meant } : {}),
       };
     },
@@ -110,7 +110,7 @@ export function readEventFilter(
         field: 'filter',
         code: 'INVALID_OPTION' as const,
         allowed: [...operatorsOfLists],
-        message: `filter: ${field} is a list and takes the operators ${operatorsOfLists.join(', ')}`,
+        message: `filter: ${field} is a list and accepts only the operators ${operatorsOfLists.join(', ')}.`,
       })),
     ],
   };

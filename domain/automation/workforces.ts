@@ -82,9 +82,11 @@ export function shapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
     const missing = required.filter((name) => !Object.hasOwn(step, name));
     const foreign = Object.keys(step).filter((name) => name !== 'kind' && !allowed.includes(name));
     return [
-      ...missing.map((name) => fieldProblem(`steps[${index}].${name}`, 'REQUIRED', `is required of ${step.kind}`)),
+      ...missing.map((name) =>
+        fieldProblem(`steps[${index}].${name}`, 'REQUIRED', `is required if kind is ${step.kind}`),
+      ),
       ...foreign.map((name) =>
-        fieldProblem(`steps[${index}].${name}`, 'UNKNOWN_FIELD', `is not a field of ${step.kind}`, { allowed }),
+        fieldProblem(`steps[${index}].${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${step.kind}`, { allowed }),
       ),
     ];
   });
@@ -111,7 +113,9 @@ export function checkPlan(
   for (const type of subjectTypes) {
     const object = workspace.objects.get(objectOf(type));
     if (!object) {
-      problems.push(fieldProblem('subject_types', 'INVALID_OPTION', `has ${type}, which is switched off here`));
+      problems.push(
+        fieldProblem('subject_types', 'INVALID_OPTION', `must not include ${type}, because its object is disabled`),
+      );
       continue;
     }
     if (stopWhen) problems.push(...conditionProblems(stopWhen, object, 'stop_when'));
@@ -155,15 +159,19 @@ function messageProblems(
 ): FieldProblem[] {
   const problems: FieldProblem[] = [];
   if (type === 'deal')
-    problems.push(fieldProblem(at('kind'), 'CONFLICTING_FIELDS', 'needs an address, and deals have none'));
-  if (channel === 'email' && subject === undefined)
-    problems.push(fieldProblem(at('subject'), 'REQUIRED', 'is needed for an email'));
-  if (channel !== 'email' && subject !== undefined)
-    problems.push(fieldProblem(at('subject'), 'CONFLICTING_FIELDS', `is for emails; ${channel} has none`));
-  if (channel === 'sms' && [...body].length > longestText)
     problems.push(
-      fieldProblem(at('body'), 'TOO_LONG', `must have at most ${longestText} characters in a text message`),
+      fieldProblem(
+        at('kind'),
+        'CONFLICTING_FIELDS',
+        'is not allowed for deals, because they have no email address or phone number',
+      ),
     );
+  if (channel === 'email' && subject === undefined)
+    problems.push(fieldProblem(at('subject'), 'REQUIRED', 'is required for emails'));
+  if (channel !== 'email' && subject !== undefined)
+    problems.push(fieldProblem(at('subject'), 'CONFLICTING_FIELDS', `is not allowed for ${channel}`));
+  if (channel === 'sms' && [...body].length > longestText)
+    problems.push(fieldProblem(at('body'), 'TOO_LONG', `must have at most ${longestText} characters for sms`));
   return problems;
 }
 
@@ -192,7 +200,7 @@ function checkSetting(
     .filter((each) => !each.readOnly && !each.immutable)
     .map((each) => each.name);
   const meant = closest(name, allowed);
-  const rule = `must be a field of ${object.object} that can be changed`;
+  const rule = `must be the name of a field of ${object.object} that can be changed`;
   checked.problems = [fieldProblem(name, 'INVALID_OPTION', rule, { allowed, ...(meant ? { meant } : {}) })];
   return { checked, at: () => at('field') };
 }

@@ -18,13 +18,13 @@ export function readCard(form: CardForm, now: Date): { card: PaymentMethod | und
   const digits = form.number.replace(/[\s-]/g, '');
   const problems: string[] = [];
   if (!/^\d{13,19}$/.test(digits) || !hasCheckDigit(digits))
-    problems.push('The card number is not complete, or has a typing error.');
+    problems.push('The card number is incomplete or mistyped.');
   const [, month = '', year = ''] = /^\s*(\d{1,2})\s*\/\s*(?:20)?(\d{2})\s*$/.exec(form.expiry) ?? [];
   const [expMonth, expYear] = [Number(month), 2000 + Number(year)];
   if (month === '' || expMonth < 1 || expMonth > 12)
-    problems.push('Write the expiry as month and year, for example 12/34.');
+    problems.push('Enter the expiry date as month and year, for example 12/34.');
   else if (Date.UTC(expYear, expMonth, 1) <= now.getTime()) problems.push('The card has expired.');
-  if (!/^\s*\d{3,4}\s*$/.test(form.code)) problems.push('The security code is three or four digits.');
+  if (!/^\s*\d{3,4}\s*$/.test(form.code)) problems.push('The security code must have three or four digits.');
   if (problems.length > 0) return { card: undefined, problems };
   const brand = brands.find(([pattern]) => pattern.test(digits))?.[1] ?? 'unknown';
   return { card: { brand, last4: digits.slice(-4), exp_month: expMonth, exp_year: expYear }, problems };

@@ -41,7 +41,10 @@ export function refusalOf(
   const { hasAgreement, agreementEndsAt } = subscription;
   if (change.action === 'top_up') return undefined;
   if (hasAgreement && (agreementEndsAt === null || agreementEndsAt > now))
-    return { code: 'AGREEMENT_ACTIVE', message: 'An agreement governs this subscription. Ask your account manager.' };
+    return {
+      code: 'AGREEMENT_ACTIVE',
+      message: 'This subscription is governed by a negotiated agreement. Contact your account manager.',
+    };
   if (change.action === 'subscribe') return refusalOfExisting(subscription) ?? refusalOfPackage(change.package_code);
   const isTrialAddOn = change.action === 'remove_module' && subscription.status === 'trialing';
   if (!isPaid(subscription) && !isTrialAddOn)
@@ -59,12 +62,12 @@ export function refusalOf(
       return refusalOfModule(change, subscription);
     case 'cancel':
       return subscription.cancelAtPeriodEnd
-        ? conflict('already_canceled', 'This subscription ends with its period already.')
+        ? conflict('already_canceled', 'This subscription is already scheduled to end with its period.')
         : undefined;
     case 'reactivate':
       return subscription.cancelAtPeriodEnd
         ? undefined
-        : conflict('not_scheduled_to_end', 'This subscription is not scheduled to end.');
+        : conflict('not_scheduled_to_end', 'This subscription is not scheduled to end, so there is nothing to undo.');
     default:
       return undefined;
   }
@@ -72,11 +75,11 @@ export function refusalOf(
 
 function refusalOfExisting(subscription: Subscription): Refusal | undefined {
   if (isPaid(subscription))
-    return conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
+    return conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
   return subscription.status === 'paused'
     ? conflict(
         'subscription_exists',
-        'The subscription of this workspace is paused at the payment provider. Put a payment method on file with POST /v1/billing/portal-session, and ask support to resume it.',
+        'The subscription of this workspace is paused at the payment provider. Add a payment method with POST /v1/billing/portal-session, and ask support to resume the subscription.',
       )
     : undefined;
 }
@@ -84,13 +87,9 @@ function refusalOfExisting(subscription: Subscription): Refusal | undefined {
 function refusalOfPackage(code: string): Refusal | undefined {
   if (monthlyPrice(code) !== undefined) return undefined;
   const allowed = Object.keys(plans).filter((each) => monthlyPrice(each) !== undefined);
-  return conflict(
-    'package_not_configured',
-    `${code} is no package that can be bought; those are ${allowed.join(', ')}.`,
-    {
-      allowed,
-    },
-  );
+  return conflict('package_not_configured', `package_code must be one of ${allowed.join(', ')}.`, {
+    allowed,
+  });
 }
 
 function refusalOfUpgrade(
@@ -102,25 +101,29 @@ function refusalOfUpgrade(
     const isAboutToLeave = subscription.scheduled.some(({ action }) => action === 'downgrade');
     return isOtherCycle || isAboutToLeave
       ? undefined
-      : conflict('already_on_package', `This workspace is on ${package_code} already.`);
+      : conflict('already_on_package', `This workspace already has the package ${package_code}.`);
   }
   const [from, to] = [monthlyPrice(subscription.packageCode) ?? 0, monthlyPrice(package_code) ?? 0];
   return to > from
     ? undefined
-    : conflict('not_an_upgrade', `${package_code} costs less than ${subscription.packageCode}. Downgrade to it.`);
+    : conflict(
+        'not_an_upgrade',
+        `${package_code} costs less than ${subscription.packageCode}. Use the downgrade operation.`,
+      );
 }
 
 function refusalOfDowngrade(code: string, subscription: Subscription, used: number): Refusal | undefined {
   const { packageCode } = subscription;
-  if (code === packageCode) return conflict('already_on_package', `This workspace is on ${code} already.`);
+  if (code === packageCode) return conflict('already_on_package', `This workspace already has the package ${code}.`);
   const [from, to] = [monthlyPrice(packageCode) ?? Number.POSITIVE_INFINITY, monthlyPrice(code) ?? 0];
-  if (to > from) return conflict('not_a_downgrade', `${code} costs more than ${packageCode}. Upgrade to it.`);
+  if (to > from)
+    return conflict('not_a_downgrade', `${code} costs more than ${packageCode}. Use the upgrade operation.`);
   const included = plans[code]?.includedSeats ?? 0;
   return used <= included
     ? undefined
     : conflict(
         'seats_exceed_target',
-        `${used} users are active, and ${code} includes ${included} seats. Deactivate some first.`,
+        `${used} users are active, but ${code} includes ${included} seats. Deactivate users first.`,
         {
           seats_used: used,
           target_included: included,
@@ -133,15 +136,24 @@ function refusalOfModule(
   { packageCode, addOns: bought, scheduled }: Subscription,
 ): Refusal | undefined {
   if (module_key === packageCode)
-    return conflict('cannot_remove_last_item', `${module_key} is the package itself. Cancel the subscription instead.`);
+    return conflict(
+      'cannot_remove_last_item',
+      `The module ${module_key} is the package itself. Cancel the subscription instead.`,
+    );
   if (plans[packageCode]?.addOns.includes(module_key))
-    return conflict('module_included_in_plan', `${module_key} is part of ${packageCode}.`);
+    return conflict(
+      'module_included_in_plan',
+      `The module ${module_key} is included in ${packageCode} and cannot be removed.`,
+    );
   const isActive = bought.includes(module_key);
   const isLeaving = scheduled.some((each) => each.action === 'remove_module' && each.module_key === module_key);
   if (action === 'add_module' && isActive && !isLeaving)
-    return conflict('module_already_active', `${module_key} is active already.`);
+    return conflict('module_already_active', `The module ${module_key} is already active.`);
   if (action === 'remove_module' && (!isActive || isLeaving))
-    return conflict('module_not_active', `${module_key} is not active, or ends with the period already.`);
+    return conflict(
+      'module_not_active',
+      `The module ${module_key} is not active, or is already scheduled to end with the period.`,
+    );
   return undefined;
 }
 

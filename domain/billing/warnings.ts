@@ -24,11 +24,11 @@ export function findWarnings(subscription: Subscription, providerBill: ProviderB
   const { name = next.packageCode, includedSeats = 0 } = plans[next.packageCode] ?? {};
   const seatPrice = itemsOf(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;
   const amounts = `${money(next_period_minor, currency)} instead of ${money(current_period_minor, currency)}`;
-  const seats = `${name} includes ${includedSeats} seats, and each of the ${extraSeats(next)} others costs ${money(seatPrice, currency)}`;
+  const seats = `${name} includes ${includedSeats} seats, and each of the ${extraSeats(next)} additional seats costs ${money(seatPrice, currency)}`;
   return [
     {
       code: 'raises_bill',
-      message: `This downgrade raises the bill: from the next period on it is ${amounts}. ${seats}. Set fewer seats to pay less, or upgrade to ${subscription.packageCode} to keep it.`,
+      message: `This downgrade raises the bill. From the next period on it is ${amounts}. ${seats}. Reduce the seats to pay less, or upgrade to ${subscription.packageCode} to keep it.`,
       details: { current_period_minor, next_period_minor, currency },
     },
   ];

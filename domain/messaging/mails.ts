@@ -27,7 +27,7 @@ export class MailFault extends Error {
   readonly responseCode: number | undefined;
 
   constructor(isFinal: boolean, code: string | undefined, responseCode: number | undefined) {
-    super('the mail server did not take a mail');
+    super('the mail server rejected a mail');
     this.isFinal = isFinal;
     this.code = code;
     this.responseCode = responseCode;
@@ -38,58 +38,58 @@ type Template = (data: Readonly<Record<string, string>>, signInAt: string) => Ma
 
 const templates: Readonly<Record<string, Template>> = {
   webhook_failing: (data) => ({
-    subject: `A webhook of ${plainName(data.company_name ?? '')} keeps failing`,
+    subject: `A webhook endpoint of ${plainName(data.company_name ?? '')} keeps failing`,
     text: [
       `Hello ${plainName(data.full_name ?? '')},`,
       '',
-      `the webhook to ${plainName(data.host ?? '')} has been failing for some time. If it goes on like this it is disabled.`,
+      `The webhook endpoint at ${plainName(data.host ?? '')} has been failing for some time. If it keeps failing, it will be disabled.`,
       ...aboutWebhook(data),
     ].join('\n'),
   }),
   webhook_disabled: (data) => ({
-    subject: `A webhook of ${plainName(data.company_name ?? '')} was disabled`,
+    subject: `A webhook endpoint of ${plainName(data.company_name ?? '')} was disabled`,
     text: [
       `Hello ${plainName(data.full_name ?? '')},`,
       '',
-      `the webhook to ${plainName(data.host ?? '')} was disabled, because its receiver ${data.reason === 'gone' ? 'said that it is gone' : 'kept failing'}.`,
-      'What happens from now on is kept for 30 days. When the receiver works again, enable the webhook and recover what it missed.',
+      `The webhook endpoint at ${plainName(data.host ?? '')} was disabled because it ${data.reason === 'gone' ? 'reported that it is gone' : 'kept failing'}.`,
+      'New events are kept for 30 days. When the endpoint works again, enable it and recover the missed deliveries.',
       ...aboutWebhook(data),
     ].join('\n'),
   }),
-  trial_ended: billing('The trial of %s is over', () => [
-    'the trial is over, and no plan was chosen. Your data is kept; the API answers again when you choose a plan.',
+  trial_ended: billing('The trial of %s has ended', () => [
+    'The trial has ended, and no plan was chosen. Your data is kept. Choose a plan to use the API again.',
   ]),
   payment_failed: billing('A payment of %s failed', (data) => [
-    `the card on file was declined. Everything goes on for now; the payment is tried again from ${data.next_on} on, for two weeks.`,
-    'Put another card on file in the billing portal.',
+    `The card on file was declined. The service continues for now. We will retry the payment for two weeks, starting on ${data.next_on}.`,
+    'Please add another card in the billing portal.',
   ]),
-  payment_succeeded: billing('The payment of %s went through', () => [
-    'the payment that had failed went through. There is nothing to do.',
+  payment_succeeded: billing('The payment of %s succeeded', () => [
+    'The payment that had failed has now succeeded. You do not need to do anything.',
   ]),
   subscription_ended: billing('The subscription of %s has ended', (data) => [
-    `the subscription ended on ${data.ended_on}. People can still sign in, the API does not answer any more, and your data is kept for 90 days.`,
-    'Choose a plan to have everything back as it was.',
+    `The subscription ended on ${data.ended_on}. Users can still sign in, but the API is no longer available. Your data is kept for 90 days.`,
+    'Choose a plan to restore everything.',
   ]),
   deletion_reminder: billing('The data of %s will be deleted', (data) => [
-    `the subscription ended on ${data.ended_on}. The data is kept until ${data.next_on}, and is then scheduled for deletion.`,
-    'Choose a plan before then to have everything back as it was.',
+    `The subscription ended on ${data.ended_on}. Your data is kept until ${data.next_on} and is then scheduled for deletion.`,
+    'Choose a plan before then to restore everything.',
   ]),
   deletion_scheduled: billing('The data of %s is about to be deleted', (data) => [
-    `the subscription ended on ${data.ended_on}. Everything is removed on ${data.next_on}, for good.`,
-    'Choose a plan before then, and nothing is lost.',
+    `The subscription ended on ${data.ended_on}. All data will be permanently deleted on ${data.next_on}.`,
+    'Choose a plan before then to keep your data.',
   ]),
-  booking_scheduled: booking('Meeting with %s', () => ['your meeting is booked.']),
-  booking_moved: booking('Meeting with %s moved', () => ['your meeting was moved. It is now at another time:']),
-  booking_cancelled: booking('Meeting with %s cancelled', () => ['your meeting was cancelled. It would have been:']),
+  booking_scheduled: booking('Meeting with %s', () => ['Your meeting is booked.']),
+  booking_moved: booking('Meeting with %s rescheduled', () => ['Your meeting was rescheduled. The new time is:']),
+  booking_cancelled: booking('Meeting with %s cancelled', () => ['Your meeting was cancelled. It was scheduled for:']),
   new_password: (data) => ({
     subject: 'Choose a new password',
     text: [
       `Hello ${plainName(data.full_name ?? '')},`,
       '',
-      'somebody asked for a new password for this email address. If it was you, choose one here, within an hour:',
+      'We received a request to reset the password for this email address. To choose a new password, open this link within one hour:',
       data.link ?? '',
       '',
-      'If it was not you, there is nothing to do: your password stays as it is.',
+      'If you did not request this, you can ignore this email. Your password stays the same.',
       '',
     ].join('\n'),
   }),
@@ -100,10 +100,10 @@ const templates: Readonly<Record<string, Template>> = {
       text: [
         `Hello ${plainName(data.full_name ?? '')},`,
         '',
-        `you can now work in the CRM of ${company}. Sign in with this email address at`,
+        `You now have access to the CRM of ${company}. Sign in with this email address at`,
         signInAt,
         '',
-        'The password is not in this mail: it is the one that you chose, or the one that your administrator gives you.',
+        'This email does not contain your password. Use the one that you chose, or the one that your administrator gives you.',
         '',
       ].join('\n'),
     };
@@ -169,9 +169,9 @@ function oneLine(text: string): string {
 function aboutWebhook(data: Readonly<Record<string, string>>): string[] {
   return [
     '',
-    `Webhook: ${plainName(data.webhook_id ?? '')}`,
+    `Webhook endpoint: ${plainName(data.webhook_id ?? '')}`,
     `Last event: ${plainName(data.event ?? '')}`,
-    `Last answer: ${plainName(data.answer ?? '')}`,
+    `Last response: ${plainName(data.answer ?? '')}`,
     '',
   ];
 }

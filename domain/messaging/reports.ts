@@ -70,12 +70,12 @@ function fieldProblems(body: ReportBody): FieldProblem[] {
       [...fields.needed, ...fields.more].includes(field) ? [kind] : [],
     );
   return [
-    ...missing.map((field) => fieldProblem(field, 'REQUIRED', `is needed where type is ${body.type}`)),
+    ...missing.map((field) => fieldProblem(field, 'REQUIRED', `is required if type is ${body.type}`)),
     ...others.map((field) =>
-      fieldProblem(field, 'CONFLICTING_FIELDS', `is of another type than ${body.type}: ${kinds(field).join(', ')}`),
+      fieldProblem(field, 'CONFLICTING_FIELDS', `is only allowed if type is ${kinds(field).join(' or ')}`),
     ),
     ...(body.link_url !== undefined && body.engagement !== 'click' && body.type === 'email_engagement'
-      ? [fieldProblem('link_url', 'CONFLICTING_FIELDS', 'is sent where engagement is click')]
+      ? [fieldProblem('link_url', 'CONFLICTING_FIELDS', 'is only allowed if engagement is click')]
       : []),
   ];
 }

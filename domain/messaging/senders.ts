@@ -82,7 +82,7 @@ export function afterFault({ kind, message }: SendingFault, attempts: number): S
   if (kind === 'no_sender') return { status: 'failed', code: 'no_sender', message };
   if (kind !== 'not_sent' && kind !== 'unknown') return { status: 'failed', code: 'refused', message };
   if (attempts >= mostAttempts)
-    return { status: 'failed', code: 'undeliverable', message: 'The provider could not be reached for a day.' };
+    return { status: 'failed', code: 'undeliverable', message: 'The provider could not be reached for 24 hours.' };
   return minute * Math.min(3 ** (attempts - 1), longestPause);
 }
 
@@ -93,7 +93,7 @@ export function afterFault({ kind, message }: SendingFault, attempts: number): S
  */
 export function afterLostAttempts(attempts: number): SendingOutcome | undefined {
   if (attempts <= mostAttempts) return undefined;
-  return { status: 'failed', code: 'undeliverable', message: 'The attempts to send it did not come to an end.' };
+  return { status: 'failed', code: 'undeliverable', message: 'No attempt to send the message was completed.' };
 }
 
 /** A last line for who was written to by a campaign. */
@@ -107,10 +107,10 @@ export function objectionTo(
   asked: { isInboxOn: boolean; saidStop: boolean; hasSender: boolean },
 ): Extract<SendingOutcome, { status: 'failed' }> | undefined {
   const failed = (code: DraftErrorCode, message: string) => ({ status: 'failed' as const, code, message });
-  if (!asked.isInboxOn) return failed('module_disabled', 'The workspace does not have the module inbox any more.');
+  if (!asked.isInboxOn) return failed('module_disabled', 'The workspace no longer has the module inbox.');
   if (asked.saidStop) return failed(listOf(channel), stopped[listOf(channel)]);
   if (asked.hasSender) return undefined;
   return channel === 'email'
-    ? failed('no_sender', 'The user whose address it comes from is not active any more.')
-    : failed('no_sender', 'There is no active number that can send it.');
+    ? failed('no_sender', 'The user who owns the sender address is no longer active.')
+    : failed('no_sender', 'No active phone number can send the message.');
 }

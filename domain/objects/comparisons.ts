@@ -22,13 +22,13 @@ export function readComparison(field: Field, operator: unknown, value: unknown):
   const { name } = field;
   const fail = (fault: ValueFault): ReadComparison => ({ part: 'value', fault });
   if (op === undefined) {
-    const rule = `takes the operators ${allowed.join(', ')}`;
+    const rule = `accepts only the operators ${allowed.join(', ')}`;
     const meant = typeof operator === 'string' ? closest(operator, allowed) : undefined;
     return { part: 'operator', fault: { code: 'INVALID_OPTION', rule, allowed, meant } };
   }
   if (op === 'is_null') {
     if (value !== undefined && typeof value !== 'boolean')
-      return fail({ code: 'INVALID_TYPE', rule: 'is_null takes true or false' });
+      return fail({ code: 'INVALID_TYPE', rule: 'with is_null must be compared with true or false' });
     return { condition: { field: name, op, isNull: value ?? true } };
   }
   if (op !== 'in') {
@@ -36,7 +36,10 @@ export function readComparison(field: Field, operator: unknown, value: unknown):
     return 'fault' in read ? fail(read.fault) : { condition: { field: name, op, value: read.value } };
   }
   if (!Array.isArray(value) || value.length === 0 || value.length > filterLimits.values)
-    return fail({ code: 'INVALID_TYPE', rule: `in takes a list of 1 to ${filterLimits.values} values` });
+    return fail({
+      code: 'INVALID_TYPE',
+      rule: `with in must be compared with a list of 1 to ${filterLimits.values} values`,
+    });
   const values: (string | number)[] = [];
   for (const item of value) {
     const read = filterValue(field, op, item);

@@ -53,7 +53,7 @@ export function checkDefinitions(
     const checked = checkDefinition(definition, builtins, names, `fields[${index}].`);
     problems.push(...checked.problems);
     if (fields.some((field) => field.name === checked.field.name)) {
-      const message = `another field has the name ${checked.field.name} too`;
+      const message = `fields[${index}].name must be unique. Another field is named ${checked.field.name}.`;
       problems.push({ field: `fields[${index}].name`, code: 'DUPLICATE', message });
     }
     fields.push(checked.field);
@@ -81,7 +81,12 @@ export function checkDefinition(
   let options: FieldOption[] | null = null;
   if (given.type === 'select') {
     if (given.options) options = checkOptions(given.options, `${path}options`, problems);
-    else problems.push({ field: `${path}options`, code: 'REQUIRED', message: 'a select needs options' });
+    else
+      problems.push({
+        field: `${path}options`,
+        code: 'REQUIRED',
+        message: `${path}options is required for the type select.`,
+      });
   } else if (given.options) problems.push(noSelect(`${path}options`, given.type));
   return { field: { name, label, type: given.type, required: given.required, options }, problems };
 }
@@ -98,13 +103,21 @@ function checkName(
 ): FieldProblem[] {
   if (isReservedName(given)) {
     const hint = `Use ${suggestName(given, isTaken)}, for example. ${reservedNamesPage} lists the reserved names.`;
-    return [{ field: path, code: 'RESERVED_NAME', message: `the name ${name} is reserved`, hint }];
+    return [
+      { field: path, code: 'RESERVED_NAME', message: `${path} must not be ${name}, which is a reserved name.`, hint },
+    ];
   }
   if (!isFieldName(name)) {
-    return [{ field: path, code: 'INVALID_FORMAT', message: `${path} must start with a letter from a to z` }];
+    return [{ field: path, code: 'INVALID_FORMAT', message: `${path} must start with a letter from a to z.` }];
   }
   if (builtins.some((builtin) => builtin.name === name)) {
-    return [{ field: path, code: 'NAME_COLLISION', message: `${name} is a built-in field of this object` }];
+    return [
+      {
+        field: path,
+        code: 'NAME_COLLISION',
+        message: `${path} must not be ${name}, which is a built-in field of this object.`,
+      },
+    ];
   }
   return [];
 }
@@ -112,7 +125,8 @@ function checkName(
 /** @returns the label without markup; when nothing is left, the problem is added to the list */
 export function checkLabel(given: string, path: string, problems: FieldProblem[]): string {
   const label = plainText(given);
-  if (label === '') problems.push({ field: path, code: 'TOO_SHORT', message: `${path} has no text besides markup` });
+  if (label === '')
+    problems.push({ field: path, code: 'TOO_SHORT', message: `${path} must contain text besides markup.` });
   return label;
 }
 
@@ -127,7 +141,7 @@ function checkOptions(
     const normalized = normalizedName(label);
     const value = option.value ?? (/[a-z0-9]/.test(normalized) ? normalized : label);
     if (value !== '' && seen.has(value.toLowerCase())) {
-      const message = `another option has the value ${value} too`;
+      const message = `${path}[${index}].value must be unique. Another option has the value ${value}.`;
       problems.push({ field: `${path}[${index}].value`, code: 'DUPLICATE', message });
     }
     seen.add(value.toLowerCase());
@@ -138,7 +152,7 @@ function checkOptions(
 const noSelect = (path: string, type: FieldType): FieldProblem => ({
   field: path,
   code: 'CONFLICTING_FIELDS',
-  message: `a field of the type ${type} takes no options`,
+  message: `options is not allowed for the type ${type}.`,
 });
 
 /**
@@ -159,8 +173,8 @@ export function checkChange(
   if (given.required !== undefined) {
     change.required = given.required;
     if (given.required !== field.required) {
-      if (field.readOnly) refuse('required', `${field.name} is read-only and cannot be required`);
-      else if (field.locked) refuse('required', `${object.object} cannot do without ${field.name}`);
+      if (field.readOnly) refuse('required', `${field.name} is read-only and cannot be required.`);
+      else if (field.locked) refuse('required', `${field.name} is a mandatory field of ${object.object}.`);
     }
   }
   if (given.enabled !== undefined) {
@@ -172,7 +186,7 @@ export function checkChange(
   }
   if (given.options !== undefined) {
     if (field.type !== 'select') problems.push(noSelect('options', field.type));
-    else if (!field.custom) refuse('options', `the options of ${field.name} are not set here`);
+    else if (!field.custom) refuse('options', `The options of ${field.name} cannot be changed with this operation.`);
     else change.options = keptOptions(checkOptions(given.options, 'options', problems), stored, problems);
   }
   return { change, problems };
@@ -180,13 +194,13 @@ export function checkChange(
 
 /** Why a field cannot be switched off, if so. */
 function whyIndispensable(field: ConfiguredField, object: WorkspaceObject): string | undefined {
-  if (object.kind === 'custom') return 'fields of custom objects cannot be switched off';
-  if (field.locked) return `${object.object} cannot do without ${field.name}`;
+  if (object.kind === 'custom') return 'Fields of custom objects cannot be disabled.';
+  if (field.locked) return `${field.name} is a mandatory field of ${object.object}.`;
   if (!object.oneOf.includes(field.name)) return undefined;
   const others = object.oneOf.filter((name) => name !== field.name);
   return others.some((name) => object.fields.has(name))
     ? undefined
-    : `${object.object} cannot do without ${field.name}: ${others.join(', ')} is switched off`;
+    : `${field.name} cannot be disabled while ${others.join(', ')} is disabled.`;
 }
 
 /** The new options, and after them those that were removed, so that records that have them stay readable. */
@@ -199,7 +213,7 @@ function keptOptions(
   const removed = stored.filter((option) => !values.has(option.value));
   const kept = [...options, ...removed.map(({ label, value }) => ({ label, value, retired: true }))];
   if (kept.length > maxKeptOptions) {
-    const message = `options must have at most ${maxKeptOptions} items, those removed earlier included`;
+    const message = `options must have at most ${maxKeptOptions} items, including removed ones.`;
     problems.push({ field: 'options', code: 'TOO_LONG', message });
   }
   return kept;

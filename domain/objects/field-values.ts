@@ -1,6 +1,8 @@
 // Single values: what each field type accepts, and the form it is stored in.
+
 import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../../generated/api.ts';
+import { asSentence } from '../service/messages.ts';
 import { type CountryCode, toE164 } from './phone-numbers.ts';
 import { closest } from './suggestions.ts';
 import { readDay, readTime } from './times.ts';
@@ -45,7 +47,7 @@ export function fieldProblem(
   return {
     field,
     code,
-    message: `${shown} ${rule}`,
+    message: asSentence(`${shown} ${rule}`),
     ...(more.allowed ? { allowed: more.allowed.slice(0, 50) } : {}),
     ...(more.meant ? { did_you_mean: more.meant } : {}),
     ...(more.hint ? { hint: more.hint } : {}),
@@ -130,7 +132,7 @@ export function checkEmail(text: string): Checked {
 
 function checkUrl(text: string): Checked {
   if (longerThan(text, lengths.url)) return fault('TOO_LONG', `must have at most ${lengths.url} characters`);
-  const rule = 'must be a web address that starts with http:// or https://';
+  const rule = 'must be a URL that starts with http:// or https://';
   // The parser drops tabs and line ends instead of refusing them.
   if (/[\s\p{Cc}]/u.test(text)) return fault('INVALID_FORMAT', rule);
   if (/^https?:\/\//i.test(text)) return URL.canParse(text) ? { value: text } : fault('INVALID_FORMAT', rule);
@@ -142,9 +144,9 @@ function checkUrl(text: string): Checked {
 export function checkPhone(text: string, home: CountryCode | undefined): Checked {
   const number = text.length <= 100 ? toE164(text, home) : undefined;
   if (number) return { value: number };
-  return fault('INVALID_FORMAT', 'must be a telephone number', {
+  return fault('INVALID_FORMAT', 'must be a phone number', {
     hint: home
-      ? `Send it in international format, e.g. +971501234567; without a country code it is read as a number of ${home}.`
+      ? `Send it in international format, e.g. +971501234567. Without a country code it is read as a number in ${home}.`
       : 'Send it in international format, e.g. +971501234567.',
   });
 }
@@ -158,7 +160,7 @@ function checkTime(text: string): Checked {
   const time = readTime(text);
   if (time === 'out of range') return fault('OUT_OF_RANGE', 'must be in the years 0001 to 9999');
   if (time === undefined)
-    return fault('INVALID_FORMAT', 'must be an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z');
+    return fault('INVALID_FORMAT', 'must be an ISO 8601 time with an offset, e.g. 2026-11-20T23:55:00.000Z');
   return { value: time };
 }
 
@@ -167,10 +169,14 @@ function checkOption({ items, options = [] }: Field, text: string): Checked {
   const item = active ? findByName(active, text)?.id : options.find((option) => option.value === text)?.value;
   if (item !== undefined) return { value: item };
   const allowed = options.map((option) => option.value);
-  return fault('INVALID_OPTION', allowed.length > 0 ? 'must be one of the allowed values' : 'has no values yet', {
-    allowed,
-    meant: closest(text, allowed),
-  });
+  return fault(
+    'INVALID_OPTION',
+    allowed.length > 0 ? 'must be one of the allowed values' : 'has no allowed values yet',
+    {
+      allowed,
+      meant: closest(text, allowed),
+    },
+  );
 }
 
 /** A stored value as the API shows it: the name in place of a configured item's id, text in place of a time. */

@@ -52,7 +52,7 @@ export function filterValue(field: Field, operator: Operator, given: unknown): F
   if (typeof given === 'string' && given.includes('\0'))
     return wrong('INVALID_FORMAT', 'must not contain the NUL character');
   if (typeof given === 'string' && !given.isWellFormed())
-    return wrong('INVALID_FORMAT', 'must not contain half of a surrogate pair');
+    return wrong('INVALID_FORMAT', 'must not contain an unpaired surrogate');
   switch (field.type) {
     case 'number':
     case 'currency':
@@ -109,7 +109,10 @@ function optionValue({ items, options = [], keptOptions = options }: Field, give
 }
 
 function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
-  return wrong('INVALID_OPTION', 'has no such value', { allowed, meant: closest(given, allowed) });
+  return wrong('INVALID_OPTION', 'must be compared with one of the allowed values', {
+    allowed,
+    meant: closest(given, allowed),
+  });
 }
 
 /** Text as it is stored: addresses in lower case, telephone numbers in E.164 where they can be read as one. */

@@ -54,7 +54,7 @@ export function readFilterOf(
   const reading: Reading = { vocabulary, problems: [], conditions: 0 };
   const filter = readNode(given, 1, reading);
   if (reading.conditions > filterLimits.conditions) {
-    const message = `filter takes at most ${filterLimits.conditions} conditions`;
+    const message = `filter must have at most ${filterLimits.conditions} conditions.`;
     reading.problems.unshift({ field: 'filter', code: 'TOO_LONG', message });
   }
   return { filter, problems: reading.problems };
@@ -62,8 +62,8 @@ export function readFilterOf(
 
 const malformed = (message: string): FieldProblem => ({ field: 'filter', code: 'INVALID_FORMAT', message });
 const notJson =
-  'filter must be JSON such as {"field": "email", "op": "eq", "value": "sara@example.com"}, percent-encoded in an address';
-const shape = 'filter must be {"field", "op", "value"}, {"and": […]} or {"or": […]}';
+  'filter must be JSON such as {"field": "email", "op": "eq", "value": "sara@example.com"}, percent-encoded in URLs.';
+const shape = 'filter must be {"field", "op", "value"}, {"and": […]} or {"or": […]}.';
 
 /** @param depth of the combinator that this node would be */
 function readNode(given: unknown, depth: number, reading: Reading): Filter | undefined {
@@ -77,11 +77,11 @@ function readNode(given: unknown, depth: number, reading: Reading): Filter | und
   const [combinator = ''] = keys;
   const members = node[combinator];
   if (keys.length > 1)
-    reading.problems.push(malformed(`filter: ${quoteName(combinator)} must stand alone in its object`));
+    reading.problems.push(malformed(`filter: ${quoteName(combinator)} must be the only key of its object.`));
   else if (!Array.isArray(members) || members.length === 0)
-    reading.problems.push(malformed(`filter: ${combinator} needs a list with at least one condition`));
+    reading.problems.push(malformed(`filter: ${combinator} must be a list with at least one condition.`));
   else if (depth > filterLimits.depth)
-    reading.problems.push(malformed(`filter: and and or may be nested at most ${filterLimits.depth} deep`));
+    reading.problems.push(malformed(`filter: and/or can be nested at most ${filterLimits.depth} levels deep.`));
   else {
     const read: Filter[] = [];
     for (const member of members) {
@@ -100,8 +100,9 @@ function readCondition(node: Record<string, unknown>, keys: string[], reading: R
   const { vocabulary, problems } = reading;
   const extra = keys.find((key) => key !== 'field' && key !== 'op' && key !== 'value');
   const { field: name, op } = node;
-  if (extra !== undefined) problems.push(malformed(`filter: ${quoteName(extra)} is not part of a condition; ${shape}`));
-  else if (typeof name !== 'string') problems.push(malformed('filter: a condition names its field as a string'));
+  if (extra !== undefined)
+    problems.push(malformed(`filter: ${quoteName(extra)} is not a key of a condition. ${shape}`));
+  else if (typeof name !== 'string') problems.push(malformed('filter: field must be a string.'));
   else {
     const field = vocabulary.field(name);
     if (field) return readOne(field, op, node.value, reading);
@@ -117,7 +118,7 @@ function readOne(field: Field, op: unknown, value: unknown, reading: Reading): C
   reading.problems.push({
     field: field.name,
     code,
-    message: `filter: ${field.name} ${rule}`,
+    message: `filter: ${field.name} ${rule}.`,
     ...(allowed ? { allowed: allowed.slice(0, 50) } : {}),
     ...(meant ? { did_you_mean: meant } : {}),
     ...(hint ? { hint } : {}),

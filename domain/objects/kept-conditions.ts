@@ -38,7 +38,10 @@ export function checkComparison(
     const allowed = queryableNames(object);
     const meant = closest(name, allowed);
     problems.push(
-      fieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `names no field of ${object.object}`, { allowed, meant }),
+      fieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
+        allowed,
+        meant,
+      }),
     );
     return undefined;
   }

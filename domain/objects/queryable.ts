@@ -26,7 +26,7 @@ export function unknownField(parameter: string, name: string, object: WorkspaceO
   return {
     field: quoteName(name),
     code: 'UNKNOWN_FIELD',
-    message: `${parameter}: ${quoteName(name)} is not a field of ${object.object}`,
+    message: `${parameter}: ${quoteName(name)} is not a field of ${object.object}.`,
     allowed: names.slice(0, 50),
     ...(meant ? { did_you_mean: meant } : {}),
   };

@@ -22,19 +22,20 @@ export function parseSort(
   const keys: SortKey[] = [];
   const parts = text.split(',').map((part) => part.trim());
   if (parts.length > maxSortKeys) {
-    const message = `sort takes at most ${maxSortKeys} fields; it has ${parts.length}`;
+    const message = `sort must have at most ${maxSortKeys} fields.`;
     return { keys, problems: [{ field: 'sort', code: 'TOO_LONG', message }] };
   }
   for (const part of parts) {
     const descending = part.startsWith('-');
     const field = descending ? part.slice(1) : part;
     if (field === '') {
-      const message = 'sort takes field names separated by commas, each with a leading minus for descending';
+      const message =
+        'sort must be field names separated by commas, each with an optional leading minus for descending order.';
       problems.push({ field: 'sort', code: 'INVALID_FORMAT', message });
     } else if (!queryableField(object, field)) {
       problems.push(unknownField('sort', field, object));
     } else if (keys.some((key) => key.field === field)) {
-      problems.push({ field, code: 'DUPLICATE', message: `sort: ${field} is named more than once` });
+      problems.push({ field, code: 'DUPLICATE', message: `sort: ${field} must not occur more than once.` });
     } else keys.push({ field, descending });
   }
   return { keys, problems };

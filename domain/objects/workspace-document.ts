@@ -21,7 +21,7 @@ const own: Readonly<Record<string, (object: WorkspaceObject, generic: Json) => J
   RecordObjectName: ({ object }) => ({ type: 'string', const: object }),
   CrmRecord: ({ label, fields }, record) => ({
     ...record,
-    description: `${label}: with the query parameter \`fields\`, only those that it names.`,
+    description: `${label}: with the query parameter \`fields\`, only the named fields.`,
     properties: { ...mapped([...fields.values()], toFieldResponse), ...(record.properties as Json) },
   }),
   RecordCreate: ({ label, fields }) => ({
@@ -33,7 +33,7 @@ const own: Readonly<Record<string, (object: WorkspaceObject, generic: Json) => J
   }),
   RecordPatch: ({ label, fields }) => ({
     type: 'object',
-    description: `What changes of ${label}.`,
+    description: `Changes to ${label}.`,
     minProperties: 1,
     additionalProperties: false,
     properties: mapped([...fields.values()].filter(isChangeable), writtenField),

@@ -12,7 +12,7 @@ export function isObject(item: unknown): item is Record<string, unknown> {
 const notAnObject = (): FieldProblem => ({
   field: '',
   code: 'INVALID_TYPE',
-  message: 'An item must be an object of field values',
+  message: 'Each item must be an object of field values.',
 });
 
 /** What is checked of an item that is no object at all. */
@@ -39,7 +39,7 @@ export function ambiguous(index: number, ids: readonly string[]): Failure {
   return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
 }
 
-export const severalMatches = 'Several records have these values. Match on something that only one of them has.';
+export const severalMatches = 'Several records match. Match on fields that are unique.';
 
 /** The same for an id that is unknown, malformed or out of reach. */
 export function missing(index: number): Failure {

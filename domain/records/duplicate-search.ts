@@ -31,7 +31,13 @@ export function readQuestion(
     .map((each) => ({ ...each, field: `record.${each.field}` }));
   if (names) problems.push(...unknownNames(object, names));
   else if (!hasCheck(object))
-    problems.push(fieldProblem('fields', 'REQUIRED', `is required: the workspace does not check ${object.object}`));
+    problems.push(
+      fieldProblem(
+        'fields',
+        'REQUIRED',
+        `is required, because the workspace has no duplicate check for ${object.object}`,
+      ),
+    );
   return { sets: setsOf(object, checked, names, workspace), problems };
 }
 
@@ -57,7 +63,7 @@ function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldP
           fieldProblem(
             `fields[${index}]`,
             'INVALID_OPTION',
-            `must be a field of ${object.object} that can be written`,
+            `must be the name of a writable field of ${object.object}`,
             {
               allowed,
               meant: closest(name, allowed),

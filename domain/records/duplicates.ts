@@ -59,8 +59,8 @@ export function checkedFieldProblems(name: string, workspace: Workspace, given: 
     if (typeof each !== 'string' || allowed.includes(each)) return [];
     const path = `fields[${index}]`;
     return fields.has(each)
-      ? [fieldProblem(path, 'INVALID_OPTION', 'names a read-only field, which new records do not have', { allowed })]
-      : [fieldProblem(path, 'UNKNOWN_FIELD', `names no field of ${name}`, { allowed })];
+      ? [fieldProblem(path, 'INVALID_OPTION', 'must not be the name of a read-only field', { allowed })]
+      : [fieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${name}`, { allowed })];
   });
 }
 

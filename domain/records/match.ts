@@ -29,7 +29,7 @@ export function matchProblems(object: WorkspaceObject, matchOn: readonly string[
   });
 }
 
-const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'takes id alone, or other fields');
+const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'must be either id alone or other fields');
 
 /** Records that are named where several match. */
 export const namedMatches = 10;
@@ -51,7 +51,7 @@ export function readMatch(
     const field = object.fields.get(name);
     if (!field || field.readOnly) problems.push(unmatchable(index, name, object));
     else if (isNoValue(record[name]))
-      problems.push(fieldProblem(`${inside}${name}`, 'REQUIRED', 'is required: the record is matched on it'));
+      problems.push(fieldProblem(`${inside}${name}`, 'REQUIRED', 'is required, because records are matched on it'));
     else {
       const checked = checkValue(field, record[name]);
       if ('value' in checked && checked.value !== null)
@@ -81,7 +81,7 @@ function unmatchable(index: number, name: string, object: WorkspaceObject): Fiel
   return fieldProblem(
     `match_on[${index}]`,
     'INVALID_OPTION',
-    `must be a field of ${object.object} that can be written`,
+    `must be the name of a writable field of ${object.object}`,
     {
       allowed,
       meant,

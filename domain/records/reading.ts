@@ -63,7 +63,7 @@ export function parseReading(
   const relations: Relation[] = [];
   const asked = namesIn(query.expand);
   if (asked.length > maxExpansions)
-    problems.push(fieldProblem('expand', 'TOO_LONG', `takes at most ${maxExpansions} relations`));
+    problems.push(fieldProblem('expand', 'TOO_LONG', `must have at most ${maxExpansions} relations`));
   else for (const name of asked) readRelation(name, object, relations, problems);
   return { reading: { fields, relations }, problems };
 }
@@ -81,11 +81,11 @@ function readRelation(name: string, object: WorkspaceObject, relations: Relation
   }
   const allowed = [...object.fields.values()].filter((each) => targetOf(object, each)).map((each) => each.name);
   const meant = closest(name, allowed);
-  const rule = field ? 'refers to nothing' : `is not a field of ${object.object}`;
+  const rule = field ? 'is not a relation' : `is not a field of ${object.object}`;
   problems.push({
     field: 'expand',
     code: 'INVALID_OPTION',
-    message: `expand: ${quoteName(name)} ${rule}`,
+    message: `expand: ${quoteName(name)} ${rule}.`,
     allowed: allowed.slice(0, 50),
     ...(meant === undefined ? {} : { did_you_mean: meant }),
   });

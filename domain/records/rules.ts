@@ -35,7 +35,7 @@ export function checkProbability(
   const wanted = probabilityOf(outcome);
   const sent = values.probability ?? null;
   if (wanted === undefined || sent === null || sent === wanted) return;
-  const rule = `must be ${wanted}, or be left out, when the deal enters the stage ${name}, which means ${outcome}`;
+  const rule = `must be ${wanted} or omitted if the deal enters the stage ${name}, which has the outcome ${outcome}`;
   problems.push(fieldProblem('probability', 'CONFLICTING_FIELDS', rule, { allowed: [String(wanted)] }));
 }
 
@@ -59,7 +59,7 @@ function checkTaskTarget(draft: Draft): void {
     draft.problems.push(
       draft.sent.has(missing)
         ? fieldProblem(missing, 'CONFLICTING_FIELDS', `cannot be empty while ${present} has a value`)
-        : fieldProblem(missing, 'REQUIRED', `is required with ${present}`),
+        : fieldProblem(missing, 'REQUIRED', `is required if ${present} is sent`),
     );
     return;
   }

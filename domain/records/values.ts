@@ -11,6 +11,7 @@ import {
 } from '../objects/field-values.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { sendAtLeastOneOf, sendOnlyOneOf } from '../service/messages.ts';
 import { statusesOf } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { checkRules } from './rules.ts';
@@ -96,8 +97,8 @@ function checkField(draft: Draft, name: string, given: unknown): void {
   const field = object.fields.get(name);
   if (commonNames.has(name) || field?.readOnly) {
     const hint = object.fields.get(name.replace(/_id$/, ''))?.lookup
-      ? `Send ${name.replace(/_id$/, '')}, by its name.`
-      : 'Leave it out: it is set for you.';
+      ? `Send ${name.replace(/_id$/, '')} with the name instead.`
+      : 'Omit this field. It is set automatically.';
     problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only', { hint }));
     return;
   }
@@ -141,9 +142,11 @@ function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): 
   } else if (checked.value === null) {
     if (isNoValue(assignedTo)) checkField(draft, 'assigned_to', null);
   } else if (!isNoValue(assignedTo)) {
-    draft.problems.push(
-      fieldProblem(assigneeEmail, 'CONFLICTING_FIELDS', 'and assigned_to name the same thing; send only one of them'),
-    );
+    draft.problems.push({
+      field: assigneeEmail,
+      code: 'CONFLICTING_FIELDS',
+      message: sendOnlyOneOf([assigneeEmail, 'assigned_to']),
+    });
   } else {
     draft.references.push({ field: assigneeEmail, kind: 'user_email', value: String(checked.value) });
   }
@@ -190,7 +193,7 @@ function checkOneOf(draft: Draft): void {
   const [first] = names;
   if (first === undefined || (draft.mode === 'update' && !names.some((name) => draft.sent.has(name)))) return;
   if (names.every((name) => draft.joined(name) === null))
-    draft.problems.push({ field: first, code: 'REQUIRED', message: `at least one of ${names.join(', ')} is required` });
+    draft.problems.push({ field: first, code: 'REQUIRED', message: sendAtLeastOneOf(names) });
 }
 
 function unknownField(

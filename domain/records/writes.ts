@@ -19,8 +19,10 @@ export function resolveReferences(
     if (kind === 'user_email' && id !== undefined) checked.values.assigned_to = id;
     if (id !== undefined) continue;
     const message =
-      kind === 'user' || kind === 'user_email' ? 'names no active user' : 'names no record that is visible to you';
-    checked.problems.push({ field, code: 'NOT_FOUND', message: `${field} ${message}` });
+      kind === 'user' || kind === 'user_email'
+        ? 'must be an active user'
+        : 'must be the id of a record that is visible to you';
+    checked.problems.push({ field, code: 'NOT_FOUND', message: `${field} ${message}.` });
   }
 }
 

@@ -3,7 +3,6 @@
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
-import { quoteName } from '../objects/queryable.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
 type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
@@ -49,7 +48,9 @@ export function readReport(
   const groupBy = named(body.group_by, 'group_by', object, problems);
   const isTemporal = groupBy !== undefined && temporal.has(groupBy.type);
   if (body.bucket && !isTemporal && (groupBy || !body.group_by))
-    problems.push(fieldProblem('bucket', 'CONFLICTING_FIELDS', 'needs a group_by that is a date or datetime'));
+    problems.push(
+      fieldProblem('bucket', 'CONFLICTING_FIELDS', 'is only allowed if group_by is a date or datetime field'),
+    );
   const { from, to } = body;
   if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
   const filter = body.filter ? readFilter(body.filter, object) : { filter: undefined, problems: [] };
@@ -73,7 +74,7 @@ function named(
   if (!field) {
     const allowed = [...object.fields.keys(), created.name].slice(0, 50);
     problems.push(
-      fieldProblem(place, 'UNKNOWN_FIELD', `names ${quoteName(name)}, which is not a field of ${object.object}`, {
+      fieldProblem(place, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
         allowed,
       }),
     );
@@ -88,12 +89,12 @@ function checkMeasure(
   problems: FieldProblem[],
 ): void {
   if (name === null || name === undefined) {
-    problems.push(fieldProblem('field', 'REQUIRED', `is required for the metric ${metric}`));
+    problems.push(fieldProblem('field', 'REQUIRED', `is required if metric is ${metric}`));
     return;
   }
   const takesDates = metric === 'min' || metric === 'max';
   if (!field || numeric.has(field.type) || (takesDates && temporal.has(field.type))) return;
-  const rule = `must be a number${takesDates ? ', a date' : ''} for the metric ${metric}; ${field.name} is of the type ${field.type}`;
+  const rule = `must be a number${takesDates ? ' or date' : ''} field if metric is ${metric}; ${field.name} has the type ${field.type}`;
   problems.push(fieldProblem('field', 'CONFLICTING_FIELDS', rule));
 }
 

@@ -88,7 +88,9 @@ export function activityFilter(
     if (type) add('activity_type', 'eq', type.id);
     else {
       const meant = closest(query.activity_type, allowed);
-      problems.push(fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of a type', { allowed, meant }));
+      problems.push(
+        fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of an activity type', { allowed, meant }),
+      );
     }
   }
   if (from !== undefined && to !== undefined && Date.parse(to) < Date.parse(from))

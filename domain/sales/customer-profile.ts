@@ -22,7 +22,7 @@ export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>
     const group = groups.find((each) => each === name);
     if (group) include.add(group);
     else {
-      const message = `include: "${quoteName(name)}" is not a group that can be added`;
+      const message = `include: ${quoteName(name)} is not one of the allowed values.`;
       const meant = closest(name, groups);
       const suggested = meant === undefined ? {} : { did_you_mean: meant };
       problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });

@@ -120,7 +120,9 @@ export function checkDeal(lead: StoredRecord, given: unknown, workspace: Workspa
   const change = checkRecord(deals, { ...defaultsOf(lead, own, workspace), ...own }, 'create', workspace, now);
   // Nobody named the lead's own assignee here, who stays even when they are no longer active.
   if (!('assigned_to' in own)) change.references = change.references.filter(({ kind }) => kind !== 'user');
-  const problems = links.map((name) => fieldProblem(`deal.${name}`, 'CONFLICTING_FIELDS', 'is set by the conversion'));
+  const problems = links.map((name) =>
+    fieldProblem(`deal.${name}`, 'CONFLICTING_FIELDS', 'is set by the conversion and cannot be sent'),
+  );
   return { change, problems };
 }
 

@@ -36,7 +36,9 @@ function misplaced(body: Record<string, unknown>, leads: WorkspaceObject): Check
   return Object.keys(body).flatMap((name) => {
     const field = leads.fields.get(name);
     if (!field || field.readOnly || intakeFields.has(name)) return [];
-    const hint = field.custom ? `Send it as custom_fields.${name}.` : 'POST /v1/objects/leads/records takes it.';
+    const hint = field.custom
+      ? `Send this field as custom_fields.${name}.`
+      : 'Use POST /v1/objects/leads/records to set this field.';
     return [fieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of this request', { hint })];
   });
 }

@@ -8,6 +8,7 @@ import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkProbability } from '../records/rules.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
+import { sendOneOf, sendOnlyOneOf } from '../service/messages.ts';
 import { statusesOf } from '../settings/status-effects.ts';
 
 export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
@@ -35,18 +36,18 @@ export function checkMove(
   const { status, problems, shape } = namedStatus(object, field, body, workspace);
   const { [field]: other, ...fields } = isObject(body.fields) ? body.fields : {};
   if (other !== undefined)
-    problems.push(fieldProblem(`fields.${field}`, 'CONFLICTING_FIELDS', `is what ${field} beside fields is for`));
+    problems.push(
+      fieldProblem(`fields.${field}`, 'CONFLICTING_FIELDS', `is not allowed. Send ${field} outside of fields`),
+    );
   const { reason } = body;
   if (status?.outcome === 'lost' && object.fields.has('lost_reason') && !isNoValue(reason)) {
     if (isNoValue(fields.lost_reason)) fields.lost_reason = reason;
     else
-      problems.push(
-        fieldProblem(
-          'fields.lost_reason',
-          'CONFLICTING_FIELDS',
-          'and reason name the same thing; send only one of them',
-        ),
-      );
+      problems.push({
+        field: 'fields.lost_reason',
+        code: 'CONFLICTING_FIELDS',
+        message: sendOnlyOneOf(['reason', 'fields.lost_reason']),
+      });
   }
   const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
   if (status) change.values[field] = status.id;
@@ -61,11 +62,12 @@ function namedStatus(
   workspace: Workspace,
 ): Pick<CheckedMove, 'status' | 'problems' | 'shape'> {
   const [name, id] = [body[field], body[`${field}_id`]];
+  const names = [field, `${field}_id`];
   if (name === undefined && id === undefined)
-    return { status: undefined, problems: [], shape: [fieldProblem(field, 'REQUIRED', `or ${field}_id is required`)] };
+    return { status: undefined, problems: [], shape: [{ field, code: 'REQUIRED', message: sendOneOf(names) }] };
   if (name !== undefined && id !== undefined) {
-    const rule = `and ${field}_id name the same thing; send only one of them`;
-    return { status: undefined, problems: [], shape: [fieldProblem(field, 'CONFLICTING_FIELDS', rule)] };
+    const conflict = { field, code: 'CONFLICTING_FIELDS', message: sendOnlyOneOf(names) } as const;
+    return { status: undefined, problems: [], shape: [conflict] };
   }
   const statuses = statusesOf(object.object, workspace);
   const active = statuses.filter((status) => status.isActive);

@@ -31,7 +31,7 @@ export interface SealedConnection {
 export function openConnection(sealed: SealedConnection, decrypt: (text: string) => string): Connection {
   const { userId, provider, url, username, sealedPassword, timezone } = sealed;
   if (provider === 'test') return { provider, userId };
-  if (url === null || username === null || sealedPassword === null) throw new Error('the connection is not complete');
+  if (url === null || username === null || sealedPassword === null) throw new Error('the connection is incomplete');
   return { provider, userId, url, username, password: decrypt(sealedPassword), timezone };
 }
 

@@ -61,7 +61,7 @@ export function policyProblems(policy: PolicySettings): SettingProblem[] {
     ...windowProblems('working_hours', policy.working_hours ?? []),
   ];
   if (policy.reservation_hard_cap_seconds < policy.reservation_ttl_seconds) {
-    const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds, ${policy.reservation_ttl_seconds}`;
+    const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds (${policy.reservation_ttl_seconds}).`;
     problems.push({ field: 'reservation_hard_cap_seconds', code: 'OUT_OF_RANGE', message });
   }
   return problems;
@@ -69,9 +69,7 @@ export function policyProblems(policy: PolicySettings): SettingProblem[] {
 
 export function timezoneProblems(field: string, timezone: string): SettingProblem[] {
   if (isTimezone(timezone)) return [];
-  return [
-    { field, code: 'INVALID_FORMAT', message: `${field} must be the IANA name of a time zone, e.g. Europe/Berlin` },
-  ];
+  return [{ field, code: 'INVALID_FORMAT', message: `${field} must be an IANA time zone, e.g. Europe/Berlin.` }];
 }
 
 /** @param field that the windows are in */
@@ -83,7 +81,7 @@ export function windowProblems(field: string, windows: readonly WorkingWindow[])
           {
             field: `${field}[${index}].end`,
             code: 'OUT_OF_RANGE',
-            message: `${field}[${index}].end must be after start`,
+            message: `${field}[${index}].end must be after start.`,
           },
         ],
   );
@@ -97,7 +95,7 @@ export function dayOffProblems(days: readonly DayOff[]): SettingProblem[] {
           {
             field: `days_off[${index}].to`,
             code: 'OUT_OF_RANGE',
-            message: `days_off[${index}].to must not be before from`,
+            message: `days_off[${index}].to must not be before from.`,
           },
         ],
   );

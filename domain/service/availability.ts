@@ -30,7 +30,7 @@ const moduleNames = Object.keys(labels) as AvailabilityModule[];
 
 const notes: Readonly<Record<AvailabilityStatus, string | null>> = {
   available: null,
-  limited: 'Local rules apply: the number or sender may have to be registered before use.',
+  limited: 'Local rules apply. The number or the sender may have to be registered before use.',
   unavailable: 'Not offered in this country.',
 };
 

@@ -1,10 +1,12 @@
 // What a status asks of records that enter it: what must be looked up, and what is not fulfilled.
+
 import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField } from '../objects/queryable.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { asSentence } from '../service/messages.ts';
 import { enteredStatus, statusItem } from './status-effects.ts';
 
 type FieldRule = Extract<SingleRule, { field: string }>;
@@ -61,9 +63,8 @@ export function unmetPreConditions(
   const failed = status.preConditionRules.flatMap((rule) => {
     const verdicts = ('or' in rule ? rule.or : [rule]).flatMap((each) => verdictOn(each, asked) ?? []);
     if (verdicts.length === 0 || verdicts.some((verdict) => verdict.holds)) return [];
-    const [first] = verdicts;
-    const message = verdicts.map((verdict) => verdict.message).join(', or ');
-    return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message }] : [];
+    const [first, ...others] = verdicts;
+    return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message: anyOf(first, others) }] : [];
   });
   return [...empty.map((name) => fieldProblem(name, 'REQUIRED', `is required to enter ${status.name}`)), ...failed];
 }
@@ -127,6 +128,12 @@ interface Verdict {
   message: string;
 }
 
+/** A message of the workspace's own stays as it is. */
+const anyOf = (first: Verdict, others: readonly Verdict[]): string =>
+  others.length === 0
+    ? first.message
+    : asSentence([first, ...others].map(({ message }) => message.replace(/\.$/, '')).join(', or '));
+
 /** @returns undefined for a rule that no longer fits the configuration */
 function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
   const { facts, workspace, now } = asked;
@@ -136,17 +143,17 @@ function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
       if (!count) return undefined;
       const found = facts.activities[asked.counts.findIndex((each) => keyOf(each) === keyOf(count))] ?? 0;
       const type = workspace.activityTypes.find((each) => each.id === count.typeId);
-      const what = `${rule.min_count} ${type ? `of the type ${type.name} ` : ''}`;
+      const what = `${rule.min_count}${type ? ` of the type ${type.name}` : ''}`;
       const when = rule.within_days === undefined ? '' : ` in the last ${rule.within_days} days`;
-      const message = `activities: at least ${what}must be logged${when}; there are ${found}`;
+      const message = `activities must include at least ${what}${when}; there are ${found}.`;
       return { holds: found >= rule.min_count, field: 'activities', message };
     }
     case 'attachment': {
-      const message = `attachments: at least ${rule.min_count} must be there; there are ${facts.attachments}`;
+      const message = `attachments must include at least ${rule.min_count}; there are ${facts.attachments}.`;
       return { holds: facts.attachments >= rule.min_count, field: 'attachments', message };
     }
     case 'tasks_completed': {
-      const message = `tasks: all must be completed or cancelled; ${facts.openTasks} are not`;
+      const message = `tasks must all be completed or cancelled; ${facts.openTasks} are not.`;
       return { holds: facts.openTasks === 0, field: 'tasks', message };
     }
     default:
@@ -161,7 +168,7 @@ function verdictOnField(rule: FieldRule, { object, record }: Asked): Verdict | u
   return {
     holds: fulfils(condition, object, record),
     field: rule.field,
-    message: rule.message ?? `${rule.field} ${demandOf(rule.op, toResponseComparisonValue(object, kept))}`,
+    message: rule.message ?? `${rule.field} ${demandOf(rule.op, toResponseComparisonValue(object, kept))}.`,
   };
 }
 

@@ -62,19 +62,17 @@ export function policyProblems(policy: PolicySettings, before?: PolicySettings):
       fieldProblem(
         'first_response_time',
         'REQUIRED',
-        'is required unless every_response_time or resolution_time is given',
+        'is required unless every_response_time or resolution_time is sent',
       ),
     );
   if (!isTimezone(policy.timezone))
-    problems.push(
-      fieldProblem('timezone', 'INVALID_FORMAT', 'must be the IANA name of a time zone, e.g. Europe/Berlin'),
-    );
+    problems.push(fieldProblem('timezone', 'INVALID_FORMAT', 'must be an IANA time zone, e.g. Europe/Berlin'));
   if (policy.mode === 'business_hours') problems.push(...hoursProblems(policy, times));
   problems.push(...reminderProblems(policy, before));
   for (const [index, escalation] of policy.escalations.entries()) {
     if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
       problems.push(
-        fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'repeats the level of an escalation before it'),
+        fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'must differ from the levels of earlier escalations'),
       );
     problems.push(...templateProblems(`escalations[${index}].message_template`, escalation.message_template));
   }
@@ -94,7 +92,7 @@ function reminderProblems(policy: PolicySettings, before: PolicySettings | undef
   );
   return policy.reminders.flatMap((reminder, index) => {
     if (!lacks(policy, reminder) || isKept(reminder)) return [];
-    const rule = `is ${reminder.type}, a clock that this policy does not have: set ${reminder.type}_time, or choose another type`;
+    const rule = `must be a clock of this policy. Set ${reminder.type}_time, or choose another type`;
     return [fieldProblem(`reminders[${index}].type`, 'CONFLICTING_FIELDS', rule, { allowed })];
   });
 }
@@ -102,7 +100,7 @@ function reminderProblems(policy: PolicySettings, before: PolicySettings | undef
 function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
   const { business_hours_start: start, business_hours_end: end, business_days: days } = policy;
   const problems: FieldProblem[] = [];
-  const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required in the mode business_hours');
+  const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required if mode is business_hours');
   if (start === null) problems.push(required('business_hours_start'));
   if (end === null) problems.push(required('business_hours_end'));
   if (days === null || days.length === 0) problems.push(required('business_days'));
@@ -112,7 +110,7 @@ function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]
   const most = mostWeeks * minutesOfWeek({ start, end, days });
   for (const [index, field] of ['first_response_time', 'every_response_time', 'resolution_time'].entries())
     if ((times[index] ?? 0) > most)
-      problems.push(fieldProblem(field, 'OUT_OF_RANGE', 'would take more than ten years of these business hours'));
+      problems.push(fieldProblem(field, 'OUT_OF_RANGE', 'must not exceed ten years of business hours'));
   return problems;
 }
 
@@ -123,6 +121,6 @@ function templateProblems(field: string, template: string): FieldProblem[] {
   const allowed = placeholders.map((name) => `{{${name}}}`);
   if (unknown.length === 0) return [];
   return [
-    fieldProblem(field, 'INVALID_FORMAT', `has a placeholder that is none of ${allowed.join(', ')}`, { allowed }),
+    fieldProblem(field, 'INVALID_FORMAT', `must contain no placeholders other than ${allowed.join(', ')}`, { allowed }),
   ];
 }

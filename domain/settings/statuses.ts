@@ -18,7 +18,7 @@ export function outcomeProblem(object: 'leads' | 'deals', given: unknown): Field
   const known = Object.values(outcomes).some((each: readonly unknown[]) => each.includes(given));
   // What is no outcome of anything is refused by the document.
   if (!known || allowed.includes(given as string)) return undefined;
-  return fieldProblem('outcome', 'INVALID_OPTION', `of ${object} must be one of ${allowed.join(', ')}`, { allowed });
+  return fieldProblem('outcome', 'INVALID_OPTION', `must be one of ${allowed.join(', ')} for ${object}`, { allowed });
 }
 
 /** Problems of field names that records which enter the status must have a value in. */
@@ -28,7 +28,7 @@ export function preConditionFieldProblems(object: WorkspaceObject, given: unknow
     if (typeof name !== 'string' || object.fields.has(name)) return [];
     const allowed = [...object.fields.keys()];
     const path = `pre_condition_fields[${index}]`;
-    return [fieldProblem(path, 'UNKNOWN_FIELD', `names no field of ${object.object}`, { allowed })];
+    return [fieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, { allowed })];
   });
 }
 
@@ -71,7 +71,7 @@ function readRule(reading: Reading, given: unknown, path: string): KeptRule | un
   const { problems, missing } = reading.checked;
   if (rule.or !== undefined) {
     for (const name of Object.keys(rule).filter((each) => each !== 'or'))
-      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', 'cannot stand beside or'));
+      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', 'is not allowed together with or'));
     if (!Array.isArray(rule.or)) return undefined;
     return { or: rule.or.flatMap((each, index) => readRule(reading, each, `${path}.or[${index}]`) ?? []) };
   }
@@ -81,7 +81,7 @@ function readRule(reading: Reading, given: unknown, path: string): KeptRule | un
   const known = Object.values(partsOf).flatMap((each) => Object.keys(each));
   for (const name of Object.keys(rule)) {
     if (known.includes(name) && !(name in parts))
-      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', `is not part of a rule of the kind ${kind}`));
+      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${kind}`));
   }
   const absent = Object.keys(parts).filter((name) => parts[name] && rule[name] === undefined);
   missing.push(...absent.map((name) => fieldProblem(`${path}.${name}`, 'REQUIRED', 'is required')));

@@ -43,7 +43,7 @@ function checkLeadTag(object: WorkspaceObject, body: Readonly<Record<string, unk
   for (const name of ['conditions', 'condition_logic']) {
     if (body[name] !== undefined)
       checked.problems.push(
-        fieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of lead tags: fields holds the conditions'),
+        fieldProblem(name, 'UNKNOWN_FIELD', 'is not allowed for lead tags. Send the conditions in fields'),
       );
   }
   if (!Array.isArray(body.fields)) return;
@@ -73,7 +73,7 @@ function checkCustomerTag(
     if (missing.length > 0) {
       const names = missing.map((condition) => condition.field).join(', ');
       checked.contradictions.push(
-        fieldProblem('fields', 'CONFLICTING_FIELDS', `must name what conditions use: ${names}`),
+        fieldProblem('fields', 'CONFLICTING_FIELDS', `must include the fields that conditions use: ${names}`),
       );
     }
   }
@@ -85,12 +85,11 @@ function readFieldNames(object: WorkspaceObject, given: readonly unknown[], prob
   const names: string[] = [];
   for (const [index, name] of given.entries()) {
     if (typeof name !== 'string') {
-      if (isObject(name))
-        problems.push(fieldProblem(`fields[${index}]`, 'INVALID_TYPE', 'must be the name of a field'));
+      if (isObject(name)) problems.push(fieldProblem(`fields[${index}]`, 'INVALID_TYPE', 'must be a string'));
     } else if (queryableField(object, name)) names.push(name);
     else {
       const allowed = queryableNames(object);
-      const rule = `names no field of ${object.object}`;
+      const rule = `must be the name of a field of ${object.object}`;
       problems.push(
         fieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: closest(name, allowed) }),
       );

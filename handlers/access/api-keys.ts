@@ -140,10 +140,10 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   const { status } = toApiKeyResponse(row, now);
   if (status === 'revoked') throw revoked();
-  if (status === 'expired') throw conflict('key_expired', 'This key has expired. Mint a new one.');
+  if (status === 'expired') throw conflict('key_expired', 'This API key has expired. Create a new one.');
   const refused = row.scopes.filter((scope) => !isGrantable(scope));
   if (refused.length > 0) {
-    const message = 'This key holds scopes that keys may not hold any more. Mint a new one.';
+    const message = 'This API key has scopes that can no longer be granted to keys. Create a new one.';
     throw conflict('scope_not_grantable', message, { scopes: refused });
   }
   const end = new Date(now.getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
@@ -164,13 +164,13 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...unused }, now), key: made.key } };
 };
 
-const revoked = () => conflict('key_revoked', 'This key is revoked, which cannot be undone. Mint a new one.');
+const revoked = () => conflict('key_revoked', 'This API key was revoked, which cannot be undone. Create a new one.');
 
 /** @throws ApiError 409 when the workspace has as many active keys as it may have */
 async function refuseAtLimit({ caller, now, db: { sql } }: Call): Promise<void> {
   const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
   if (active < configurationLimits.activeApiKeys) return;
-  const message = `This workspace has ${configurationLimits.activeApiKeys} active keys, as many as it may have. Revoke one first.`;
+  const message = `A workspace can have at most ${configurationLimits.activeApiKeys} active API keys. Revoke one first.`;
   throw conflict('key_limit', message, { limit: configurationLimits.activeApiKeys });
 }
 
@@ -191,12 +191,12 @@ async function scopeProblems(call: WritingCall): Promise<FieldProblem[]> {
     const isKnown = !module.startsWith('object:') || modules.has(module) || !isValidSoFar(problems, 'scopes');
     if (isGrantable(scope) && isKnown) return [];
     if (isGrantable(scope))
-      return problem(field, 'NOT_FOUND', `there is no object ${module}`, {
+      return problem(field, 'NOT_FOUND', `There is no object ${module}`, {
         allowed: [...modules],
         hint: 'Create the object first, or use * for all objects.',
       });
-    return problem(field, 'INVALID_OPTION', `${scope} is not a scope that a key can hold`, {
-      hint: 'Scopes are module:action, e.g. leads:view; module:* and * grant more.',
+    return problem(field, 'INVALID_OPTION', `${scope} is not a scope that can be granted to API keys`, {
+      hint: 'Scopes have the form module:action, e.g. leads:view. module:* grants all actions of a module, and * grants everything.',
     });
   });
 }
@@ -229,12 +229,12 @@ async function checkReach(call: Call<'createApiKey'>): Promise<{
   if (kind === 'company') {
     if (id !== null)
       problems.push(
-        problem('reach.id', 'CONFLICTING_FIELDS', 'reach.id is for a branch or a team, not for the company'),
+        problem('reach.id', 'CONFLICTING_FIELDS', 'reach.id is only allowed if reach.kind is branch or team'),
       );
   } else if (id === null) {
-    problems.push(problem('reach.id', 'REQUIRED', `reach.id is required with the kind ${kind}`));
+    problems.push(problem('reach.id', 'REQUIRED', `reach.id is required if reach.kind is ${kind}`));
   } else if (!(await db.reachExists(sql, caller.companyId, kind, id))) {
-    problems.push(problem('reach.id', 'NOT_FOUND', `there is no ${kind} with this id`));
+    problems.push(problem('reach.id', 'NOT_FOUND', `reach.id must be the id of a ${kind}`));
   }
   return { kind, id, problems };
 }

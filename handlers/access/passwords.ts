@@ -10,14 +10,14 @@ export const updatePassword: Handler<'updatePassword'> = async (call) => {
   const { companyId, userId, sessionId } = caller;
   if (userId === null || sessionId === null) throw new Error('the document lets session tokens only in here');
   const found = await findSignInOf(call.db.sql, companyId, userId);
-  if (!found) throw new Error('whoever has a session can sign in');
+  if (!found) throw new Error('the user of a session has a sign-in');
   call.services.rejectGuessing(found.email);
   if (!(await call.db.withoutConnection(checkPassword(body.current_password, found.passwordHash)))) {
     await call.services.countWrongPassword(found.email);
-    throw validationFailed([problem('current_password', 'RULE_FAILED', 'current_password is not your password')], 400);
+    throw validationFailed([problem('current_password', 'RULE_FAILED', 'current_password is wrong')], 400);
   }
   if (body.password === body.current_password)
-    throw validationFailed([problem('password', 'RULE_FAILED', 'password must be another than the current one')], 400);
+    throw validationFailed([problem('password', 'RULE_FAILED', 'password must differ from the current password')], 400);
   const passwordHash = await call.db.withoutConnection(hashPassword(body.password));
   await storePassword(call.db.sql, companyId, userId, passwordHash);
   await endSessionsOf(call.db.sql, companyId, userId, now, sessionId);

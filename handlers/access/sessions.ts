@@ -30,7 +30,7 @@ interface Person {
 /** The same text whatever is wrong, so that nobody learns who has an account. */
 const wrongPassword = () => oauthRefusal('invalid_grant', 'The email address or the password is wrong.');
 const wrongToken = (options: { keepsWork?: boolean } = {}) =>
-  oauthRefusal('invalid_grant', 'The refresh token is not valid. Sign in again.', options);
+  oauthRefusal('invalid_grant', 'The refresh token is invalid or has expired. Sign in again.', options);
 
 export const createSession: Handler<'createSession'> = async (call) => {
   const { query, body } = call.request;
@@ -39,8 +39,8 @@ export const createSession: Handler<'createSession'> = async (call) => {
   throw oauthRefusal(
     'invalid_request',
     query.grant_type === 'password'
-      ? 'With grant_type=password send email and password.'
-      : 'With grant_type=refresh_token send refresh_token.',
+      ? 'email and password are required if grant_type is password.'
+      : 'refresh_token is required if grant_type is refresh_token.',
   );
 };
 

@@ -53,7 +53,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
   const subscription = await lockWebhook(sql, caller, row.subscription_id);
-  if (!subscription) throw conflict('subscription_deleted', 'The webhook subscription of this delivery is gone.');
+  if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
   refuseDisabled(subscription);
   const copy = copyOf(row, row.subscription_id, call, row.is_test);
   await db.insertDeliveries(sql, caller, [copy]);
@@ -74,7 +74,7 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   requireCompanyReach(call);
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not lie before from')], 400);
+    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
   const rows = await db.findInWindow(sql, caller, path.id, window, mostReplayed);
   const copies = rows.map((row) => copyOf(row, path.id, call, false));
@@ -98,7 +98,7 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
 };
 
 function refuseDisabled({ disabled_at: disabledAt }: { disabled_at: Date | null }): void {
-  if (disabledAt) throw conflict('subscription_disabled', 'The webhook subscription is disabled: enable it first.');
+  if (disabledAt) throw conflict('subscription_disabled', 'The webhook endpoint is disabled. Enable it first.');
 }
 
 function timeOf(text: string | undefined): Date | undefined {

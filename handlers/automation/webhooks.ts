@@ -45,7 +45,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
   await refuseUnfit(call, { events: [], filter: null });
   const limit = configurationLimits.webhooks;
   if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
-    throw conflict('subscription_limit', `A workspace has ${limit} webhook subscriptions at most.`, { limit });
+    throw conflict('subscription_limit', `A workspace can have at most ${limit} webhook endpoints.`, { limit });
   const secret = newSigningSecret();
   const id = uuidv7();
   const settings: db.WebhookSettings = {
@@ -136,7 +136,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   const event = body?.event ?? row.events.flatMap(eventsNamed)[0]?.name ?? '';
   if (eventsNamed(event)[0]?.name !== event) {
     const [unknown] = unknownEvents([event]);
-    const message = 'event is no event; GET /v1/webhook-events lists them';
+    const message = 'event must be the name of an event. GET /v1/webhook-events lists them.';
     throw validationFailed([problem('event', 'INVALID_OPTION', message, unknown)], 422);
   }
   const [id, eventId] = [uuidv7(), uuidv7()];

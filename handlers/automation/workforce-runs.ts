@@ -40,7 +40,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
     metadata: { workforce_id: workforce.id, run_id: run.id },
   });
   const begun = { run_id: run.id, status: run.status, enrolled_at: now.toISOString(), detail: null, reason: null };
-  const message = `The ${type} is on its way.`;
+  const message = `The ${type} is enrolled.`;
   return { status: 202, data: { ...answer, ...begun, message, enrolled: true, simulated: false, test_mode: false } };
 };
 
@@ -76,7 +76,7 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
   const run = cancelled ?? found(await db.findRun(sql, caller, path.id, path.run_id));
   const { id, workforce_id, status, object, record_id: recordId } = run;
-  if (status !== 'cancelled') throw conflict('run_ended', 'This run ended by itself before.', { status });
+  if (status !== 'cancelled') throw conflict('run_ended', 'This run has already ended.', { status });
   if (cancelled)
     call.db.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
   return { status: 200, data: { run: await toRunResponse(call, run) } };
@@ -94,15 +94,17 @@ async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: 
 /** @throws ApiError 409 for a workforce that takes no such record now */
 function refuseUnable({ name, status, subject_types: allowed }: WorkforceRow, type: SubjectType): void {
   if (!allowed.includes(type))
-    throw conflict('subject_type_not_allowed', `${name} is not for records of the type ${type}.`, { allowed });
-  if (status !== 'active') throw conflict('workforce_not_active', `${name} is not active.`, { status });
+    throw conflict('subject_type_not_allowed', `The workforce ${name} does not accept records of type ${type}.`, {
+      allowed,
+    });
+  if (status !== 'active') throw conflict('workforce_not_active', `The workforce ${name} is not active.`, { status });
 }
 
 async function alreadyEnrolled({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, run: db.StoredRun) {
   const id = await db.findActiveRun(sql, caller, run);
   return conflict(
     'already_enrolled',
-    'This record is on its way in this workforce.',
+    'This record is already enrolled in this workforce.',
     id === undefined ? {} : { run_id: id },
   );
 }

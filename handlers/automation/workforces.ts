@@ -72,9 +72,8 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
     created_at: now,
     updated_at: now,
   };
-  refuseTwin('a workforce', row.name, others);
-  const full = (limit: number) => `A workspace has ${limit} workforces at most.`;
-  refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', full);
+  refuseTwin('A workforce', row.name, others);
+  refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', 'workforces');
   await db.insertWorkforce(sql, caller.companyId, row);
   recordChange(call, 'workforce', undefined, settingsOf(row));
   return { status: 201, data: { workforce: await toWorkforceResponse(call, row) } };
@@ -90,7 +89,7 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   const { kind: _, ...changes } = body;
   const after = { ...before, ...changes, name: body.name?.trim() ?? before.name, updated_at: now } as db.WorkforceRow;
   if (body.steps || body.subject_types || body.stop_when !== undefined) await refuseUnfit(call, after);
-  refuseTwin('a workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
+  refuseTwin('A workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
   if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
     return { status: 200, data: { workforce: await toWorkforceResponse(call, before) } };
   await db.updateWorkforce(sql, caller.companyId, after);

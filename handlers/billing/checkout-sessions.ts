@@ -89,11 +89,11 @@ function problemsOf({ request: { body } }: Call<'createCheckoutSession'>): Field
   const sent = body as Record<string, unknown>;
   return [
     ...(sent[needed] === undefined
-      ? [problem(needed, 'REQUIRED', `${needed} is required with the kind ${body.kind}`)]
+      ? [problem(needed, 'REQUIRED', `${needed} is required if kind is ${body.kind}`)]
       : []),
     ...others
       .filter((name) => sent[name] !== undefined)
-      .map((name) => problem(name, 'CONFLICTING_FIELDS', `${name} does not go with the kind ${body.kind}`)),
+      .map((name) => problem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if kind is ${body.kind}`)),
   ];
 }
 

@@ -19,7 +19,7 @@ export const createPortalSession: Handler<'createPortalSession'> = async (call) 
     ({ paymentMethod } = await readSubscription(call));
   }
   if (paymentMethod === null)
-    throw new ApiError('NO_BILLING_CUSTOMER', 'This workspace has never checked out. Start a checkout first.');
+    throw new ApiError('NO_BILLING_CUSTOMER', 'This workspace has no billing customer yet. Start a checkout first.');
   const id = newSessionId('ps');
   const expiresAt = new Date(now.getTime() + openFor);
   const returnUrl = body?.return_url ?? null;

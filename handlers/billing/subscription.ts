@@ -48,7 +48,7 @@ export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async
 export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
   const { module_key } = call.request.body;
   if (!isAddOn(module_key)) {
-    const message = `${module_key} is no module that can be added; GET /v1/modules lists them`;
+    const message = `module_key must be the key of an add-on module. GET /v1/modules lists them.`;
     throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
   }
   return answered(call, await changeSubscription(call, { action: 'add_module', module_key }));

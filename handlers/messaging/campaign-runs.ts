@@ -32,12 +32,13 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   const campaign = found(await lockCampaign(sql, caller, path.id));
-  if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign was cancelled.');
+  if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign is cancelled.');
   if (await db.findActiveRun(sql, caller, campaign.id))
-    throw conflict('run_in_progress', 'A run of this campaign is being prepared, or paused.');
+    throw conflict('run_in_progress', 'A run of this campaign is still in progress. Wait until it has ended.');
   const numbers = new Map((await listPhoneNumbers(sql, caller)).map((each) => [each.id, each.phone_number]));
   const content = contentOf(campaign, (id) => numbers.get(id));
-  if (content.channels.length === 0) throw conflict('no_channel', 'All channels of this campaign are switched off.');
+  if (content.channels.length === 0)
+    throw conflict('no_channel', 'All channels of this campaign are disabled. Enable at least one.');
   const { kind, id, name } = caller.actor;
   const run: db.RunRow = {
     ...newRun(uuidv7(), campaign.id, content, now),

@@ -128,7 +128,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
   const at = new Date(body.scheduled_at);
   const ahead = at.getTime() - now.getTime();
   if (ahead <= 0 || ahead > furthest) {
-    const message = ahead <= 0 ? 'scheduled_at has passed' : 'scheduled_at must be within a year';
+    const message = ahead <= 0 ? 'scheduled_at must be in the future' : 'scheduled_at must be at most one year ahead';
     throw validationFailed([problem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
   }
   const before = found(await db.lockCampaign(sql, caller, path.id));
@@ -143,7 +143,9 @@ export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
   const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'paused') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   if (before.status !== 'running' && before.status !== 'scheduled')
-    throw conflict('not_running', `This campaign is ${before.status}.`, { status: before.status });
+    throw conflict('not_running', `Only running or scheduled campaigns can be paused. This one is ${before.status}.`, {
+      status: before.status,
+    });
   return changed(call, before, 'pause', { status: 'paused', due_at: null });
 };
 
@@ -154,7 +156,9 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
   const { sql } = call.db;
   const before = found(await db.lockCampaign(sql, caller, path.id));
   if (before.status !== 'paused')
-    throw conflict('not_paused', `This campaign is ${before.status}.`, { status: before.status });
+    throw conflict('not_paused', `Only paused campaigns can be resumed. This one is ${before.status}.`, {
+      status: before.status,
+    });
   const isRunning = (await findActiveRun(sql, caller, before.id)) !== undefined;
   return isRunning
     ? changed(call, before, 'resume', { status: 'running', due_at: now })
@@ -195,12 +199,13 @@ async function refuseFixed(
   if (campaign.status === 'cancelled' || (await findActiveRun(sql, caller, campaign.id))) throw notEditable(campaign);
 }
 
-const notEditable = ({ status }: db.CampaignRow) => conflict('not_editable', `This campaign is ${status}.`, { status });
+const notEditable = ({ status }: db.CampaignRow) =>
+  conflict('not_editable', `This campaign cannot be changed because it is ${status}.`, { status });
 
 /** @throws ApiError 409 for a campaign that would write nothing */
 function refuseSilent({ channels }: db.CampaignRow): void {
   if (!channels.some(({ enabled }) => enabled))
-    throw conflict('no_channel', 'All channels of this campaign are switched off.');
+    throw conflict('no_channel', 'All channels of this campaign are disabled. Enable at least one.');
 }
 
 /**
@@ -229,24 +234,34 @@ async function writingOf(
     const { channel_type, enabled, phone_number_id, subject, body } = each;
     const channel = { channel_type, enabled, phone_number_id, from: null as string | null, subject, body };
     if (channels.some((other) => other.channel_type === channel_type))
-      problems.push(problem(`${at}.channel_type`, 'DUPLICATE', `channel_type ${channel_type} must not be repeated`));
+      problems.push(
+        problem(
+          `${at}.channel_type`,
+          'DUPLICATE',
+          `${at}.channel_type must be unique. ${channel_type} occurs more than once`,
+        ),
+      );
     if (isEmail && subject === null)
-      problems.push(problem(`${at}.subject`, 'REQUIRED', 'subject is required for an email'));
+      problems.push(problem(`${at}.subject`, 'REQUIRED', `${at}.subject is required for emails`));
     for (const name of isEmail ? (['phone_number_id'] as const) : (['subject', 'from'] as const))
       if (each[name] !== null)
-        problems.push(problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${name} must be left out for ${channel_type}`));
+        problems.push(
+          problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${at}.${name} is not allowed for ${channel_type}`),
+        );
     if (channel_type === 'sms' && [...body].length > longestText)
-      problems.push(problem(`${at}.body`, 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
+      problems.push(
+        problem(`${at}.body`, 'TOO_LONG', `${at}.body must have at most ${longestText} characters for sms`),
+      );
     const number = phone_number_id === null ? undefined : numbers.get(phone_number_id.toLowerCase());
     if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.can_sms)) {
-      const message = 'phone_number_id must be an active phone number of the workspace that can send texts';
+      const message = `${at}.phone_number_id must be the id of an active phone number that can send SMS`;
       problems.push(problem(`${at}.phone_number_id`, 'NOT_FOUND', message));
     }
     if (isEmail && each.from !== null) {
       const read = readAddress('email', `${at}.from`, each.from, null);
       if ('problem' in read) problems.push(read.problem);
       else if (await isActiveUser(call.db.sql, call.caller.companyId, { email: read.value })) channel.from = read.value;
-      else problems.push(problem(`${at}.from`, 'NOT_FOUND', 'from must be the email address of an active user'));
+      else problems.push(problem(`${at}.from`, 'NOT_FOUND', `${at}.from must be the email address of an active user`));
     }
     for (const [name, text] of Object.entries({ subject, body }))
       if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));

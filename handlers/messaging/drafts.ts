@@ -1,4 +1,5 @@
 // Message drafts: prepared, listed and taken back. That one is let go is for people alone.
+
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/drafts.ts';
@@ -8,6 +9,7 @@ import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { toDraftResponse } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
+import { sendTogether } from '../../domain/service/messages.ts';
 import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -71,7 +73,7 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
   const { sql } = call.db;
   const row = found(await db.lockDraft(sql, caller, path.id));
   if (row.status !== 'draft')
-    throw conflict('not_a_draft', `This draft is ${row.status}; only a draft can be withdrawn.`, {
+    throw conflict('not_a_draft', `Only messages with the status draft can be withdrawn. This one is ${row.status}.`, {
       status: row.status,
     });
   const reason = call.request.body?.reason ?? null;
@@ -105,9 +107,9 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
   };
   const recipient = readInto('to', to);
   if (channel === 'email' && subject === undefined)
-    problems.push(problem('subject', 'REQUIRED', 'subject is required for an email'));
+    problems.push(problem('subject', 'REQUIRED', 'subject is required for emails'));
   if (channel !== 'email' && subject !== undefined)
-    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is for emails only; leave it out for ${channel}`));
+    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is not allowed for ${channel}`));
   if (channel === 'sms' && [...body].length > longestText)
     problems.push(problem('body', 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
   const sender = from === undefined ? null : readInto('from', from);
@@ -115,12 +117,12 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
     const message =
       kind === 'email'
         ? 'from must be the email address of an active user'
-        : 'from must be an active phone number of the workspace that can send texts';
+        : 'from must be an active phone number of this workspace that can send SMS';
     problems.push(problem('from', 'NOT_FOUND', message));
   }
   if ((object === undefined) !== (recordId === undefined)) {
     const missing = object === undefined ? 'object' : 'record_id';
-    problems.push(problem(missing, 'REQUIRED', 'object and record_id must be sent together'));
+    problems.push(problem(missing, 'REQUIRED', sendTogether(['object', 'record_id'])));
   }
   const about = await findAboutRecord(call, object === undefined ? {} : call.request.body);
   if ('problem' in about) problems.push(about.problem);

@@ -32,14 +32,16 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
   if ('problem' in read) throw validationFailed([read.problem], 400);
   const { sms, voice, fax } = body.capabilities;
   if (!sms && !voice && !fax)
-    throw validationFailed([problem('capabilities', 'REQUIRED', 'capabilities must have one that is true')], 400);
+    throw validationFailed(
+      [problem('capabilities', 'REQUIRED', 'capabilities must include at least one capability that is true')],
+      400,
+    );
   await refuseStranger(call, body.assigned_user_id);
   await db.lockPhoneNumbers(sql, caller.companyId);
   const numbers = (await db.listPhoneNumbers(sql, caller)).filter(({ status }) => status !== 'released');
   const twin = numbers.find((number) => number.phone_number === read.value);
-  if (twin) throw alreadyExists(`${read.value} is registered already.`, ['phone_number'], twin.id);
-  const full = (limit: number) => `A workspace has ${limit} phone numbers at most.`;
-  refuseFull(numbers.length, configurationLimits.phoneNumbers, 'phone_number_limit_reached', full);
+  if (twin) throw alreadyExists(`The phone number ${read.value} is already registered.`, ['phone_number'], twin.id);
+  refuseFull(numbers.length, configurationLimits.phoneNumbers, 'phone_number_limit_reached', 'phone numbers');
   const number: db.PhoneNumberRow = {
     id: uuidv7(),
     phone_number: read.value,
@@ -71,7 +73,8 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
   const { sql } = call.db;
   await refuseStranger(call, body.assigned_user_id);
   const before = await lockedNumber(call);
-  if (before.status === 'released') throw conflict('not_active', `${before.phone_number} was released.`);
+  if (before.status === 'released')
+    throw conflict('not_active', `The phone number ${before.phone_number} was released and cannot be changed.`);
   const { friendly_name: name, assigned_user_id: userId } = body;
   const after: db.PhoneNumberRow = {
     ...before,
@@ -83,7 +86,10 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
   };
   refuseMute(after);
   if ((before.is_default && !after.is_default) || (before.is_default_fax && !after.is_default_fax))
-    throw conflict('default_number', `${before.phone_number} is the default. Make another one the default first.`);
+    throw conflict(
+      'default_number',
+      `${before.phone_number} is the default phone number. Make another phone number the default first.`,
+    );
   if (!recordChange(call, 'phone_number', toPhoneNumberResponse(before), toPhoneNumberResponse(after)))
     return { status: 200, data: { phone_number: toPhoneNumberResponse(before) } };
   await makeDefaults(call, after, before);
@@ -131,13 +137,19 @@ async function makeDefaults(
 /** @throws ApiError 409 where a default cannot send what it is the default of */
 function refuseMute(number: db.PhoneNumberRow): void {
   if ((number.is_default && !number.can_sms) || (number.is_default_fax && !number.can_fax))
-    throw conflict('cannot_send', `${number.phone_number} cannot send what it would be the default of.`);
+    throw conflict(
+      'cannot_send',
+      `${number.phone_number} cannot be a default because it lacks the capability to send.`,
+    );
 }
 
 /** @throws ApiError 422 for an id that no active user has */
 async function refuseStranger({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string | null | undefined) {
   if (userId && !(await isActiveUser(sql, caller.companyId, { id: userId })))
-    throw validationFailed([problem('assigned_user_id', 'NOT_FOUND', 'there is no such active user')], 422);
+    throw validationFailed(
+      [problem('assigned_user_id', 'NOT_FOUND', 'assigned_user_id must be the id of an active user')],
+      422,
+    );
 }
 
 function toPhoneNumberResponse(row: db.PhoneNumberRow): components['schemas']['PhoneNumber'] {

@@ -26,11 +26,16 @@ export const createField: Handler<'createField'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 422);
   const twin = existing.find((each) => each.name === field.name);
   if (twin) {
-    const hint = twin.enabled ? '' : ' It is retired: restore it with enabled true.';
-    throw alreadyExists(`${object} has a field with the name ${field.name} already.${hint}`, ['name'], field.name);
+    const hint = twin.enabled ? '' : ' It is disabled. Set enabled to true to restore it.';
+    throw alreadyExists(`${object} already has a field named ${field.name}.${hint}`, ['name'], field.name);
   }
-  const full = (limit: number) => `An object holds ${limit} fields, retired ones included.`;
-  refuseFull(existing.length, configurationLimits.fieldsOfObject, 'field_limit_reached', full);
+  refuseFull(
+    existing.length,
+    configurationLimits.fieldsOfObject,
+    'field_limit_reached',
+    'fields, including disabled ones',
+    'An object',
+  );
   await insertCustomFields(sql, companyId, object, [field], now);
   call.db.record({
     action: 'field.create',

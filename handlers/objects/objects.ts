@@ -48,10 +48,9 @@ export const createObject: Handler<'createObject'> = async (call) => {
   const { customObjects } = (await lockSettings(call)).rows;
   const object = `object:${body.slug}`;
   if (customObjects.some((row) => row.slug === body.slug)) {
-    throw alreadyExists(`This workspace has the object ${object} already, perhaps switched off.`, ['slug'], object);
+    throw alreadyExists(`The object ${object} already exists. It may be disabled.`, ['slug'], object);
   }
-  const full = (limit: number) => `A workspace holds ${limit} custom objects.`;
-  refuseFull(customObjects.length, configurationLimits.customObjects, 'object_limit_reached', full);
+  refuseFull(customObjects.length, configurationLimits.customObjects, 'object_limit_reached', 'custom objects');
   await insertCustomObject(sql, companyId, { slug: body.slug, label, plural }, now);
   await insertCustomFields(sql, companyId, object, fields, now);
   call.db.record({
@@ -71,7 +70,7 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
   const { companyId } = call.caller;
   const { object } = call.request.path;
   if (builtinObject(object)) {
-    throw conflict('builtin_object', `${object} is a built-in object and cannot be changed.`);
+    throw conflict('builtin_object', `${object} is a built-in object, which cannot be changed.`);
   }
   const slug = object.slice('object:'.length);
   const { customObjects } = (await lockSettings(call)).rows;

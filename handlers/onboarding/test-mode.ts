@@ -35,7 +35,8 @@ export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
     if (claimed) note({ action: 'test_mode.reset_begin', metadata: { objects: call.request.body?.objects ?? null } });
     return claimed;
   });
-  if (!isClaimed) throw conflict('reset_in_progress', 'The test data is being removed by another call.');
+  if (!isClaimed)
+    throw conflict('reset_in_progress', 'Another call is already removing the test data. Try again shortly.');
   try {
     const deleted = await deleteAll(call, objects);
     call.db.record({ action: 'test_mode.reset', metadata: { deleted } });

@@ -1,4 +1,5 @@
 // The people of a workspace: created, shown, listed, changed and deactivated.
+
 import { v7 as uuidv7 } from 'uuid';
 import { endSessionsOf } from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
@@ -7,6 +8,7 @@ import * as db from '../../db/people/users.ts';
 import { reachesAtLeast, scopeOfRole } from '../../domain/access/role-permissions.ts';
 import { seatAllowance } from '../../domain/billing/plans.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';
+import { sendOnlyOneOf } from '../../domain/service/messages.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
 import {
   ApiError,
@@ -82,7 +84,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
     metadata: { email: user.email, role: role.name, send_welcome: body.send_welcome },
   });
   const created = await db.findUser(sql, caller, user.id);
-  if (!created) throw new Error('a new user is in the reach of whoever made it');
+  if (!created) throw new Error('a new user is visible to its creator');
   return {
     status: 201,
     data: {
@@ -128,7 +130,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
 };
 
 const taken = (existingId: string | null) =>
-  alreadyExists('Somebody signs in with this email address already.', ['email'], existingId);
+  alreadyExists('A user with this email address already exists.', ['email'], existingId);
 
 const isAdmin = (user: db.UserRow): boolean => user.roles.some((role) => role.name === adminRole);
 
@@ -145,7 +147,7 @@ async function askedRole(
   const problems = [...others];
   let role: Role | undefined;
   if (name !== undefined && id !== undefined)
-    problems.push(problem('role', 'CONFLICTING_FIELDS', 'send only one of role, role_id'));
+    problems.push(problem('role', 'CONFLICTING_FIELDS', sendOnlyOneOf(['role', 'role_id'])));
   else if (name !== undefined || id !== undefined) {
     const roles = await db.listGrantableRoles(sql);
     role = roles.find(
@@ -154,7 +156,7 @@ async function askedRole(
     if (!role) {
       const [field, key] = id === undefined ? (['role', 'name'] as const) : (['role_id', 'id'] as const);
       const allowed = roles.map((each) => each[key]);
-      problems.push(problem(field, 'INVALID_OPTION', `${field} is not a role that can be granted`, { allowed }));
+      problems.push(problem(field, 'INVALID_OPTION', `${field} must be a role that can be granted`, { allowed }));
     }
   }
   // A thing that does not exist is a 422, as everywhere; a role is the exception.
@@ -174,7 +176,7 @@ async function askedBranch({
   // Whoever sees a part of the company only can move nobody out of it.
   const node = id === null ? undefined : await findNode(sql, caller, id);
   const isThere = id === null ? caller.reach.kind === 'company' : node?.kind === 'branch';
-  const problems = isThere ? [] : [problem('branch_id', 'NOT_FOUND', 'there is no branch with this id')];
+  const problems = isThere ? [] : [problem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch')];
   return { id: id?.toLowerCase() ?? null, problems };
 }
 
@@ -184,7 +186,7 @@ function refuseToGrant({ caller }: Call, role: Role): void {
   if (caller.reach.kind !== 'own' && reachesAtLeast(caller.reach.kind, scope)) return;
   throw new ApiError(
     'FORBIDDEN_SCOPE',
-    `This credential does not reach far enough to grant ${role.name}: it needs the reach ${scope}.`,
+    `Granting the role ${role.name} requires a credential with the reach ${scope}.`,
     { required_scopes: [], reason: 'reach_too_narrow' },
   );
 }
@@ -200,17 +202,17 @@ async function refuseWithoutRoom({ caller, db: { sql } }: Call, email: string): 
 function refuseWithoutSeat({ used, packageCode, purchased }: db.Seats): void {
   const allowed = seatAllowance(packageCode, purchased);
   if (used < allowed) return;
-  throw new ApiError('SEAT_LIMIT_REACHED', `All ${allowed} seats are taken.`, {
+  throw new ApiError('SEAT_LIMIT_REACHED', `All ${allowed} seats are in use. Buy seats or deactivate a user.`, {
     seats_used: used,
     seats_allowed: allowed,
-    hint: `Buy seats: POST /v1/subscription/seats with {"seats": ${used + 1}}.`,
+    hint: `To buy a seat, call POST /v1/subscription/seats with {"seats": ${used + 1}}.`,
     set_seats: used + 1,
   });
 }
 
 async function refuseLastAdmin({ caller, db: { sql } }: Call, userId: string): Promise<void> {
   if (await db.hasOtherActive(sql, caller.companyId, userId, adminRole)) return;
-  const message = `This is the last active ${adminRole}. Make somebody else one first.`;
+  const message = `This user is the last active ${adminRole}. Grant the role to another user first.`;
   throw conflict('last_admin', message);
 }
 

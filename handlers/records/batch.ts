@@ -106,7 +106,7 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
 
-const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'fields is sent in the body and in the query; send one');
+const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'Send fields only once: in the query or in the body');
 
 export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const { caller } = call;

@@ -96,7 +96,7 @@ async function readPage(
 /** @throws ApiError 409 where events behind the cursor are gone; or were never there, after an older database was restored */
 function refuseExpired({ start, last }: FeedStretch, after: number): void {
   if (after >= start && after <= last) return;
-  throw conflict('cursor_expired', 'What follows this cursor is no longer kept. Copy the records anew.', {
+  throw conflict('cursor_expired', 'The changes after this cursor are no longer available. Copy all records again.', {
     export: '/v1/objects/{object}/records',
   });
 }

@@ -54,7 +54,10 @@ export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
   const { workspace, object } = await openRecord(call);
   const { wasManual } = found(await removeRecordTag(sql, caller, path, tagId));
   if (!wasManual)
-    throw conflict('automatic_tag', "The tag is there by its conditions: change the record or the tag's conditions.");
+    throw conflict(
+      'automatic_tag',
+      "This tag was added by its conditions. Change the record or the tag's conditions to remove it.",
+    );
   const tagsOf = (records: Parameters<typeof tagsOfChanged>[2]) => tagsOfChanged(object, workspace, records, now);
   await retag(sql, caller, { object: name, ids: [id], tagsOf });
   const left = await listStored(sql, caller, path);

@@ -26,9 +26,13 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   if (problems.length + inFilter.length + call.request.problems.length > 0) throw refusalOf(call, problems, inFilter);
   const scope = `${object.module}:view`;
   if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
-    throw new ApiError('FORBIDDEN_SCOPE', `A report on texts or ids of ${object.object} needs the scope ${scope}.`, {
-      required_scopes: [scope],
-    });
+    throw new ApiError(
+      'FORBIDDEN_SCOPE',
+      `Reports that return texts or ids of ${object.object} require the scope ${scope}.`,
+      {
+        required_scopes: [scope],
+      },
+    );
   }
   const figures = await runReport(call.db.sql, caller, object.object, report, maxReportRows);
   const { total, rowsScanned, isTruncated } = figures;
@@ -144,7 +148,7 @@ function refuseModule(object: WorkspaceObject, caller: Caller): void {
   const state = stateOf(object, caller);
   if (state === 'on') return;
   const { module } = object;
-  throw new ApiError('MODULE_DISABLED', `The module ${module} is switched off in this workspace.`, {
+  throw new ApiError('MODULE_DISABLED', `The module ${module} is disabled in this workspace.`, {
     module,
     reason: state,
   });

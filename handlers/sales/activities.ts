@@ -1,5 +1,6 @@
 // Activities: logged on leads and deals with their side effects, changed, read and listed.
 // The rows are those of the records API.
+
 import { countRecords, findRecord, listRecords, lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
 import { etagOf, isMatch } from '../../domain/records/version.ts';
@@ -11,6 +12,7 @@ import {
   checkActivityChange,
   showActivity,
 } from '../../domain/sales/activities.ts';
+import { sendOnlyOneOf } from '../../domain/service/messages.ts';
 import type { components } from '../../generated/api.ts';
 import { found, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -26,7 +28,7 @@ export const listActivities: Handler<'listActivities'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const { filter, problems } = activityFilter(query, workspace);
   if (offset !== undefined && query.cursor !== undefined)
-    problems.push(problem('offset', 'CONFLICTING_FIELDS', 'offset and cursor exclude each other; send cursor'));
+    problems.push(problem('offset', 'CONFLICTING_FIELDS', sendOnlyOneOf(['offset', 'cursor'])));
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const sort = [{ field: 'performed_at', descending: true }];

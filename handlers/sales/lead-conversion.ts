@@ -31,7 +31,8 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
   const status = convertedStatus(lead, workspace);
-  if (!status) throw conflict('no_converted_status', 'No active lead status has the outcome converted.');
+  if (!status)
+    throw conflict('no_converted_status', 'No active lead status has the outcome converted. Create one first.');
 
   const { customer, account } = await partiesOf(call, lead, workspace);
   const made =
@@ -65,7 +66,7 @@ async function wantedDeal(
   const { deal: given, create_deal: wanted = given !== undefined } = call.request.body ?? {};
   const shape =
     wanted === false && given !== undefined
-      ? [problem('deal', 'CONFLICTING_FIELDS', 'deal is sent although create_deal is false')]
+      ? [problem('deal', 'CONFLICTING_FIELDS', 'deal is not allowed if create_deal is false')]
       : [];
   const { change, problems = [] } = wanted === true ? checkDeal(lead, given, workspace, call.now) : {};
   const deal = change && (await resolve(call, change));
@@ -81,7 +82,7 @@ async function wantedDeal(
 async function alreadyConverted({ caller, db: { sql } }: Convert, lead: StoredRecord): Promise<ApiError> {
   const { converted_at, converted_customer_id } = lead.values;
   const customer = await findRecord(sql, caller, 'customers', String(converted_customer_id));
-  return conflict('already_converted', 'This lead was converted before.', {
+  return conflict('already_converted', 'This lead is already converted.', {
     converted_at,
     customer_id: customer?.id ?? null,
     account_id: customer?.values.account_id ?? null,

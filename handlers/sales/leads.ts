@@ -24,7 +24,9 @@ export const createLead: Handler<'createLead'> = async (call) => {
     searchDuplicate(call, place, refused ? [] : lead.duplicates),
   ]);
   if (lead.assigneeEmail !== null && !assignee)
-    lead.problems.push(problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email is not an active user'));
+    lead.problems.push(
+      problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email must be the email address of an active user'),
+    );
   if (refused || lead.problems.length > 0) throw call.request.rejection(lead.problems);
   lead.values.assigned_to = assignee?.id ?? null;
   const prepared = await prepareNew(call, place, await resolve(call, lead), duplicate);

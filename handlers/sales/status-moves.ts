@@ -58,7 +58,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const previous = statusItem(name, before.values[statusField[name]], workspace);
   if (previous?.id !== status.id && !status.isActive) {
     const reason = name === 'deals' ? 'stage_inactive' : 'status_inactive';
-    throw conflict(reason, `${status.name} is not active: nothing can be moved there.`);
+    throw conflict(reason, `The status ${status.name} is inactive. Activate it first, or choose another one.`);
   }
   const place = { workspace, object };
   const stored = await write(call, place, before, await prepareChange(call, place, before, item));

@@ -128,7 +128,7 @@ function refusalOf(person: Person, demand: SlotDemand, start: number): Refusal |
 }
 
 const nobody = ({ pool }: OpenPool, { excluded }: Choice) =>
-  conflict('no_eligible_rep', `Nobody of the pool ${pool.name} can be met then.`, { excluded });
+  conflict('no_eligible_rep', `No member of the pool ${pool.name} is available at this time.`, { excluded });
 
 function nameOf({ people }: OpenPool, userId: string): string {
   return people.find((person) => person.userId === userId)?.fullName ?? '';

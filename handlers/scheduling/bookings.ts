@@ -188,7 +188,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
 
-const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer an active user.`);
+const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer active.`);
 
 /** Where a booking of a user stands from now on. */
 async function providerOf({ caller, db: { sql } }: BookingCall, userId: string): Promise<BookingProvider> {
@@ -227,7 +227,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   const held = found(await findHeld(call.db.sql, caller, reservationId, now));
   if (!isOf(held, claim))
     throw validationFailed(
-      [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id is not of the slot of slot_token')],
+      [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id and slot_token must refer to the same slot')],
       400,
     );
   const [policies, [user]] = await Promise.all([
@@ -240,7 +240,9 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     const opened = await openPool(call, held.pool_id, held.policy_id, claim, { live });
     const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
     const alternatives = await alternativesFrom(call, opened, claim.start, terms, live);
-    throw conflict('slot_conflict', `${user.fullName} is busy at this time in another calendar.`, { alternatives });
+    throw conflict('slot_conflict', `${user.fullName} has another event in the calendar at this time.`, {
+      alternatives,
+    });
   }
   const { sql } = call.db;
   // Turns before people, as assignments take them.
@@ -315,7 +317,7 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
     end_at: new Date(slot.end).toISOString(),
     user_ids: slot.userIds,
   }));
-  throw conflict('no_slot', 'Nobody can be met in this time.', { alternatives });
+  throw conflict('no_slot', 'No user is available at this time.', { alternatives });
 }
 
 /**
@@ -368,5 +370,7 @@ async function choiceOf(
 /** @throws ApiError 409 for a booking that is not confirmed any more */
 function refuseOver(row: db.BookingRow): void {
   if (row.status === 'confirmed') return;
-  throw conflict('not_confirmed', `This booking is ${row.status}.`, { booking_status: row.status });
+  throw conflict('not_confirmed', `Only confirmed bookings can be changed. This one is ${row.status}.`, {
+    booking_status: row.status,
+  });
 }

@@ -52,7 +52,7 @@ async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProb
   if (provider !== 'caldav' || url === undefined) return [];
   const refusal = await call.db.withoutConnection(call.services.calendars.refusalOf(url));
   if (refusal) return [problem('url', 'INVALID_FORMAT', `url ${refusal}`)];
-  return /[?#]/.test(url) ? [problem('url', 'INVALID_FORMAT', 'url must have neither a query nor a fragment')] : [];
+  return /[?#]/.test(url) ? [problem('url', 'INVALID_FORMAT', 'url must not have a query or a fragment')] : [];
 }
 
 const ofCaldav = ['url', 'username', 'password'] as const;
@@ -63,8 +63,8 @@ function combinationProblems({ request: { body } }: Call<'connectCalendar'>): Fi
     .filter((name) => (provider === 'caldav') === (body[name] === undefined))
     .map((name) =>
       provider === 'caldav'
-        ? problem(name, 'REQUIRED', `${name} is required with the provider caldav`)
-        : problem(name, 'CONFLICTING_FIELDS', `${name} does not go with the provider ${provider}`),
+        ? problem(name, 'REQUIRED', `${name} is required if provider is caldav`)
+        : problem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if provider is ${provider}`),
     );
 }
 
@@ -77,11 +77,20 @@ async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): 
     if (!(error instanceof CalendarFault)) throw error;
     if (error.kind === 'refused')
       throw validationFailed(
-        [problem('password', 'INVALID_OPTION', 'the calendar does not let this username and password write events')],
+        [
+          problem(
+            'password',
+            'INVALID_OPTION',
+            'The calendar server does not allow this username and password to write events',
+          ),
+        ],
         422,
       );
     if (error.kind === 'unreadable')
-      throw validationFailed([problem('url', 'INVALID_OPTION', 'there is no calendar for events at this url')], 422);
+      throw validationFailed(
+        [problem('url', 'INVALID_OPTION', 'url must be the address of a calendar for events')],
+        422,
+      );
     throw calendarFailed();
   }
 }

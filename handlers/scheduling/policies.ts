@@ -38,9 +38,8 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
     updated_at: now,
   };
   refuseUnfit(policy);
-  refuseTwin('a policy', policy.name, policies);
-  const full = (limit: number) => `A workspace has ${limit} scheduling policies at most.`;
-  refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', full);
+  refuseTwin('A policy', policy.name, policies);
+  refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', 'scheduling policies');
   if (policy.is_default) await db.clearDefault(sql, companyId);
   await db.insertPolicy(sql, companyId, policy);
   recordChange(call, 'scheduling_policy', undefined, toPolicyResponse(policy));
@@ -57,7 +56,7 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   const before = found(policies.find(({ id }) => id === path.id.toLowerCase()));
   const after = { ...before, ...body, name: body.name?.trim() ?? before.name, updated_at: now } as db.PolicyRow;
   refuseUnfit(after);
-  refuseTwin('a policy', after.name, policies, before.id);
+  refuseTwin('A policy', after.name, policies, before.id);
   if (before.is_default && !after.is_default) throw isDefault(before.name);
   if (!recordChange(call, 'scheduling_policy', toPolicyResponse(before), toPolicyResponse(after)))
     return { status: 200, data: { policy: toPolicyResponse(before) } };
@@ -75,7 +74,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
   if (policy.is_default) throw isDefault(policy.name);
   const pools = await db.countPoolsOf(sql, companyId, policy.id);
   if (pools > 0)
-    throw conflict('in_use', `Pools have the policy ${policy.name}. Give them another one first.`, {
+    throw conflict('in_use', `The policy ${policy.name} is used by pools. Assign another policy to them first.`, {
       references: { pools },
     });
   await db.deletePolicy(sql, companyId, policy.id);
@@ -84,7 +83,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
 };
 
 const isDefault = (name: string) =>
-  conflict('default_policy', `${name} is the default policy. Make another one the default first.`);
+  conflict('default_policy', `${name} is the default policy. Make another policy the default first.`);
 
 /** @throws ApiError 400 for settings that contradict each other, and for a time zone that there is not */
 function refuseUnfit(policy: PolicySettings): void {

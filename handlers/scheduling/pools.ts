@@ -38,9 +38,8 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
   await lockScheduling(sql, companyId);
   const pools = await db.listPools(sql, caller);
   const name = body.name.trim();
-  refuseTwin('a pool', name, pools);
-  const full = (limit: number) => `A workspace has ${limit} pools at most.`;
-  refuseFull(pools.length, configurationLimits.schedulingPools, 'pool_limit_reached', full);
+  refuseTwin('A pool', name, pools);
+  refuseFull(pools.length, configurationLimits.schedulingPools, 'pool_limit_reached', 'pools');
   const members = await askedMembers(call, []);
   await refuseUnknownPolicy(call);
   const pool: db.PoolSettings = {
@@ -70,7 +69,7 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   const pools = await db.listPools(sql, caller);
   const before = found(pools.find(({ id }) => id === path.id.toLowerCase()));
   const name = body.name?.trim() ?? before.name;
-  refuseTwin('a pool', name, pools, before.id);
+  refuseTwin('A pool', name, pools, before.id);
   const members = await askedMembers(call, before.members);
   await refuseUnknownPolicy(call);
   const isSame =
@@ -106,7 +105,7 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
   const pool = found(await db.findPool(sql, caller, path.id));
   const reservations = await countHeld(sql, caller, pool.id, now);
   if (reservations > 0)
-    throw conflict('in_use', `Slots of the pool ${pool.name} are held just now. Try again later.`, {
+    throw conflict('in_use', `The pool ${pool.name} has active holds. Try again later.`, {
       references: { reservations },
     });
   await db.deletePool(sql, companyId, pool.id);
@@ -127,7 +126,7 @@ async function askedMembers(
   const strangers = [...weights.keys()].filter((id) => !ids.includes(id));
   if (strangers.length > 0) {
     const problems = strangers.map((id) =>
-      problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} is of no member of the pool`),
+      problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} must be the id of a member of the pool`),
     );
     throw validationFailed(problems, 400);
   }
@@ -144,7 +143,7 @@ async function askedMembers(
 async function refuseUnknownPolicy({ caller, request: { body }, db: { sql } }: WritingCall): Promise<void> {
   const { policy_id: id } = body;
   if (!id || (await findPolicy(sql, caller.companyId, id))) return;
-  throw validationFailed([problem('policy_id', 'NOT_FOUND', 'there is no policy with this id')], 422);
+  throw validationFailed([problem('policy_id', 'NOT_FOUND', 'policy_id must be the id of a scheduling policy')], 422);
 }
 
 function toPoolResponse(row: db.PoolRow): Pool {

@@ -19,7 +19,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const { sql } = call.db;
   const claim = claimOf(call, body.slot_token);
   if (claim.expiresAt <= now.getTime() || claim.start <= now.getTime())
-    throw conflict('slot_token_expired', 'This offer has expired. Search again.');
+    throw conflict('slot_token_expired', 'This slot token has expired. Search again.');
   const opened = await openPool(call, claim.poolId, claim.policyId, claim);
   const { policy } = opened;
   const ttl = askedSeconds(body.ttl_seconds, policy.reservation_ttl_seconds);
@@ -29,10 +29,10 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const named = claim.userId === null ? opened.people : opened.people.filter(({ userId }) => userId === claim.userId);
   const taken = await takeForSomebody(call, named, opened, slot);
   if (!taken.person) {
-    if (taken.isReserved) throw conflict('slot_reserved', 'Another reservation holds this slot. Search again.');
+    if (taken.isReserved) throw conflict('slot_reserved', 'This slot is held by another reservation. Search again.');
     const terms = { exposure: claim.exposure, minutes: demand.durationMinutes, timezone: claim.timezone };
     const alternatives = await alternativesFrom(call, opened, claim.start, terms);
-    throw conflict('slot_conflict', 'This slot is taken.', { alternatives });
+    throw conflict('slot_conflict', 'This slot is no longer free. Search again.', { alternatives });
   }
   const { person } = taken;
   const reservation: db.NewReservation = {
@@ -69,7 +69,10 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const policy = await findPolicy(sql, caller.companyId, row.policy_id);
   const ttl = askedSeconds(body?.ttl_seconds, policy?.reservation_ttl_seconds ?? row.ttl_seconds);
   if (row.expires_at >= row.hard_cap_at)
-    throw conflict('hard_cap_reached', 'This reservation cannot be extended any more. Book it, or search again.');
+    throw conflict(
+      'hard_cap_reached',
+      'This reservation has reached its maximum duration. Book the slot, or search again.',
+    );
   const until = new Date(Math.min(now.getTime() + ttl * 1000, row.hard_cap_at.getTime()));
   const expiresAt = await extendTime(sql, caller, { id: row.id, userId: row.user_id, until }, now);
   if (!expiresAt) throw notFound();
@@ -96,7 +99,7 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
 /** @throws ApiError 400 for more seconds than the policy gives */
 function askedSeconds(asked: number | undefined, most: number): number {
   if (asked === undefined || asked <= most) return asked ?? most;
-  const message = `ttl_seconds must be at most ${most}, as the policy says`;
+  const message = `ttl_seconds must be at most ${most}, the limit of the policy`;
   throw validationFailed([problem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);
 }
 

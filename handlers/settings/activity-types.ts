@@ -28,9 +28,8 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
   const name = body.name.trim();
-  refuseTwin('an activity type', name, types);
-  const full = (limit: number) => `A workspace has ${limit} activity types at most.`;
-  refuseFull(types.length, configurationLimits.activityTypes, 'type_limit_reached', full);
+  refuseTwin('An activity type', name, types);
+  refuseFull(types.length, configurationLimits.activityTypes, 'type_limit_reached', 'activity types');
   const id = uuidv7();
   const order = placed(idsOf(types), id, body.order_position);
   const type = {
@@ -65,11 +64,11 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
     position: order.indexOf(before.id) + 1,
   };
   if (after.name !== before.name) {
-    if (before.isSystem) throw conflict('system_type', 'A type that every workspace starts with keeps its name.');
-    refuseTwin('an activity type', after.name, types, before.id);
+    if (before.isSystem) throw conflict('system_type', 'Built-in activity types cannot be renamed.');
+    refuseTwin('An activity type', after.name, types, before.id);
   }
   if (before.isActive && !after.isActive && !types.some((type) => type !== before && type.isActive))
-    throw conflict('last_active', 'At least one activity type must stay active.');
+    throw conflict('last_active', 'At least one activity type must remain active.');
   const shown = toActivityType(after);
   if (recordChange(call, 'activity_type', toActivityType(before), shown)) {
     await updateStored(sql, companyId, after);

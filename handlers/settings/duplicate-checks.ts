@@ -23,7 +23,7 @@ export const updateDuplicateCheck: Handler<'updateDuplicateCheck'> = async (call
   const workspace = await lockSettings(call);
   const isEmpty = body.enabled === true && Array.isArray(body.fields) && body.fields.length === 0;
   const empty = isEmpty
-    ? [problem('fields', 'TOO_SHORT', 'fields must name at least one field while enabled is true')]
+    ? [problem('fields', 'TOO_SHORT', 'fields must name at least one field if enabled is true')]
     : [];
   const found = checkedFieldProblems(object, workspace, body.fields);
   if (call.request.problems.length + empty.length + found.length > 0) throw call.request.rejection(found, empty);

@@ -44,9 +44,8 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
     escalations: body.escalations.map(withPlainIds),
   };
   await refuseProblems(call, settings);
-  refuseTwin('an SLA policy', settings.name, slaPolicies);
-  const full = (limit: number) => `A workspace has ${limit} SLA policies at most.`;
-  refuseFull(slaPolicies.length, configurationLimits.slaPolicies, 'policy_limit_reached', full);
+  refuseTwin('An SLA policy', settings.name, slaPolicies);
+  refuseFull(slaPolicies.length, configurationLimits.slaPolicies, 'policy_limit_reached', 'SLA policies');
   const policy = { id: uuidv7(), ...settings, created_at: now, updated_at: now };
   await db.insertPolicy(sql, caller.companyId, policy);
   const shown = toPolicy(policy);
@@ -71,7 +70,7 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
     updated_at: now,
   };
   await refuseProblems(call, after, before);
-  refuseTwin('an SLA policy', after.name, slaPolicies, before.id);
+  refuseTwin('An SLA policy', after.name, slaPolicies, before.id);
   const [was, shown] = [toPolicy(before), toPolicy(after)];
   const changes = recordChange(call, 'sla_policy', was, shown);
   if (!changes) return { status: 200, data: { sla_policy: was } };
@@ -91,8 +90,8 @@ export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
     throw conflict(
       'in_use',
       policy.is_active
-        ? `Clocks of the policy ${policy.name} are running. Switch it off instead.`
-        : `The clocks of the policy ${policy.name} are being ended. Try again in half a minute.`,
+        ? `The SLA policy ${policy.name} has running clocks. Disable it instead.`
+        : `The clocks of the SLA policy ${policy.name} are still being ended. Try again in 30 seconds.`,
       { references: { open_clocks: open } },
     );
   await db.deletePolicy(sql, caller.companyId, policy.id);
@@ -124,7 +123,7 @@ async function refuseProblems(
       asked.map(({ id }) => id),
     );
     for (const { id, field } of asked)
-      if (!active.has(id)) found.push(problem(field, 'NOT_FOUND', `${field} is not an active user`));
+      if (!active.has(id)) found.push(problem(field, 'NOT_FOUND', `${field} must be the id of an active user`));
   }
   if (found.length > 0) throw call.request.rejection(found);
 }

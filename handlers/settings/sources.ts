@@ -32,9 +32,8 @@ export const createSource: Handler<'createSource'> = async (call) => {
   const { body } = call.request;
   const { sources } = await lockSettings(call);
   const name = body.name.trim();
-  refuseTwin('a source', name, sources);
-  const full = (limit: number) => `A workspace has ${limit} sources at most.`;
-  refuseFull(sources.length, configurationLimits.sources, 'source_limit_reached', full);
+  refuseTwin('A source', name, sources);
+  refuseFull(sources.length, configurationLimits.sources, 'source_limit_reached', 'sources');
   const source: SourceRow = {
     id: uuidv7(),
     name,
@@ -57,7 +56,7 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
   const { sources } = await lockSettings(call);
   const before = found(await findSource(sql, companyId, call.request.path.id));
   const name = body.name?.trim() ?? before.name;
-  refuseTwin('a source', name, sources, before.id);
+  refuseTwin('A source', name, sources, before.id);
   const after: SourceRow = {
     ...before,
     name,
@@ -79,7 +78,7 @@ export const deleteSource: Handler<'deleteSource'> = async (call) => {
   const { counts, capped } = await countReferences(sql, caller, 'sources', source.id, referencesTo.sources);
   if (Object.values(counts).some((count) => count > 0)) {
     const { leads = 0, deals = 0, customers = 0 } = counts;
-    throw conflict('in_use', `Records have the source ${source.name}. Disable it instead.`, {
+    throw conflict('in_use', `The source ${source.name} is used by records. Disable it instead.`, {
       references: { leads, deals, ...(customers > 0 ? { customers } : {}) },
       ...(capped ? { references_capped: true } : {}),
     });

@@ -47,9 +47,8 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   const { workspace, statuses } = await lock(call);
   const rules = checkBody(call, workspace);
   const name = body.name.trim();
-  refuseTwin('a status', name, statuses);
-  const full = (limit: number) => `${object} have ${limit} statuses at most.`;
-  refuseFull(statuses.length, configurationLimits.statusesOfObject, 'status_limit_reached', full);
+  refuseTwin('A status', name, statuses);
+  refuseFull(statuses.length, configurationLimits.statusesOfObject, 'status_limit_reached', `statuses for ${object}`);
 
   const id = uuidv7();
   const order = placed(
@@ -88,7 +87,7 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const others = statuses.filter((status) => status !== before);
   const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
-  refuseTwin('a status', name, others);
+  refuseTwin('A status', name, others);
   const isActive = body.is_active ?? before.is_active;
   if (before.is_active && !isActive) refuseLast(others);
 
@@ -125,10 +124,14 @@ export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
   const others = statuses.filter((each) => each !== status);
   const { counts, capped } = await countReferences(sql, caller, 'statuses', status.id, referencesTo[object]);
   if (Object.values(counts).some((count) => count > 0)) {
-    throw conflict('in_use', `Records are in the status ${status.name}. Move them, or deactivate it instead.`, {
-      references: counts,
-      ...(capped ? { references_capped: true } : {}),
-    });
+    throw conflict(
+      'in_use',
+      `The status ${status.name} is used by records. Move them first, or deactivate the status instead.`,
+      {
+        references: counts,
+        ...(capped ? { references_capped: true } : {}),
+      },
+    );
   }
   if (status.is_active) refuseLast(others);
   await deleteStored(sql, caller.companyId, status.id);
@@ -180,7 +183,8 @@ function find(statuses: readonly StatusRow[], id: string): StatusRow {
 
 /** @throws ApiError 409 when no other status is active */
 function refuseLast(others: readonly StatusRow[]): void {
-  if (!others.some((status) => status.is_active)) throw conflict('last_active', 'One status must stay active.');
+  if (!others.some((status) => status.is_active))
+    throw conflict('last_active', 'At least one status must remain active.');
 }
 
 function toStatus(row: StatusRow, workspace: Workspace): Status {

@@ -48,9 +48,8 @@ export const createTag: Handler<'createTag'> = async (call) => {
   const rule = checkBody(call, workspace, noRule);
   const name = body.name.trim();
   const tags = workspace.tags.filter((tag) => tag.object === object);
-  refuseTwin('a tag', name, tags);
-  const full = (limit: number) => `${object} have ${limit} tags at most.`;
-  refuseFull(tags.length, configurationLimits.tagsOfObject, 'tag_limit_reached', full);
+  refuseTwin('A tag', name, tags);
+  refuseFull(tags.length, configurationLimits.tagsOfObject, 'tag_limit_reached', `tags for ${object}`);
   refuseConditions(tags, rule);
 
   const tag: TagRow = {
@@ -81,7 +80,7 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
   const rule = checkBody(call, workspace, ruleOf(before));
   const name = body.name?.trim() ?? before.name;
   const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
-  refuseTwin('a tag', name, others);
+  refuseTwin('A tag', name, others);
   if (rule.conditions.length > ruleOf(before).conditions.length) refuseConditions(others, rule);
 
   const after: TagRow = {
@@ -121,7 +120,7 @@ function refuseConditions(others: readonly { conditions: readonly unknown[] }[],
   const limit = configurationLimits.tagConditionsOfObject;
   const count = others.reduce((sum, { conditions }) => sum + conditions.length, rule.conditions.length);
   if (count <= limit) return;
-  const message = `All tags of an object have ${limit} conditions together at most.`;
+  const message = `The tags of an object can have at most ${limit} conditions in total.`;
   throw conflict('tag_condition_limit_reached', message, { limit });
 }
 

@@ -26,8 +26,8 @@ type Found = Interval | OwnEvent;
  * @throws Unreadable for more than anybody's calendar has, and whatever the library throws for what is no iCalendar
  */
 export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarTimes {
-  const countEvent = counter(most.events, 'there are too many events');
-  const countRepetition = counter(most.repetitions, 'there are too many repetitions');
+  const countEvent = counter(most.events, 'too many events');
+  const countRepetition = counter(most.repetitions, 'too many recurrences');
   const intervals = objects.flatMap(calendarsIn).flatMap((calendar) => {
     const events = calendar.getAllSubcomponents('vevent');
     for (const _ of events) countEvent();
@@ -42,7 +42,7 @@ export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarT
     const [part] = intersect([event], [asked.within]);
     return part ? [{ bookingId, ...part }] : [];
   });
-  if (external.length + own.length > most.intervals) throw new Unreadable('there are too many events');
+  if (external.length + own.length > most.intervals) throw new Unreadable('too many events');
   return { external, own };
 }
 
@@ -60,7 +60,7 @@ function calendarsIn(text: string): ICAL.Component[] {
   const all = Array.isArray(read) && Array.isArray(read[0]) ? read : [read];
   return all.map((each) => {
     const calendar = new ICAL.Component(each);
-    if (calendar.name !== 'vcalendar') throw new Unreadable('it is no calendar');
+    if (calendar.name !== 'vcalendar') throw new Unreadable('not a calendar');
     return calendar;
   });
 }

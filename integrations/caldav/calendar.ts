@@ -25,8 +25,8 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
       const request = { method: 'PROPFIND', url: own.url, headers, body: propertiesBody, good: [207] } as const;
       const { body } = await send(client, own, request);
       const { isCalendar, takesEvents, mayWrite } = await reader.read({ kind: 'properties', body });
-      if (!isCalendar || !takesEvents) throw new CalendarFault('unreadable', 'this is no calendar for events');
-      if (!mayWrite) throw new CalendarFault('refused', 'events may not be written');
+      if (!isCalendar || !takesEvents) throw new CalendarFault('unreadable', 'not a calendar for events');
+      if (!mayWrite) throw new CalendarFault('refused', 'events cannot be written');
     },
     async busyTimes(connection, within) {
       const own = caldav(connection);

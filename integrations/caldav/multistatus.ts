@@ -30,7 +30,7 @@ export function eventsOf(text: string): string[] {
       const found = textOf(child(properties, 'calendar-data'));
       return found === undefined ? [] : [found];
     });
-    if (data === undefined) throw new Unreadable('events were left out');
+    if (data === undefined) throw new Unreadable('the response omits events');
     return data;
   });
 }
@@ -54,7 +54,7 @@ export function propertiesOf(text: string): Properties {
 
 function responsesOf(text: string): unknown[] {
   const root = child(parser.parse(text, true), 'multistatus');
-  if (root === undefined) throw new Unreadable('it is no answer of a calendar');
+  if (root === undefined) throw new Unreadable('the response is not a calendar response');
   return list(root, 'response');
 }
 

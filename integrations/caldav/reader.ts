@@ -45,7 +45,7 @@ export class Reader {
     const deadline = performance.now() + this.#longestWait;
     const turn = this.#last.then(() => {
       const left = deadline - performance.now();
-      if (left <= 0) throw new CalendarFault('overloaded', 'too much is being read');
+      if (left <= 0) throw new CalendarFault('overloaded', 'too many calendars are being read');
       return this.#readNow(reading, left);
     });
     this.#last = turn.catch(() => undefined);
@@ -77,14 +77,14 @@ export class Reader {
         processorTime(thread).then(
           (used) => {
             const unused = processorBudget - (used - beganAt);
-            if (unused <= 0) fail('unreadable', 'it takes too long to be read');
+            if (unused <= 0) fail('unreadable', 'reading takes too long');
             else if (!isOver) after(Math.max(unused, shortestPause), () => checkBudget(beganAt));
           },
           // The thread has ended, which its error event reports.
           () => undefined,
         );
       };
-      after(left, () => fail('overloaded', 'there was no time to read it'));
+      after(left, () => fail('overloaded', 'no time left to read'));
       thread.on('message', (message: ThreadMessage) => {
         // No thread uses more processor time than the clock shows, so nothing is to be looked at before.
         if ('beganAt' in message) return after(processorBudget, () => checkBudget(message.beganAt));
@@ -93,7 +93,7 @@ export class Reader {
         if ('result' in message) resolve(message.result);
         else reject(new CalendarFault('unreadable', message.why));
       });
-      thread.once('error', () => fail('unreadable', 'it takes too much to be read'));
+      thread.once('error', () => fail('unreadable', 'reading needs too much memory'));
       thread.postMessage(reading);
     });
   }

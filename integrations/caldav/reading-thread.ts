@@ -19,7 +19,7 @@ parentPort?.on('message', (reading: Reading) => {
   } catch (error) {
     // The words of libraries may repeat what they read.
     answer = {
-      why: error instanceof Unreadable ? error.message : `it is not written as it should be (${reading.kind})`,
+      why: error instanceof Unreadable ? error.message : `the calendar data is invalid (${reading.kind})`,
     };
   }
   parentPort?.postMessage(answer);

@@ -53,7 +53,7 @@ export async function send(
   if (!good.includes(answer.status)) throw faultOf(answer.status);
   if (answer.isWhole) return answer;
   const isLate = performance.now() - start >= within - timerSlack;
-  throw new CalendarFault(isLate ? 'timeout' : 'unreadable', 'the answer is too long, or ended too early');
+  throw new CalendarFault(isLate ? 'timeout' : 'unreadable', 'the response is too long or incomplete');
 }
 
 /** A redirect is not followed: the credentials are meant for the address that was named. */

@@ -47,12 +47,12 @@ export class S3Storage implements FileStorage {
 
   async #send(method: string, key: string, more: RequestInit = {}): Promise<void> {
     const overdue = new AbortController();
-    const cancel = startResponsiveTimeout(() => overdue.abort(new Error('no answer in time')), timeout);
+    const cancel = startResponsiveTimeout(() => overdue.abort(new Error('timed out waiting for a response')), timeout);
     try {
       const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { method, signal: overdue.signal, ...more });
       await answer.arrayBuffer();
       if (!answer.ok && !(method === 'DELETE' && answer.status === 404))
-        throw new Error(`the file storage answered ${method} with ${answer.status}`);
+        throw new Error(`the file storage responded to ${method} with status ${answer.status}`);
     } finally {
       cancel();
     }

@@ -50,11 +50,12 @@ interface SmtpError extends Error {
 
 /** The server's own words may name the recipient; its codes do not. */
 function faultOf({ code, command, response = '', responseCode = 0 }: SmtpError): SendingFault {
-  const answered = responseCode > 0 ? `, code ${responseCode}` : '';
+  const answered = responseCode > 0 ? ` with code ${responseCode}` : '';
   // A server that refuses our credentials, or what we are, may be set right; one that refuses recipient or message means it.
   const isFinal = responseCode >= 500 && (command === 'RCPT TO' || command === 'DATA');
-  if (!isFinal) return new SendingFault('not_sent', `the mail server did not take it: ${code ?? 'unknown'}${answered}`);
+  if (!isFinal)
+    return new SendingFault('not_sent', `the mail server did not accept the message: ${code ?? 'unknown'}${answered}`);
   if (command === 'RCPT TO' && /^550[ -]5\.1\.1\b/.test(response))
-    return new SendingFault('unknown_recipient', 'The mail server of the recipient does not know the address.');
-  return new SendingFault('refused', `The mail server refused it${answered}.`);
+    return new SendingFault('unknown_recipient', 'The mail server of the recipient does not recognize the address.');
+  return new SendingFault('refused', `The mail server rejected the message${answered}.`);
 }

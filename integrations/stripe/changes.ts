@@ -109,6 +109,6 @@ async function drop(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: s
 
 function latestInvoice({ id, latest_invoice }: Stripe.Subscription): string {
   const invoice = typeof latest_invoice === 'string' ? latest_invoice : latest_invoice?.id;
-  if (!invoice) throw new Error(`the change of ${id} that waits has no invoice`);
+  if (!invoice) throw new Error(`the pending change of ${id} has no invoice`);
   return invoice;
 }

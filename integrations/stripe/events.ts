@@ -74,7 +74,7 @@ function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }
       if ((error as Stripe.errors.StripeError).type !== 'StripeSignatureVerificationError') throw error;
     }
   }
-  throw new ApiError('VALIDATION_ERROR', 'The header Stripe-Signature does not fit the body.', {
+  throw new ApiError('VALIDATION_ERROR', 'The Stripe-Signature header does not match the body.', {
     reason: 'invalid_signature',
   });
 }
@@ -109,7 +109,7 @@ function checkEvent(event: Stripe.Event | null): Stripe.Event {
 
 const isText = (value: unknown): boolean => typeof value === 'string' && !value.includes('\0') && value.isWellFormed();
 
-const notAnEvent = (): ApiError => new ApiError('VALIDATION_ERROR', 'The body must be an event of Stripe.');
+const notAnEvent = (): ApiError => new ApiError('VALIDATION_ERROR', 'The body must be a Stripe event.');
 
 function customerOf({ data }: Stripe.Event): string | undefined {
   const { object, id, customer } = data.object as { object?: string; id?: string; customer?: string | { id: string } };

@@ -93,7 +93,7 @@ async function writeLook(
   if (fresh.length > 0)
     alert(
       'duplicate_subscription',
-      'a customer has another live subscription, which is charged too; cancel or refund it at the provider',
+      'a customer has a second live subscription that is charged; cancel or refund it at the provider',
       { company: companyId, customer: look.customerId, subscriptions: fresh.map(({ provider_id }) => provider_id) },
     );
   const { after, payments } = projection;

@@ -118,7 +118,7 @@ export function readItems(
 ): Items & { periodStart: Date; periodEnd: Date } {
   const plan = items.find((item) => keyOf(item).startsWith('plan.'));
   const packageCode = plan ? keyOf(plan).slice('plan.'.length) : '';
-  if (!plan || !plans[packageCode]) throw new Error('a subscription at Stripe has no plan of the catalogue');
+  if (!plan || !plans[packageCode]) throw new Error('a Stripe subscription has no plan of the catalog');
   const seats = items.find((item) => keyOf(item) === `seats.${packageCode}`);
   const extra = seats?.quantity ?? 0;
   const told = seatsMetadata ? Number(seatsMetadata) : null;

@@ -50,7 +50,7 @@ async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>)
   } catch (error) {
     const { type, code, requestId, message } = error as Stripe.errors.StripeError;
     if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
-    warn({ err: { type, code, message }, stripe_request: requestId }, 'Stripe did not do what it was asked');
+    warn({ err: { type, code, message }, stripe_request: requestId }, 'Stripe request failed');
     throw providerFailed();
   }
 }
@@ -63,10 +63,7 @@ async function refreshCheckout(parts: StripeParts, companyId: string, id: string
   if (!(await inTransaction(parts.tenants, scope, patience, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
   // The caller is answered even if the look fails, and polls again.
   const look = follow(parts, companyId, {}, now).catch((error: Error) =>
-    parts.warn(
-      { company: companyId, err: { message: error.message } },
-      'a checkout that is polled could not be looked at',
-    ),
+    parts.warn({ company: companyId, err: { message: error.message } }, 'failed to read a polled checkout'),
   );
   await new Promise<void>((resolve) => {
     const cancel = startResponsiveTimeout(resolve, pollPatience);
@@ -131,7 +128,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   }
   // What was paid a moment ago need not be known here yet.
   if (await findLive(stripe, customer))
-    throw conflict('subscription_exists', 'This workspace has a subscription. Change that one.');
+    throw conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
   for (const other of await openCheckouts(stripe, customer, id)) await close(stripe, other, id);
   const items = {
     packageCode: packageCode ?? '',
@@ -156,7 +153,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     await close(stripe, session, id);
     throw conflict(
       'change_in_progress',
-      'Another checkout of this workspace began at the same moment. Go on with that one, or try again.',
+      'Another checkout of this workspace was started at the same time. Continue with that one, or try again.',
     );
   }
   for (const other of others) await close(stripe, other, id);
@@ -178,7 +175,7 @@ const isLater = (one: Stripe.Checkout.Session, other: Stripe.Checkout.Session): 
   one.created > other.created || (one.created === other.created && one.id > other.id);
 
 function addressOf({ id, url }: { id: string; url: string | null }): string {
-  if (!url) throw new Error(`Stripe opened the page ${id} without an address`);
+  if (!url) throw new Error(`the Stripe page ${id} has no URL`);
   return url;
 }
 

@@ -136,5 +136,5 @@ function read(text: string): ScheduledChange {
   if (action === 'downgrade') return { action, package_code: value };
   if (action === 'set_seats') return { action, seats: Number(value) };
   if (action === 'remove_module') return { action, module_key: value };
-  throw new Error(`a schedule at Stripe says ${action}, which is no change`);
+  throw new Error(`unknown change ${action} in a Stripe schedule`);
 }

@@ -40,7 +40,7 @@ export async function fetchState(stripe: Stripe, id: string): Promise<CustomerSt
     stripe.invoices.list({ customer: id, limit: most, expand: ['data.discounts.source.coupon'] }),
     fetchCheckouts(stripe, id),
   ]);
-  if (customer.deleted) throw new Error(`the customer ${id} was removed at Stripe`);
+  if (customer.deleted) throw new Error(`the customer ${id} was deleted at Stripe`);
   const whole = await Promise.all(invoices.data.map((invoice) => withAllLines(stripe, invoice)));
   return { customer, subscriptions, invoices: whole, checkouts, disputes, preview };
 }

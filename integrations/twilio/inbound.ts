@@ -68,7 +68,7 @@ function refuseUnsigned(
   const expected = Buffer.from(twilioSignature(authToken, baseUrl() + address, form));
   const sent = Buffer.from(String(headers['x-twilio-signature'] ?? ''));
   if (sent.length === expected.length && timingSafeEqual(sent, expected)) return;
-  throw new ApiError('AUTH_INVALID_KEY', 'The header X-Twilio-Signature does not fit the form and the address.', {
+  throw new ApiError('AUTH_INVALID_KEY', 'The X-Twilio-Signature header does not match the form and the URL.', {
     reason: 'invalid_signature',
   });
 }

@@ -17,12 +17,12 @@ const clockSkew = 60_000;
 
 /** What the provider's codes mean; every other refusal is one. */
 const faults: Readonly<Record<number, readonly [SendingFaultKind, string]>> = {
-  21610: ['said_stop', 'The recipient told the provider to stop.'],
-  21211: ['refused', 'The provider does not know the number as one that can be written to.'],
-  21614: ['refused', 'The number is not one that can get texts.'],
-  21606: ['no_sender', 'The provider does not send texts from this number.'],
-  21659: ['no_sender', 'The number is not one of the account with the provider.'],
-  21660: ['no_sender', 'The number is not one of the account with the provider.'],
+  21610: ['said_stop', 'The recipient has opted out with the provider.'],
+  21211: ['refused', 'The provider does not recognize the phone number of the recipient.'],
+  21614: ['refused', 'The phone number of the recipient cannot receive SMS.'],
+  21606: ['no_sender', 'The provider does not send SMS from this phone number.'],
+  21659: ['no_sender', 'The phone number does not belong to the account at the provider.'],
+  21660: ['no_sender', 'The phone number does not belong to the account at the provider.'],
 };
 
 export function twilioSender(client: OutgoingClient, { url, accountId, authToken }: MessagingProvider): Sender {
@@ -36,7 +36,7 @@ export function twilioSender(client: OutgoingClient, { url, accountId, authToken
     } catch (error) {
       if (!(error instanceof OutgoingError)) throw error;
       const isConnected = error.fault === 'timeout' || error.fault === 'http_error';
-      throw new SendingFault(isConnected ? 'unknown' : 'not_sent', `the provider did not answer: ${error.fault}`);
+      throw new SendingFault(isConnected ? 'unknown' : 'not_sent', `the provider did not respond: ${error.fault}`);
     }
   }
 
@@ -46,13 +46,13 @@ export function twilioSender(client: OutgoingClient, { url, accountId, authToken
       const answer = await ask({ method: 'POST', url: place, body, mostBytes: mostBytes.message });
       if (answer.status >= 300) throw faultOf(answer);
       const { sid } = read<{ sid?: unknown }>(answer);
-      if (typeof sid !== 'string') throw new SendingFault('unknown', 'the provider gave no reference');
+      if (typeof sid !== 'string') throw new SendingFault('unknown', 'the provider returned no reference');
       return sid;
     },
     async findSent(message, since) {
       const query = new URLSearchParams({ ...addressesOf(message), PageSize: String(pageSize) });
       const answer = await ask({ method: 'GET', url: `${place}?${query}`, mostBytes: mostBytes.page });
-      if (answer.status >= 300) throw new SendingFault('unknown', `the provider did not tell: code ${answer.status}`);
+      if (answer.status >= 300) throw new SendingFault('unknown', `the provider returned status ${answer.status}`);
       // Not asked for by the date of sending, which what waits in the provider's queue does not have yet.
       return (read<{ messages?: TwilioMessage[] }>(answer).messages ?? [])
         .filter(({ date_created: created }) => Date.parse(created) >= since.getTime() - clockSkew)
@@ -71,21 +71,21 @@ interface TwilioMessage {
 }
 
 function addressesOf({ channel, recipient, sender }: OutgoingMessage): { To: string; From: string } {
-  if (sender === null) throw new Error('a text is sent from a number');
+  if (sender === null) throw new Error('an SMS needs a sender number');
   const prefix = channel === 'whatsapp' ? 'whatsapp:' : '';
   return { To: prefix + recipient, From: prefix + sender };
 }
 
 function faultOf(answer: OutgoingAnswer): SendingFault {
   const { status } = answer;
-  if (status >= 500) return new SendingFault('unknown', `the provider failed: code ${status}`);
+  if (status >= 500) return new SendingFault('unknown', `the provider failed with status ${status}`);
   // Credentials that are refused may be set right.
   if (status === 429 || status === 401 || status === 403)
-    return new SendingFault('not_sent', `the provider does not take messages now: code ${status}`);
+    return new SendingFault('not_sent', `the provider currently rejects messages with status ${status}`);
   const { code } = read<{ code?: unknown }>(answer);
   const known = faults[Number(code)];
   if (known) return new SendingFault(...known);
-  return new SendingFault('refused', `The provider refused it, code ${Number(code) || status}.`);
+  return new SendingFault('refused', `The provider rejected the message with code ${Number(code) || status}.`);
 }
 
 /** @throws SendingFault for what is not JSON: what became of the message is not known */
@@ -94,6 +94,6 @@ function read<Body extends object>({ body, status }: OutgoingAnswer): Partial<Bo
     return JSON.parse(String(body)) ?? {};
   } catch {
     if (status >= 400) return {};
-    throw new SendingFault('unknown', 'the answer of the provider could not be read');
+    throw new SendingFault('unknown', 'failed to read the response of the provider');
   }
 }

@@ -8,7 +8,7 @@ const noticeMs = 7 * 86_400_000;
 /** Emits all events that are due. Servers may do so at the same time. @returns how many */
 export async function announceExpiringKeys(context: TenantJobContext): Promise<number> {
   const announced = await announceAll(context);
-  if (announced > 0) context.log.info({ keys: announced }, 'told of API keys that expire soon');
+  if (announced > 0) context.log.info({ keys: announced }, 'announced API keys that expire soon');
   return announced;
 }
 
@@ -29,7 +29,7 @@ async function announceAll(context: TenantJobContext): Promise<number> {
         failed.add(key.companyId);
         log.warn(
           { company: key.companyId, err: { message: (error as Error).message } },
-          'an expiring key could not be announced',
+          'failed to announce an expiring API key',
         );
       }
     }

@@ -32,7 +32,7 @@ export function webhookMatcher(loadShedder: LoadShedder): TenantQueue {
     find: (sql, after) => findWaiting(sql, 'webhook_backlog', after),
     take: (context, scope, limit) => matchSome(context, loadShedder, scope, limit),
     atOnce: companiesAtOnce,
-    failureText: 'deliveries could not be made; they are tried again',
+    failureText: 'failed to create webhook deliveries; will retry',
   });
 }
 

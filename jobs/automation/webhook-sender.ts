@@ -134,7 +134,7 @@ export class WebhookSender {
       for (const delivery of taken.deliveries) this.#begin(context, webhook, taken.subscription, delivery);
       return taken.deliveries.length > 0 || taken.isProgress;
     } catch (error) {
-      report(context, webhook, error, 'deliveries could not be taken');
+      report(context, webhook, error, 'failed to lease webhook deliveries');
       return false;
     }
   }
@@ -179,7 +179,7 @@ export class WebhookSender {
     this.#ofSubscription.set(id, (this.#ofSubscription.get(id) ?? 0) + 1);
     const attempt = this.#attempt(context, webhook, subscription, delivery)
       .catch((error) =>
-        report(context, webhook, error, 'the outcome of an attempt could not be noted: it is made again'),
+        report(context, webhook, error, 'failed to record the outcome of a webhook attempt; it is repeated'),
       )
       .finally(() => {
         this.#underway.delete(attempt);
@@ -274,7 +274,8 @@ export class WebhookSender {
     // People get no mails about test data.
     if (decisive && !webhook.testMode)
       await mailAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
-    if (disabledReason) context.log.info({ webhook: webhook.id, reason: disabledReason }, 'a webhook was disabled');
+    if (disabledReason)
+      context.log.info({ webhook: webhook.id, reason: disabledReason }, 'disabled a webhook endpoint');
   }
 
   #resultOf({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {

@@ -85,7 +85,7 @@ async function serveOne(context: WorkforceContext, due: DueDataRow): Promise<boo
     return true;
   } catch (error) {
     const err = { message: (error as Error).message };
-    context.log.warn({ company: due.companyId, run: due.id, err }, 'a run could not go on; it is tried again');
+    context.log.warn({ company: due.companyId, run: due.id, err }, 'failed to continue a workforce run; will retry');
     return false;
   }
 }
@@ -133,11 +133,11 @@ async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Beg
   const run = await runs.takeRun(sql, scope, id, lease, now);
   if (!run) return undefined;
   const workforce = await holdWorkforce(sql, scope.companyId, run.workforce_id);
-  if (!workforce) throw new Error('a run keeps its workforce');
+  if (!workforce) throw new Error('a run has a workforce');
   if (workforce.status !== 'active') return void (await runs.updateRun(sql, scope, run, { due_at: null }));
   const { call, tried_since: triedSince } = run;
   if (triedSince && now.getTime() - triedSince.getTime() > givenUpAfter)
-    return failed(sql, scope, run, 'SERVICE_UNAVAILABLE', 'It was tried for 12 hours in vain.', now);
+    return failed(sql, scope, run, 'SERVICE_UNAVAILABLE', 'All attempts failed for 12 hours.', now);
   if (call && triedSince) return { run, workforce, call, triedSince };
   const begun = await nextCall(sql, scope, run, now);
   if (!begun) return undefined;
@@ -153,14 +153,14 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   if (!record) return end(sql, scope, run, 'cancelled', now);
   if (run.stop_when_replied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
   const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(run.object);
-  if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is switched off.`, now);
+  if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is disabled.`, now);
   const holds = async (condition: KeptCondition): Promise<boolean | undefined> => {
     const filter = filterOf(condition, object);
     if (!filter) return undefined;
     const both: Filter = { and: [isRecord(object, record.id), filter] };
     return (await countRecords(sql, scope, run.object, both, 1)) > 0;
   };
-  const misfit = 'A condition does not fit the fields any more.';
+  const misfit = 'A condition no longer matches the fields of the object.';
   const stops = run.stop_when ? await holds(run.stop_when) : false;
   if (stops === undefined) return failed(sql, scope, run, 'VALIDATION_ERROR', misfit, now);
   if (stops) return end(sql, scope, run, 'stopped', now);

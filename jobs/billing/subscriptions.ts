@@ -60,7 +60,7 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
           failed.add(due.companyId);
           log.warn(
             { company: due.companyId, err: { message: (error as Error).message } },
-            'a step of a subscription failed; the next round tries again',
+            'subscription step failed; will retry',
           );
         }
       }
@@ -150,7 +150,7 @@ async function purgeCompany(context: BillingContext, scope: TenantScope, now: Da
     });
     context.log.info(
       { company: companyId, rows: removed.rows, files: removed.files },
-      'everything of a company was removed',
+      'removed all data of a workspace',
     );
     return true;
   }

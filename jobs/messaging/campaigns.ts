@@ -25,7 +25,7 @@ export function runCampaigns(context: TenantJobContext): Promise<number> {
     (scope, id, ...to) => step(scope, id, batchSize, now(), ...to),
     {
       field: 'campaign',
-      text: 'a campaign could not go on; it is tried again',
+      text: 'failed to continue a campaign; will retry',
     },
   );
 }
@@ -81,7 +81,7 @@ async function prepare(
   const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(content.object);
   const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
   if (!object || problems.length > 0) {
-    const why = problems[0]?.message ?? `there are no ${content.object} any more`;
+    const why = problems[0]?.message ?? `the object ${content.object} no longer exists`;
     await finish(sql, scope, campaign, { ...run, status: 'failed', error_summary: why }, now, audit);
     return;
   }
@@ -158,7 +158,7 @@ async function withdraw(
 ): Promise<void> {
   const active = await runs.findActiveRun(sql, scope, campaign.id);
   if (active) await runs.updateRun(sql, scope, active.id, { status: 'cancelled', finished_at: now });
-  const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign was cancelled.', batchSize, now);
+  const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign is cancelled.', batchSize, now);
   const actor = { kind: 'system', id: 'campaigns', name: null };
   for (const draft of taken) {
     const { name, data } = draftEvent(draft, draft.was, 'withdrawn', now);

@@ -37,7 +37,7 @@ async function deliverBatch({ platform, batchSize, log, now }: JobContext, servi
       const noted = { mail: mail.id, company: mail.companyId, template: mail.template };
       if (transport) return deliver(platform, transport, services, mail, log.child(noted));
       await platform.use((sql) => closeMail(sql, mail, 'kept'));
-      log.info(noted, 'a mail is kept: there is no SMTP_URL to send it to');
+      log.info(noted, 'kept a mail: SMTP_URL is not set');
     }),
   );
   return due === batchSize;
@@ -53,13 +53,13 @@ async function deliver(
   const content = composeMail(mail.template, withLink(mail.data, decrypt), dashboardUrl);
   if (!content) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
-    log.error('a mail is given up: this version does not know its template');
+    log.error('gave up on a mail: unknown template');
     return;
   }
   // Servers died in the middle of each attempt: one more could end this one.
   if (mail.attempts > mostAttempts) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
-    log.error({ attempts: mostAttempts }, 'a mail is given up: no attempt to send it came to an end');
+    log.error({ attempts: mostAttempts }, 'gave up on a mail: no attempt was completed');
     return;
   }
   const { id, recipient } = mail;
@@ -72,7 +72,7 @@ async function deliver(
     return;
   }
   await platform.use((sql) => closeMail(sql, mail, 'sent'));
-  log.info({ attempts: mail.attempts }, 'a mail was sent');
+  log.info({ attempts: mail.attempts }, 'sent a mail');
 }
 
 /** The table holds no link that opens anything; the mail does. */
@@ -99,10 +99,10 @@ async function retryLater(platform: Pool, mail: MailRow, fault: MailFault, log: 
   const why = { attempts: mail.attempts, code, response_code: responseCode };
   if (isFinal || mail.attempts >= mostAttempts) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
-    log.error(why, 'a mail is given up');
+    log.error(why, 'gave up on a mail');
     return;
   }
   const pauseMs = minuteMs * 3 ** (mail.attempts - 1);
   await platform.use((sql) => postponeMail(sql, mail, new Date(Date.now() + pauseMs)));
-  log.warn({ ...why, next_in_minutes: pauseMs / minuteMs }, 'a mail could not be sent; it is tried again');
+  log.warn({ ...why, next_in_minutes: pauseMs / minuteMs }, 'failed to send a mail; will retry');
 }

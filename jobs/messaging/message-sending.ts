@@ -87,7 +87,7 @@ export async function sendDue(
         // The others do not wait for one that fails; a draft that was taken up is due again when its lease has ended.
         leave(queue);
         const err = { message: (error as Error).message };
-        log.warn({ company: queue.companyId, err }, 'a message could not be served; it is tried again');
+        log.warn({ company: queue.companyId, err }, 'failed to process a message; will retry');
       }
     }
   };
@@ -124,9 +124,9 @@ async function sendNext(context: MessageContext, queue: db.Queue): Promise<boole
   if (typeof outcome === 'number') {
     context.onAttempt?.(draft.channel, 'postponed');
     const why = result instanceof SendingFault ? result.message : '';
-    log.warn({ attempts, why, next_in_minutes: outcome / 60_000 }, 'a message could not be sent; it is tried again');
-  } else if (outcome.status === 'sent') log.info({ attempts }, 'a message was sent');
-  else log.warn({ attempts, code: outcome.code, why: outcome.message }, 'a message is given up');
+    log.warn({ attempts, why, next_in_minutes: outcome / 60_000 }, 'failed to send a message; will retry');
+  } else if (outcome.status === 'sent') log.info({ attempts }, 'sent a message');
+  else log.warn({ attempts, code: outcome.code, why: outcome.message }, 'gave up on a message');
   return true;
 }
 
@@ -160,7 +160,7 @@ async function begin(
     if (ref === notSent.kept && !objection)
       context.log.info(
         { company: queue.companyId, draft: draft.id, channel: draft.channel },
-        'a message is kept: there is no provider to send it through',
+        'kept a message: no provider is configured',
       );
     return 'ended';
   }
@@ -286,7 +286,7 @@ async function heed(
   const traced = (action: string, object: string, recordId: string, source: string): void =>
     audit(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
   if (kind === 'said_stop') {
-    const told = { reason: 'Said stop to the provider.', notes: null, source: 'opt_out' as const, created_at: now };
+    const told = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, created_at: now };
     const by = { kind: 'system' as const, id: self, name: null };
     const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phone_number: recipient, ...told }, by);
     if (isNew) traced('dnc_entry.create', 'dnc_entries', entry.id, entry.source);

@@ -12,7 +12,7 @@ export function carryOutDecisions(context: TenantJobContext): Promise<number> {
   const { batchSize, now } = context;
   return runDueSteps(context, db.findDecidedRuns, (scope, id, ...to) => step(scope, id, batchSize, now(), ...to), {
     field: 'run',
-    text: 'a decision could not go on; it is tried again',
+    text: 'failed to apply a campaign run decision; will retry',
   });
 }
 

@@ -30,7 +30,7 @@ export function dispatcher(services: DispatcherServices): TenantQueue {
     find: (sql, after) => findWaiting(sql, 'outbox_events', after),
     take: (context, scope, limit) => dispatch(context, services, scope, limit),
     atOnce: feedsAtOnce,
-    failureText: 'events could not be dispatched; they are tried again',
+    failureText: 'failed to dispatch events; will retry',
   });
 }
 

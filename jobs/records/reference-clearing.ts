@@ -40,7 +40,7 @@ async function clearReferencesOf(
       isMore = await transaction(scope, (sql, emit, audit) => clearBatch(sql, scope, batchSize, emit, audit));
   } catch (error) {
     const failure = { company: scope.companyId, err: { message: (error as Error).message } };
-    log.warn(failure, 'references could not be cleared');
+    log.warn(failure, 'failed to clear references');
   }
 }
 

@@ -33,10 +33,7 @@ export async function sweepFiles(
       await platform.use((sql) => forgetFile(sql, file));
       removed += 1;
     } catch (error) {
-      log.warn(
-        { err: { message: (error as Error).message } },
-        'a file could not be removed; a later sweep tries again',
-      );
+      log.warn({ err: { message: (error as Error).message } }, 'failed to remove a file; the sweep will retry');
       await platform.use((sql) => postponeFile(sql, file, new Date(now.getTime() + retryAfterMs)));
     }
   }

@@ -20,7 +20,7 @@ export class SearchIndexer {
         // The other tenants do not wait for it.
         log.warn(
           { company: scope.companyId, err: { message: (error as Error).message } },
-          'texts could not be made searchable',
+          'failed to index texts for search',
         );
       }
     }

@@ -96,7 +96,7 @@ async function eachDue(
         } catch (error) {
           // The others do not wait for one that fails; it is due again when its lease has ended.
           const err = { message: (error as Error).message };
-          log.warn({ company: each.companyId, err }, 'a calendar could not be served; it is tried again');
+          log.warn({ company: each.companyId, err }, 'failed to process a calendar; will retry');
         }
       }
     }
@@ -118,7 +118,7 @@ async function look(context: CalendarContext, { companyId, id: userId }: DueRow)
   if (isFault)
     context.log.warn(
       { company: companyId, user: userId, fault: answer.kind, why: answer.message },
-      'a calendar could not be looked at',
+      'failed to read a calendar',
     );
   const next = new Date(now.getTime() + (isFault ? lookAgain[answer.kind] : lookEvery));
   await within(async (sql) => {
@@ -160,12 +160,12 @@ async function carryOut(context: CalendarContext, { companyId, id: bookingId }: 
   const why = { fault: told.kind, why: told.message, attempts: order.attempts };
   if (waited >= givenUpAfter) {
     await within((sql) => orders.finishOrder(sql, companyId, order, order.eventUrl, now));
-    log.error(why, 'an order to a calendar is given up');
+    log.error(why, 'gave up on a calendar event');
     return;
   }
   const pause = Math.min(Math.max(waited, pauses.shortest), pauses.longest);
   await within((sql) => orders.postponeOrder(sql, companyId, order, new Date(now.getTime() + pause)));
-  log.warn({ ...why, next_in_minutes: Math.round(pause / minute) }, 'a calendar could not be told; it is tried again');
+  log.warn({ ...why, next_in_minutes: Math.round(pause / minute) }, 'failed to write a calendar event; will retry');
 }
 
 async function tell(

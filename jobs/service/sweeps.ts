@@ -47,8 +47,8 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     files: await sweepFiles(context, files.remove),
     uploads: await sweepUploads(files.uploads, now()),
   };
-  if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'swept files that nothing refers to');
-  if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'swept what is past its time');
+  if (swept.files + swept.uploads > 0) log.info({ removed: swept }, 'removed unreferenced files');
+  if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'removed expired data');
 }
 
 /** Removes batch after batch, until one is not full. */

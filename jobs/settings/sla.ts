@@ -20,7 +20,7 @@ import type { TenantJobContext } from '../runner.ts';
  */
 export async function handleSlaClocks(context: TenantJobContext): Promise<number> {
   const breaches = await handleDueClocks(context);
-  if (breaches > 0) context.log.info({ breaches }, 'SLA deadlines have passed');
+  if (breaches > 0) context.log.info({ breaches }, 'missed SLA deadlines');
   return breaches;
 }
 
@@ -28,7 +28,7 @@ async function handleDueClocks(context: TenantJobContext): Promise<number> {
   const { platform, transaction, batchSize, log, now, signal } = context;
   // The other tenants' clocks do not wait for those of one that fails.
   const report = (companyId: string, error: unknown): void =>
-    log.warn({ company: companyId, err: { message: (error as Error).message } }, 'SLA clocks could not be handled');
+    log.warn({ company: companyId, err: { message: (error as Error).message } }, 'failed to process SLA clocks');
   for (const policy of await platform.use(due.findRevisedPolicies)) {
     if (signal.aborted) return 0;
     await followRevision(context, policy).catch((error) => report(policy.companyId, error));

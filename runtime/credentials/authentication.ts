@@ -86,13 +86,14 @@ export function readCredential(
   if (authorization === undefined) {
     throw new ApiError(
       'MISSING_API_KEY',
-      'Send an API key in the header x-api-key, or an access token in Authorization: Bearer.',
+      'Send an API key in the x-api-key header, or an access token in the Authorization: Bearer header.',
       undefined,
       { headers: challenge },
     );
   }
   const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
-  if (token === undefined) throw badToken('AUTH_INVALID_KEY', 'This is not a bearer token.');
+  if (token === undefined)
+    throw badToken('AUTH_INVALID_KEY', 'The Authorization header must be Bearer followed by a token.');
   return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
 }
 
@@ -153,7 +154,8 @@ async function byKey(
   now: Date,
 ): Promise<Authenticated> {
   const record = isKeyShaped(key) ? await credentials.findKey(sha256(key)) : undefined;
-  if (!record) throw new ApiError('AUTH_INVALID_KEY', 'This API key is not known.', undefined, { headers: challenge });
+  if (!record)
+    throw new ApiError('AUTH_INVALID_KEY', 'This API key does not exist.', undefined, { headers: challenge });
   const flaw = flawOf(record, facts, now);
   if (flaw) throw flaw;
   return keyAuthenticated(record, facts);
@@ -166,7 +168,11 @@ function flawOf(record: KeyRecord, facts: RequestFacts, now: Date): ApiError | u
   if (record.expiresAt && record.expiresAt <= now)
     return new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
   if (record.ipAllowlist.length > 0 && !addressSet(record.ipAllowlist).has(facts.ip))
-    return new ApiError('IP_NOT_ALLOWED', 'This API key may not be used from your address.', {});
+    return new ApiError(
+      'IP_NOT_ALLOWED',
+      'This API key cannot be used from your IP address. Add the address to the allowlist of the key.',
+      {},
+    );
   return undefined;
 }
 
@@ -208,11 +214,11 @@ function badToken(code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string)
 }
 
 const expired = () => badToken('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
-const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is not valid.');
+const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is invalid.');
 
 /** For a route that no person at a screen calls. */
 export const sessionElsewhere = () =>
-  badToken('AUTH_INVALID_KEY', 'A session token is not valid here. Send an API key, or an access token.');
+  badToken('AUTH_INVALID_KEY', 'Session tokens are not accepted here. Send an API key or an access token.');
 
 async function bySession(
   token: string,
@@ -301,7 +307,7 @@ async function byAccessToken(
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
   const record = await credentials.findGrant(verdict.userId, verdict.clientId, audience === undefined ? 'api' : 'mcp');
-  if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is not active.');
+  if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is inactive.');
   const { configVersion, subscription } = record;
   return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };
 }
@@ -316,7 +322,7 @@ function appCaller(
   const isOfAnother = grantId !== undefined && grantId !== grant?.id;
   const hasEnded = familyId !== undefined && grant?.endedFamilies.has(familyId);
   if (!grant || grant.revoked || isOfAnother || hasEnded) {
-    throw new ApiError('FORBIDDEN_SCOPE', 'The user does not allow this app to act for them. Ask for consent again.', {
+    throw new ApiError('FORBIDDEN_SCOPE', 'The user has revoked the access of this app. Ask for consent again.', {
       required_scopes: [],
       reason: grant ? 'grant_revoked' : 'no_grant',
     });

@@ -52,13 +52,13 @@ export function authorize(
   if (!opened.byRole) for (const scope of opened.scopes) checkModule(moduleOf(scope), caller, moduleState);
   if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
   if (operation.liveOnly && caller.testMode) {
-    throw new ApiError('FORBIDDEN_SCOPE', 'Both modes share this configuration: change it with a live key.', {
+    throw new ApiError('FORBIDDEN_SCOPE', 'Live mode and test mode share this setting. Change it with a live key.', {
       required_scopes: [],
       reason: 'live_key_required',
     });
   }
   if (operation.testOnly && !caller.testMode) {
-    throw new ApiError('FORBIDDEN_SCOPE', 'This is about test data alone: send a test key.', {
+    throw new ApiError('FORBIDDEN_SCOPE', 'This operation is only available in test mode. Send a test key.', {
       required_scopes: [],
       reason: 'test_key_required',
     });
@@ -79,29 +79,31 @@ function lacks(ways: string[][], byRole: boolean): ApiError {
   const required = [...new Set(ways.flat())];
   const what = `${byRole ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
   const named = [...new Set(ways.map((way) => way.join(' and ')))].join(', or ');
-  return new ApiError('FORBIDDEN_SCOPE', `This needs the ${what} ${named}.`, { required_scopes: required });
+  return new ApiError('FORBIDDEN_SCOPE', `This operation requires the ${what} ${named}.`, {
+    required_scopes: required,
+  });
 }
 
 const nameOf = {
   api_key: 'An API key',
   oauth_client: 'An OAuth token',
   session: 'A session token',
-  person: 'A person at a screen',
+  person: 'A console session',
   gateway: 'A signature',
-  system: 'The server itself',
+  system: 'An internal call',
   anonymous: '',
 };
 
 const needs = {
   session: { advice: 'Sign in, and send the session token.', reason: 'session_token_required' },
-  signature: { advice: 'Sign the body, in Service-Signature.', reason: 'signature_required' },
+  signature: { advice: 'Sign the body in the Service-Signature header.', reason: 'signature_required' },
   apiKey: { advice: 'Send an API key.', reason: 'api_key_required' },
 };
 
 function otherCredential(operation: Operation, caller: Caller): ApiError {
   const opens = (wanted: string): boolean => operation.requirements.some(({ scheme }) => scheme === wanted);
   const { advice, reason } = needs[opens('session') ? 'session' : opens('signature') ? 'signature' : 'apiKey'];
-  return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} does not open this operation. ${advice}`, {
+  return new ApiError('FORBIDDEN_SCOPE', `${nameOf[caller.kind]} is not accepted for this operation. ${advice}`, {
     required_scopes: [],
     reason,
   });
@@ -111,7 +113,7 @@ function otherCredential(operation: Operation, caller: Caller): ApiError {
 const passwordChangeRequired = () =>
   new ApiError(
     'FORBIDDEN_SCOPE',
-    'Your password is temporary. Choose your own with PATCH /v1/me/password, then repeat the call.',
+    'Your password is temporary. Choose a new one with PATCH /v1/me/password, then repeat the call.',
     { required_scopes: [], reason: 'password_change_required' },
   );
 
@@ -119,7 +121,7 @@ const passwordChangeRequired = () =>
 const platformKey = () =>
   new ApiError(
     'FORBIDDEN_SCOPE',
-    'A platform key opens signup and the check of addresses alone. Send a workspace key.',
+    'Platform keys are only accepted for signup and email checks. Send a key of a workspace.',
     {
       required_scopes: [],
       reason: 'workspace_key_required',
@@ -130,7 +132,7 @@ const platformKey = () =>
 function checkModule(module: string, caller: Caller, moduleState: ModuleState): void {
   const state = moduleState(module, caller.modules);
   if (state === 'on') return;
-  const why = state === 'not_in_plan' ? 'is not part of this plan' : 'is switched off in this workspace';
+  const why = state === 'not_in_plan' ? 'is not included in this plan' : 'is disabled in this workspace';
   throw new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason: state });
 }
 

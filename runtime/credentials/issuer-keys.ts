@@ -75,7 +75,7 @@ export class IssuerKeys implements TokenKeys {
     this.#loading = fetchKeys(this.#uri)
       .then(
         (keys) => {
-          if (this.#isDown) this.#log.info({ uri: this.#uri }, 'the keys of the OAuth issuer can be fetched again');
+          if (this.#isDown) this.#log.info({ uri: this.#uri }, 'OAuth issuer keys are available again');
           this.#isDown = false;
           this.#keys = keys;
           this.#loadedAt = time;
@@ -83,8 +83,7 @@ export class IssuerKeys implements TokenKeys {
         (error: Error) => {
           const { message, cause } = error;
           const reason = cause instanceof Error ? cause.message : message;
-          if (!this.#isDown)
-            this.#log.warn({ uri: this.#uri, reason }, 'the keys of the OAuth issuer cannot be fetched');
+          if (!this.#isDown) this.#log.warn({ uri: this.#uri, reason }, 'failed to fetch OAuth issuer keys');
           this.#isDown = true;
         },
       )
@@ -107,7 +106,10 @@ async function pick(keys: KeySet, header: JWSHeaderParameters): Promise<CryptoKe
 
 async function fetchKeys(uri: string): Promise<KeySet> {
   const overdue = new AbortController();
-  const cancel = startResponsiveTimeout(() => overdue.abort(new Error('no answer in time')), fetchTimeout);
+  const cancel = startResponsiveTimeout(
+    () => overdue.abort(new Error('timed out waiting for a response')),
+    fetchTimeout,
+  );
   try {
     const response = await fetch(uri, {
       headers: { accept: 'application/jwk-set+json, application/json' },
@@ -116,7 +118,7 @@ async function fetchKeys(uri: string): Promise<KeySet> {
     });
     if (response.status !== 200) {
       await response.body?.cancel();
-      throw new Error(`the answer was ${response.status}`);
+      throw new Error(`the response status was ${response.status}`);
     }
     return createLocalJWKSet(JSON.parse(await textOf(response)));
   } finally {
@@ -129,7 +131,7 @@ async function textOf(response: Response): Promise<string> {
   let length = 0;
   for await (const chunk of response.body ?? []) {
     length += chunk.length;
-    if (length > largestKeySet) throw new Error(`the answer is longer than ${largestKeySet} bytes`);
+    if (length > largestKeySet) throw new Error(`the response exceeds ${largestKeySet} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();

@@ -26,7 +26,8 @@ const refusal = (message: string, reason: string): ApiError =>
 
 /** The refusal of what was not signed at all. */
 export function unsigned(): ApiError {
-  const message = 'Sign the body under the secret of the workspace, in the header Service-Signature.';
+  const message =
+    'Sign the body with the secret of the workspace, and send the signature in the Service-Signature header.';
   return new ApiError('MISSING_API_KEY', message, undefined, { headers: { 'www-authenticate': 'Service-Signature' } });
 }
 
@@ -57,9 +58,12 @@ export async function authenticateReport(
   const good = (endpoint?.sealedSecrets ?? []).map((sealed) => secrets.decrypt(sealed));
   const verdict = judgeSignature(signature, body, good, now);
   if (!endpoint || verdict === 'wrong')
-    throw refusal('The header Service-Signature does not fit the body and the address.', 'invalid_signature');
+    throw refusal('The Service-Signature header does not match the body and the URL.', 'invalid_signature');
   if (verdict === 'old')
-    throw refusal('t of Service-Signature is more than five minutes from our clock.', 'signature_expired');
+    throw refusal(
+      't of the Service-Signature header differs from the clock of the server by more than five minutes.',
+      'signature_expired',
+    );
   return {
     caller: {
       ...anonymous(facts),

@@ -89,7 +89,7 @@ export class Files {
       await this.#parts.storage.keep(storageKey(place), upload.path, upload.sha256);
     } catch (error) {
       await rm(upload.path, { force: true });
-      this.#parts.log.error({ err: { message: (error as Error).message } }, 'the file storage could not take a file');
+      this.#parts.log.error({ err: { message: (error as Error).message } }, 'failed to store a file');
       throw serviceUnavailable();
     }
     const { name, contentType, bytes, sha256 } = upload;
@@ -122,7 +122,7 @@ export class Files {
   /** Removes a file; what fails is left to the sweep. Nothing waits for it. */
   remove(file: FilePlace): void {
     this.#parts.storage.remove(storageKey(file)).catch((error: Error) => {
-      this.#parts.log.warn({ err: { message: error.message } }, 'a file could not be removed; the sweep tries again');
+      this.#parts.log.warn({ err: { message: error.message } }, 'failed to remove a file; the sweep will retry');
     });
   }
 

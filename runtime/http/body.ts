@@ -72,7 +72,7 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
   request.on('close', () => reject(new ClientGone()));
 }
 
-const tooLarge = () => unreadable('body_too_large', `The body is larger than ${bodyLimits.bytes} bytes.`);
+const tooLarge = () => unreadable('body_too_large', `The body must be at most ${bodyLimits.bytes} bytes.`);
 
 /** Refuses any media type but JSON, and any encoding of it. */
 export function checkMediaType(request: IncomingMessage): void {
@@ -133,7 +133,7 @@ function walk(
   }
   if (Array.isArray(value)) {
     if (arrays === bodyLimits.depth)
-      throw unreadable('nesting_too_deep', `Arrays are nested deeper than ${bodyLimits.depth} levels.`);
+      throw unreadable('nesting_too_deep', `Arrays must be nested at most ${bodyLimits.depth} levels deep.`);
     for (let index = 0; index < value.length; index += 1) {
       const inner: unknown = value[index];
       if (needsLook(inner, suspect)) walk(inner, `${path}[${index}]`, objects, arrays + 1, suspect, problems);
@@ -141,16 +141,16 @@ function walk(
     return;
   }
   if (objects === bodyLimits.depth)
-    throw unreadable('nesting_too_deep', `Objects are nested deeper than ${bodyLimits.depth} levels.`);
+    throw unreadable('nesting_too_deep', `Objects must be nested at most ${bodyLimits.depth} levels deep.`);
   const keys = Object.keys(value);
   if (keys.length > bodyLimits.keys)
-    throw unreadable('too_many_keys', `An object has more than ${bodyLimits.keys} keys.`);
+    throw unreadable('too_many_keys', `An object must have at most ${bodyLimits.keys} keys.`);
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
     const inside = () => (path ? `${path}.${key}` : key);
     if (needsLook(inner, suspect)) walk(inner, inside(), objects + 1, arrays, suspect, problems);
     if (suspect && (key === '__proto__' || unstorable(key, suspect)))
-      problems.push(problem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} cannot be the name of a field`));
+      problems.push(problem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} is not allowed as the name of a field`));
   }
 }
 
@@ -161,8 +161,8 @@ function needsLook(value: unknown, suspect: boolean): boolean {
 
 /** What is wrong with a text or number that JSON can write and the database cannot hold. */
 function unstorable(value: unknown, suspect: boolean): string | undefined {
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'is too large a number';
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'is too large';
   if (!suspect || typeof value !== 'string') return undefined;
   if (value.includes('\0')) return 'must not contain the NUL character';
-  return value.isWellFormed() ? undefined : 'must not contain half of a surrogate pair';
+  return value.isWellFormed() ? undefined : 'must not contain an unpaired surrogate';
 }

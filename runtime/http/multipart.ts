@@ -30,7 +30,7 @@ export interface Upload {
   requestHash: Buffer;
 }
 
-const tooLarge = () => unreadable('file_too_large', `A file may have at most ${uploadLimits.bytes} bytes.`);
+const tooLarge = () => unreadable('file_too_large', `The file must be at most ${uploadLimits.bytes} bytes.`);
 
 /**
  * Receives a form. Nothing of it is kept when it is refused.
@@ -82,11 +82,12 @@ class Form {
     await this.#writing;
     const { upload: field = '' } = this.#operation;
     if (this.#refusedExtension !== undefined)
-      throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not taken.`);
+      throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not accepted.`);
     if (this.#bytes > uploadLimits.bytes) throw tooLarge();
     const named = this.#problems.some((each) => each.field === field);
     if (!this.#file && !named) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
-    else if (this.#file && this.#bytes === 0) this.#problems.push(problem(field, 'TOO_SHORT', `${field} is empty`));
+    else if (this.#file && this.#bytes === 0)
+      this.#problems.push(problem(field, 'TOO_SHORT', `${field} must not be empty`));
     if (this.#problems.length > 0 || !this.#file) throw refusal(this.#operation, this.#problems, 'body');
     const sha256 = this.#content.digest('hex');
     return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
@@ -128,8 +129,8 @@ class Form {
       this.#problems.push(
         problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed: [field] }),
       );
-    } else if (this.#file) this.#problems.push(problem(field, 'DUPLICATE', `${field} must be sent once`));
-    else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file, with a file name`));
+    } else if (this.#file) this.#problems.push(problem(field, 'DUPLICATE', `${field} must be sent only once`));
+    else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file with a file name`));
   }
 
   /** Feeds the parser until the form has ended. @returns the hash of the body */
@@ -142,7 +143,7 @@ class Form {
     return new Promise<Buffer>((resolve, reject) => {
       const checkPace = (): void => {
         if (sincePace < bodyLimits.bytes) {
-          fail(unreadable('upload_too_slow', 'The upload came too slowly.'));
+          fail(unreadable('upload_too_slow', 'The upload was too slow. Try again.'));
           return;
         }
         sincePace = 0;
@@ -170,7 +171,7 @@ class Form {
       };
       const gone = (): void => fail(new ClientGone());
       parser.on('drain', () => request.resume());
-      parser.on('error', () => fail(unreadable('malformed_multipart', 'The body is not a whole multipart form.')));
+      parser.on('error', () => fail(unreadable('malformed_multipart', 'The body is not a complete multipart form.')));
       parser.on('close', () => resolve(hash.digest()));
       const fault = bodyFault(request);
       if (fault) fail(fault);
@@ -188,7 +189,7 @@ function openParser(request: IncomingMessage): busboy.Busboy {
   if (request.headers['content-encoding'] && request.headers['content-encoding'] !== 'identity')
     throw unsupported('Send the body without Content-Encoding.');
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? ''))
-    throw unsupported('Send the body as Content-Type: multipart/form-data with its boundary.');
+    throw unsupported('Send the body as Content-Type: multipart/form-data with a boundary.');
   try {
     return busboy({
       headers: request.headers,
@@ -198,7 +199,7 @@ function openParser(request: IncomingMessage): busboy.Busboy {
       limits: { fileSize: uploadLimits.bytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
     });
   } catch {
-    throw unsupported('Content-Type does not name the boundary of the form.');
+    throw unsupported('The Content-Type header must include the boundary of the form.');
   }
 }
 

@@ -117,9 +117,9 @@ const plain = (status: number, text: string): ScreenAnswer => ({
 });
 
 const refusals: Readonly<Record<number, string>> = {
-  400: 'The request contains a NUL character, which no field can hold. Remove it and send the request again.',
+  400: 'The request contains a NUL character, which is not allowed. Remove it and send the request again.',
   429: 'Too many requests. Try again in a minute.',
-  503: 'The service is not available for the moment. Try again shortly.',
+  503: 'The service is temporarily unavailable. Try again shortly.',
 };
 
 const plainRefusal = (status: number): ScreenAnswer => plain(status, refusals[status] ?? '');
@@ -180,7 +180,7 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
       return sent(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!isOutage(error)) throw error;
-      log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'a page could not be made');
+      log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'failed to render a page');
       return refused(503, 1);
     }
   }

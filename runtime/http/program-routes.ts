@@ -191,5 +191,5 @@ function notAllowed(entrance: Entrance): ApiError {
   const methods = allowedBy(entrance);
   const allow = methods.join(', ');
   const details = { allowed_methods: methods };
-  return new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allow}.`, details, { headers: { allow } });
+  return new ApiError('METHOD_NOT_ALLOWED', `Only ${allow} is allowed for this path.`, details, { headers: { allow } });
 }

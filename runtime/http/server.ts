@@ -74,7 +74,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     if (code === 'ERR_HTTP_REQUEST_TIMEOUT' && runner.isUploading(socket)) return;
     connections.refuse(socket as Socket, code, (error) => {
       const requestId = refuseConnection(socket as Socket, error, limits.uncounted(Date.now()));
-      log.info({ request_id: requestId, status: error.status, error: error.code }, 'unreadable request');
+      log.info({ request_id: requestId, status: error.status, error: error.code }, 'malformed request');
     });
   });
   return { server, perform: performIn(parts.document, runner) };
@@ -88,7 +88,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
       answer = await answerTo(request, trace);
     } catch (error) {
       if (error instanceof ClientGone) {
-        log.info({ request_id: trace.requestId, operation: trace.operation }, 'client went away');
+        log.info({ request_id: trace.requestId, operation: trace.operation }, 'client disconnected');
         return;
       }
       answer = failures.answer(error, trace);
@@ -174,7 +174,9 @@ function buildAnswering(
       const allow = found.methods.join(', ');
       if (method === 'OPTIONS') return { status: 204, body: undefined, headers: { allow } };
       const details = { allowed_methods: found.methods };
-      const error = new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allow}.`, details, { headers: { allow } });
+      const error = new ApiError('METHOD_NOT_ALLOWED', `Only ${allow} is allowed for this path.`, details, {
+        headers: { allow },
+      });
       return failures.answer(error, trace);
     }
     const { operation, path } = found;

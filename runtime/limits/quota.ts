@@ -31,7 +31,7 @@ export async function admitToQuota(
   const seconds = Math.max(1, Math.ceil((reset - now.getTime()) / 1000));
   throw refusal(
     429,
-    `The ${limit} calls of this month are used up. A higher plan, or the next month, makes room.`,
+    `The monthly quota of ${limit} calls is used up. Choose a larger plan, or wait for the next month.`,
     { limit, used: limit, remaining: 0, reset, retry_after: seconds, reason: 'monthly_cap' },
     { 'retry-after': String(seconds) },
   );
@@ -71,21 +71,22 @@ export class QuotaAlarm {
   raise(): ApiError {
     if (!this.#raised) {
       this.#raised = true;
-      raiseAlert(
-        this.#log,
-        'api_quota_unavailable',
-        'the monthly quota cannot be charged: calls with a credential are refused until it can',
-      );
+      raiseAlert(this.#log, 'api_quota_unavailable', 'monthly quota unavailable: authenticated requests are rejected');
     }
-    return new ApiError('QUOTA_UNAVAILABLE', 'Calls cannot be counted for the moment. Try again shortly.', undefined, {
-      headers: { 'retry-after': '1' },
-    });
+    return new ApiError(
+      'QUOTA_UNAVAILABLE',
+      'The monthly quota is temporarily unavailable. Try again shortly.',
+      undefined,
+      {
+        headers: { 'retry-after': '1' },
+      },
+    );
   }
 
   /** Notes that the quota was asked. */
   clear(): void {
     if (!this.#raised) return;
     this.#raised = false;
-    this.#log.info({ alert: 'api_quota_unavailable', severity: 'resolved' }, 'the monthly quota is charged again');
+    this.#log.info({ alert: 'api_quota_unavailable', severity: 'resolved' }, 'monthly quota available again');
   }
 }

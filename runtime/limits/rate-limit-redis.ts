@@ -211,7 +211,7 @@ export class RedisCounters implements Counters {
 
   #inTime<T>(work: Promise<T>, milliseconds: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const late = (): void => reject(new LateAnswer(`no answer in ${milliseconds} ms`));
+      const late = (): void => reject(new LateAnswer(`no response within ${milliseconds} ms`));
       const cancel = startResponsiveTimeout(late, milliseconds);
       work.then(
         (value) => {
@@ -231,14 +231,14 @@ export class RedisCounters implements Counters {
     this.#isLocal = true;
     this.#log.warn(
       { err: { message: String(error) } },
-      'Redis does not answer: this process counts rate limits for itself',
+      'Redis unavailable: this process counts rate limits on its own',
     );
   }
 
   #recover(): void {
     if (!this.#isLocal) return;
     this.#isLocal = false;
-    this.#log.info('Redis answers again: rate limits are counted together');
+    this.#log.info('Redis available again: rate limits are shared');
   }
 }
 

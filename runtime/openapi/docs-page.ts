@@ -25,14 +25,14 @@ const policy = [
 
 /** Runs in the browser. */
 const start = `fetch('/v1/openapi.json')
-  .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error('The server answered ' + answer.status))))
+  .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error('The server responded with status ' + answer.status))))
   .then((text) => {
     const shown = JSON.parse(text.replaceAll(${JSON.stringify(sampleAddress)}, location.origin));
     shown.servers = [{ url: location.origin }];
     Redoc.init(shown, ${JSON.stringify({ ...options, downloadUrls: [{ title: 'openapi.json', url: '/v1/openapi.json' }] })}, document.getElementById('docs'));
   })
   .catch((error) => {
-    document.querySelector('#docs > p').textContent = 'The document could not be loaded. ' + error.message + '.';
+    document.querySelector('#docs > p').textContent = 'The documentation could not be loaded. ' + error.message + '.';
   });
 `;
 
@@ -93,7 +93,7 @@ function deprecations(document: Document): string {
 </head>
 <body>
 <h1>Deprecated forms</h1>
-<p>They work until the day that is given, and their answers carry the headers Deprecation, Sunset and Link.</p>
+<p>They work until the given date. Their responses have the headers Deprecation, Sunset and Link.</p>
 ${sections.join('\n')}
 <p><a href="/docs">All operations</a></p>
 </body>
@@ -124,7 +124,7 @@ function html(json: Document['json'], scripts: string): string {
 <style>${style}</style>
 </head>
 <body>
-<div id="docs"><p>Loading the documentation …</p><noscript><p>This page needs JavaScript. The document itself is at <a href="/v1/openapi.json">/v1/openapi.json</a>.</p></noscript></div>
+<div id="docs"><p>Loading the documentation …</p><noscript><p>This page requires JavaScript. The OpenAPI document is at <a href="/v1/openapi.json">/v1/openapi.json</a>.</p></noscript></div>
 ${scripts}
 </body>
 </html>

@@ -247,7 +247,7 @@ function readOperation(
   if ((requirements.length === 0 || isOptional) !== (publicLimit !== undefined))
     throw new Error(`${id}: public operations have an x-public-limit, and no others`);
   if (declared['x-only-reads'] && declared['x-idempotency'])
-    throw new Error(`${id}: what only reads keeps no answers; x-only-reads does not go with x-idempotency`);
+    throw new Error(`${id}: x-only-reads cannot be combined with x-idempotency`);
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);

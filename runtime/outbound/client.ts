@@ -110,17 +110,17 @@ export class OutgoingClient {
   }
 }
 
-const noAddress = 'must be an address such as https://hooks.example.com/crm';
-const notPublic = 'must lead to a public address';
+const noAddress = 'must be a URL such as https://hooks.example.com/crm';
+const notPublic = 'must resolve to a public IP address';
 
 /** What the form of an address tells already. @param isFree private addresses are allowed, and so are http and all ports */
 function formRefusal(text: string, isFree: boolean): string | undefined {
   const url = URL.parse(text);
   if (!url) return noAddress;
-  if (url.protocol !== 'https:' && !(isFree && url.protocol === 'http:')) return 'must begin with https://';
-  if (url.username !== '' || url.password !== '') return 'must not contain a user or a password';
+  if (url.protocol !== 'https:' && !(isFree && url.protocol === 'http:')) return 'must start with https://';
+  if (url.username !== '' || url.password !== '') return 'must not contain a username or a password';
   const port = Number(url.port || 443);
-  if (!isFree && port < 1024 && port !== 443) return 'may name port 443, 8443 or one from 1024 on';
+  if (!isFree && port < 1024 && port !== 443) return 'must use port 443, 8443, or 1024 or higher';
   const host = hostOf(url);
   if (isIP(host) === 0 && !isHostName(host)) return noAddress;
   if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;

@@ -135,7 +135,7 @@ export class Admission {
     if (operation.answer === 'oauth' && anonKey !== undefined && request.headers.apikey !== anonKey) {
       throw new ApiError(
         'MISSING_API_KEY',
-        'Send the public key of this project in the header apikey.',
+        'Send the public key of this project in the apikey header.',
         { oauth_error: 'invalid_client' },
         { headers: { 'www-authenticate': 'Bearer' } },
       );

@@ -7,7 +7,7 @@ const limit = 1800;
 
 export class DeadlinePassed extends ApiError {
   constructor() {
-    super('SERVICE_UNAVAILABLE', 'The service is not available for the moment. Try again shortly.', undefined, {
+    super('SERVICE_UNAVAILABLE', 'The service is temporarily unavailable. Try again shortly.', undefined, {
       headers: { 'retry-after': '1' },
     });
   }

@@ -36,18 +36,21 @@ export class Failures {
   #toShow(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
     const noted = { request_id: requestId, operation };
     if (broken || isOutage(thrown)) {
-      this.#log.warn({ ...noted, err: describe(thrown) }, 'the database could not serve a request');
+      this.#log.warn({ ...noted, err: describe(thrown) }, 'database error during a request');
       return isOverdue(thrown) ? queryTimeout() : serviceUnavailable();
     }
     if (thrown instanceof ApiError) return thrown;
     if (isRace(thrown)) {
       return conflict(
         'changed_meanwhile',
-        'Something that this call refers to changed while it ran. Read it again and retry.',
+        'A resource that this request refers to has changed in the meantime. Read it again and retry.',
       );
     }
-    this.#log.error({ ...noted, err: describe(thrown) }, 'unexpected failure');
-    return new ApiError('INTERNAL_ERROR', 'Something went wrong on our side.');
+    this.#log.error({ ...noted, err: describe(thrown) }, 'unexpected error');
+    return new ApiError(
+      'INTERNAL_ERROR',
+      'An internal error occurred. Try again, and contact support with the request id if it persists.',
+    );
   }
 }
 

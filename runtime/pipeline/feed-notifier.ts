@@ -100,7 +100,7 @@ export class FeedNotifier {
         for (const position of await this.#look([...this.#waiters.keys()])) this.announce(position);
       } catch (error) {
         // What this process tells itself still arrives; who waits in vain asks again.
-        this.#log.warn({ err: { message: (error as Error).message } }, 'the positions of feeds could not be read');
+        this.#log.warn({ err: { message: (error as Error).message } }, 'failed to read feed positions');
       }
       this.#timer = undefined;
       if (this.#count > 0 && !this.#stopped) this.#lookSoon();

@@ -22,7 +22,7 @@ export function isKept(status: number): boolean {
  */
 export function readKey(header: string | string[] | undefined, required: boolean): string | undefined {
   if (header === undefined) {
-    if (required) throw new ApiError('IDEMPOTENCY_KEY_REQUIRED', 'Send an Idempotency-Key header with this call.');
+    if (required) throw new ApiError('IDEMPOTENCY_KEY_REQUIRED', 'Send an Idempotency-Key header with this request.');
     return undefined;
   }
   if (typeof header !== 'string' || !keyPattern.test(header)) {
@@ -64,7 +64,7 @@ export function refuseOthers(verdict: Verdict): void {
   if (verdict.kind === 'conflict') {
     throw new ApiError(
       'IDEMPOTENCY_CONFLICT',
-      'This Idempotency-Key was used with another body. Use a new key for a new request.',
+      'This Idempotency-Key was already used with a different body. Use a new key for a new request.',
     );
   }
 }

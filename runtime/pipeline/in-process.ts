@@ -33,7 +33,8 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
   return async (call) => {
     const operation = operations.get(call.operationId);
-    if (!operation || operation.upload !== undefined) throw new Error(`${call.operationId} cannot be performed here`);
+    if (!operation || operation.upload !== undefined)
+      throw new Error(`${call.operationId} cannot be performed in-process`);
     const { caller, credential } = call.by;
     const trace = createTrace({
       requestId: caller.requestId,
@@ -46,7 +47,7 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
     });
     const answer = await runner.runInternal(operation, call, trace);
     const { status, body } = answer;
-    if (typeof body !== 'string') throw new Error(`${operation.id} does not answer JSON`);
+    if (typeof body !== 'string') throw new Error(`${operation.id} does not respond with JSON`);
     const confirmed = credential === undefined || trace.confirmed;
     return { status, body: JSON.parse(body), free: isFree(answer), confirmed };
   };

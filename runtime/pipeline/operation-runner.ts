@@ -394,7 +394,7 @@ export class OperationRunner {
 }
 
 /** Who asked for it asks again, in the name of who is looked up. */
-const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key is not what it was a moment ago.');
+const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key has just been changed. Try again.');
 
 /** Tells a client to send its body, if it waits to be told. */
 function invite(trace: Trace): void {

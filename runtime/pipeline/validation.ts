@@ -1,7 +1,9 @@
 // Turns what the document's validators find into problems, and into the right status and code.
+
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
 import { closest } from '../../domain/objects/suggestions.ts';
+import { sendAtLeastOneOf, sendOneOf, sendOnlyOneOf } from '../../domain/service/messages.ts';
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from '../errors.ts';
 import type { Operation, ParameterType } from '../openapi/document.ts';
 
@@ -30,7 +32,7 @@ export function checkParameters(
   const query: Record<string, unknown> = Object.create(null);
   if (queryText !== '') {
     for (const [name, value] of new URLSearchParams(queryText)) {
-      if (name in query) problems.push(problem(name, 'DUPLICATE', `${name} is given more than once`));
+      if (name in query) problems.push(problem(name, 'DUPLICATE', `${name} must be sent only once`));
       if (value.includes('\0'))
         problems.push(problem(name, 'INVALID_FORMAT', `${name} must not contain the NUL character`));
       query[name] = value;
@@ -57,7 +59,7 @@ export function checkParameters(
     if (errors.some((error) => error.instancePath.startsWith('/path'))) throw notFound();
     for (const each of found) {
       if (each.code === 'UNKNOWN_FIELD') {
-        each.message = `${each.field} is not a query parameter of this operation`;
+        each.message = `${each.field} is not a query parameter of this operation.`;
         each.allowed = operation.queryParameters.slice(0, 50);
         const meant = closest(each.field, operation.queryParameters);
         if (meant !== undefined) each.did_you_mean = meant;
@@ -68,7 +70,7 @@ export function checkParameters(
   // Hundreds of digits make no number that anything could hold.
   for (const name of Object.keys(query)) {
     if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
-      problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large a number`));
+      problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large`));
   }
   if (problems.length > 0) throw refusal(operation, problems, 'query');
   return { path, query, header };
@@ -185,7 +187,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'required':
     case 'dependentRequired': {
       const missing = inside(params.missingProperty ?? '');
-      if (params.missingProperty === 'requestBody') return problem('', 'REQUIRED', 'Send a JSON body');
+      if (params.missingProperty === 'requestBody') return problem('', 'REQUIRED', 'Send a JSON body.');
       return problem(missing, 'REQUIRED', `${missing} is required`);
     }
     case 'additionalProperties':
@@ -252,7 +254,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'const':
       return problem(field, 'INVALID_OPTION', `${name} must be ${JSON.stringify(params.allowedValue)}`);
     case 'uniqueItems':
-      return problem(field, 'DUPLICATE', `${name} must not repeat an item`);
+      return problem(field, 'DUPLICATE', `${name} must not contain duplicates`);
     case 'anyOf':
     case 'oneOf': {
       const branches = (error.schema ?? []) as { required?: string[] }[];
@@ -261,20 +263,20 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
       const names = isObject ? branches.flatMap((branch) => branch.required ?? []) : [];
       if (names.length > 0) {
         return params.passingSchemas
-          ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', `send only one of ${names.join(', ')}`)
+          ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', sendOnlyOneOf(names))
           : problem(
               inside(names[0] ?? ''),
               'REQUIRED',
-              `send ${error.keyword === 'oneOf' ? 'one' : 'at least one'} of ${names.join(', ')}`,
+              error.keyword === 'oneOf' ? sendOneOf(names) : sendAtLeastOneOf(names),
             );
       }
-      return problem(field, 'INVALID_TYPE', `${name} has none of the allowed shapes`);
+      return problem(field, 'INVALID_TYPE', `${name} has the wrong type`);
     }
     case 'propertyNames':
       return problem(
         field,
         'INVALID_FORMAT',
-        `${name} has a field with the name ${JSON.stringify(params.propertyName)}, which is not allowed`,
+        `${name} must not have a field named ${JSON.stringify(params.propertyName)}`,
       );
     case 'if':
       return undefined;
@@ -310,11 +312,10 @@ function patternRule(pattern: string | undefined, schema: unknown): string {
 const formats: Record<string, string> = {
   uuid: 'a UUID',
   email: 'an email address',
-  'date-time': 'an ISO 8601 time with its offset, e.g. 2026-11-20T23:55:00.000Z',
+  'date-time': 'an ISO 8601 time with an offset, e.g. 2026-11-20T23:55:00.000Z',
   date: 'a date, e.g. 2026-11-20',
-  uri: 'a web address',
-  'checkout-return-uri':
-    'a web address, with no braces but those of {CHECKOUT_SESSION_ID} in its path, query or fragment',
-  'entity-tags': 'an ETag with its quotes, as an answer had it, e.g. "3", or *',
+  uri: 'a URL',
+  'checkout-return-uri': 'a URL whose only braces are {CHECKOUT_SESSION_ID} in the path, query or fragment',
+  'entity-tags': 'an ETag of a response with its quotes, e.g. "3", or *',
   'ip-range': 'an IP address or a CIDR range, e.g. 203.0.113.7, 10.0.0.0/8 or 2001:db8::/32',
 };

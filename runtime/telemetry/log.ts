@@ -80,11 +80,11 @@ export function watchUncaught({ log, flush }: OpenLog, isOutage: (error: unknown
   process.on('unhandledRejection', (error) => {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
     // The database's driver asks for its types on its own account, and nobody waits for that.
-    if (isOutage(error)) log.warn({ err: { message } }, 'the database could not serve its driver');
-    else log.error({ err: { message, stack } }, 'unexpected failure');
+    if (isOutage(error)) log.warn({ err: { message } }, 'database driver error');
+    else log.error({ err: { message, stack } }, 'unexpected error');
   });
   process.on('uncaughtException', ({ message, stack }) => {
-    raiseAlert(log, 'process_crashed', 'the process ends: nobody caught an error', { err: { message, stack } });
+    raiseAlert(log, 'process_crashed', 'uncaught error: the process exits', { err: { message, stack } });
     flush();
     process.exit(1);
   });

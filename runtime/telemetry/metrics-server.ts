@@ -29,14 +29,14 @@ export function serveMetrics(
     read().then(
       (text) => response.writeHead(200, { 'content-type': Registry.PROMETHEUS_CONTENT_TYPE }).end(text),
       (error: Error) => {
-        log.error({ err: { message: error.message, stack: error.stack } }, 'the metrics could not be read');
+        log.error({ err: { message: error.message, stack: error.stack } }, 'failed to read metrics');
         response.writeHead(500).end();
       },
     );
   });
   return new Promise((resolve, reject) => {
     server.on('error', ({ code }: NodeJS.ErrnoException) =>
-      reject(new ConfigError(`METRICS_PORT ${port} cannot be used (${code}): set it to a free port.`)),
+      reject(new ConfigError(`METRICS_PORT ${port} cannot be used (${code}). Set it to a free port.`)),
     );
     server.listen(port, host, () =>
       resolve({

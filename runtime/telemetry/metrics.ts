@@ -37,25 +37,25 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
   const registers = [registry];
   const durations = new Histogram({
     name: 'crm_http_request_duration_seconds',
-    help: 'Requests and the time they took, by operation, method and class of the status.',
+    help: 'Request duration by operation, method and status class.',
     labelNames: ['operation', 'method', 'status'],
     buckets: seconds,
     registers,
   });
   const errors = new Counter({
     name: 'crm_http_errors_total',
-    help: 'Answers that were no success, by operation and code of the error.',
+    help: 'Unsuccessful responses by operation and error code.',
     labelNames: ['operation', 'code'],
     registers,
   });
   const refusals = new Counter({
     name: 'crm_rate_limit_refusals_total',
-    help: 'Calls refused by a rate limit.',
+    help: 'Requests rejected by a rate limit.',
     registers,
   });
   const quotaUnavailable = new Counter({
     name: 'crm_quota_unavailable_total',
-    help: 'Calls refused because the monthly quota could not be looked up.',
+    help: 'Requests rejected because the monthly quota was unavailable.',
     registers,
   });
   /** Made once for each, since there is one lookup per request. */
@@ -79,19 +79,24 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
 
 /** Makes the instruments that look at the parts of a process that answers requests when they are read. */
 export function watchParts(registry: Registry, { load, ping, pools, news, redis }: Watched): void {
-  gauge(registry, 'crm_http_requests_in_flight', 'Requests that are being answered.', (set) => set(load.requests));
-  gauge(registry, 'crm_http_requests_waiting', 'Requests that wait for the answers before them.', (set) =>
+  gauge(registry, 'crm_http_requests_in_flight', 'Requests in progress.', (set) => set(load.requests));
+  gauge(registry, 'crm_http_requests_waiting', 'Requests that wait for earlier responses on their connection.', (set) =>
     set(load.waiting),
   );
-  gauge(registry, 'crm_http_unread_bytes', 'Answers that clients have not taken.', (set) => set(load.unreadBytes));
-  gauge(registry, 'crm_feed_waiting', 'Calls that wait for news of their feed.', (set) => set(news.waiting));
-  total(registry, 'crm_http_connections_cut_total', 'Connections cut for what they left waiting.', (set) =>
-    set(load.cut),
+  gauge(registry, 'crm_http_unread_bytes', 'Bytes of responses that clients have not read yet.', (set) =>
+    set(load.unreadBytes),
+  );
+  gauge(registry, 'crm_feed_waiting', 'Requests that wait for new events in a feed.', (set) => set(news.waiting));
+  total(
+    registry,
+    'crm_http_connections_cut_total',
+    'Connections closed because clients did not read their responses.',
+    (set) => set(load.cut),
   );
   const each = (read: (usage: PoolUsage) => number) => (set: (value: number, labels: Labels) => void) => {
     for (const [pool, { usage }] of Object.entries(pools)) set(read(usage), { pool });
   };
-  const help = 'Connections of each pool';
+  const help = 'Connections by pool';
   gauge(
     registry,
     'crm_database_connections',
@@ -107,39 +112,39 @@ export function watchParts(registry: Registry, { load, ping, pools, news, redis 
   gauge(
     registry,
     'crm_database_waiting',
-    'Who waits for a connection now.',
+    'Callers that wait for a connection.',
     each(({ waiting }) => waiting),
   );
   total(
     registry,
     'crm_database_waits_total',
-    'Who had to wait for a connection.',
+    'Callers that had to wait for a connection.',
     each(({ waits }) => waits),
   );
   total(
     registry,
     'crm_database_wait_seconds_total',
-    'Time spent on waiting for a connection.',
+    'Time spent waiting for a connection.',
     each(({ waitedMilliseconds }) => waitedMilliseconds / 1000),
   );
   total(
     registry,
     'crm_database_exhausted_total',
-    'Who waited in vain, and was answered with 503.',
+    'Callers that timed out waiting for a connection and received 503.',
     each(({ exhausted }) => exhausted),
   );
   // After the pools, so that its own connection is not shown as busy.
-  gauge(registry, 'crm_database_up', '1 when the database answered while the metrics were read.', async (set) =>
+  gauge(registry, 'crm_database_up', '1 if the database responded while the metrics were read.', async (set) =>
     set(await isInTime(ping())),
   );
   if (redis) {
-    gauge(registry, 'crm_redis_up', '1 when Redis answered while the metrics were read.', async (set) =>
+    gauge(registry, 'crm_redis_up', '1 if Redis responded while the metrics were read.', async (set) =>
       set(Number(await redis.answers())),
     );
     total(
       registry,
       'crm_rate_limit_local_total',
-      'Calls that were counted by this process alone, because Redis did not answer.',
+      'Requests counted by this process on its own because Redis was unavailable.',
       (add) => add(redis.countedLocally),
     );
   }

@@ -44,7 +44,7 @@ func (e *Error) Unwrap() error { return e.cause }
 func newError(response *http.Response, body []byte) *Error {
 	failure := &Error{
 		Code:       "UNREADABLE_ANSWER",
-		Message:    fmt.Sprintf("The answer %d is not one of the API.", response.StatusCode),
+		Message:    fmt.Sprintf("The response with status %d is not from the API.", response.StatusCode),
 		Status:     response.StatusCode,
 		RequestID:  response.Header.Get("X-Request-Id"),
 		RetryAfter: retryAfter(response.Header.Get("Retry-After")),
@@ -90,7 +90,7 @@ func withoutAnswer(ctx, limited context.Context, cause error) error {
 		return ctx.Err()
 	}
 	if limited.Err() != nil {
-		return &Error{Code: "TIMED_OUT", Message: "There was no answer in time.", cause: cause}
+		return &Error{Code: "TIMED_OUT", Message: "The request timed out.", cause: cause}
 	}
 	return &Error{Code: "CONNECTION_FAILED", Message: cause.Error(), cause: cause}
 }

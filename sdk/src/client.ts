@@ -170,9 +170,9 @@ async function credentialHeaders({ apiKey, token }: ClientOptions): Promise<Reco
 }
 
 function withoutAnswer(cause: unknown, timedOut: boolean): CrmError {
-  if (timedOut) return new CrmError('TIMED_OUT', 'There was no answer in time.', { cause });
-  if (cause instanceof SyntaxError) return new CrmError('UNREADABLE_ANSWER', 'The answer is not JSON.', { cause });
-  return new CrmError('CONNECTION_FAILED', 'The connection failed before there was an answer.', { cause });
+  if (timedOut) return new CrmError('TIMED_OUT', 'The request timed out.', { cause });
+  if (cause instanceof SyntaxError) return new CrmError('UNREADABLE_ANSWER', 'The response is not JSON.', { cause });
+  return new CrmError('CONNECTION_FAILED', 'The connection failed before a response arrived.', { cause });
 }
 
 /** A path with its parameters filled in. @throws TypeError for a value that would name another path */

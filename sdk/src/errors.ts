@@ -72,7 +72,7 @@ export function errorOfAnswer(response: Response, body: unknown): CrmError {
   };
   if (typeof error === 'object' && error?.code) return new CrmError(error.code, error.message, facts);
   if (typeof error === 'string' && description) return new CrmError(error, description, facts);
-  return new CrmError('UNREADABLE_ANSWER', `The answer ${response.status} is not one of the API.`, facts);
+  return new CrmError('UNREADABLE_ANSWER', `The response with status ${response.status} is not from the API.`, facts);
 }
 
 /** Retry-After in seconds; proxies may send a date. */

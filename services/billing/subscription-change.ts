@@ -252,7 +252,7 @@ function recordChange(
 const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
   new ApiError(
     'CONFLICT',
-    'Another change of this subscription is being carried out. Try again shortly.',
+    'Another change to this subscription is in progress. Try again shortly.',
     { reason: 'change_in_progress' },
     options,
   );
@@ -265,7 +265,7 @@ export function rejectionError({ code, message, reason, more }: Refusal): ApiErr
 const cardDeclined = (actionUrl: string | null): ApiError =>
   new ApiError(
     'CARD_CHARGE_FAILED',
-    'The card was declined; nothing was changed. Put another payment method on file.',
+    'The card was declined, and nothing was changed. Add another payment method.',
     actionUrl === null ? undefined : { action_url: actionUrl },
     { keepsWork: true },
   );

@@ -40,7 +40,8 @@ export async function draftsToApprove(
  */
 export async function approveDraft(call: Approving, id: string, hash: string): Promise<void> {
   const draft = await lockUndecided(call, id);
-  if (draft.hash !== hash) throw conflict('draft_changed', 'This draft is not what you were shown. Look at it again.');
+  if (draft.hash !== hash)
+    throw conflict('draft_changed', 'This message has changed since you opened it. Review it again.');
   const list = listOf(draft.channel);
   if ((await whoSaidStop(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
   await decide(call, draft, 'approved', null);
@@ -63,7 +64,8 @@ export async function rejectDraft(call: Approving, id: string, reason: string | 
  */
 export async function approveRun(call: Approving, campaignId: string, runId: string, hash: string): Promise<void> {
   const run = await lockUndecidedRun(call, campaignId, runId, hash);
-  if (!run.isAsShown) throw conflict('run_changed', 'This run is not what you were shown. Look at it again.');
+  if (!run.isAsShown)
+    throw conflict('run_changed', 'This campaign run has changed since you opened it. Review it again.');
   await decideAboutRun(call, campaignId, runId, 'approved', null);
 }
 
@@ -85,7 +87,7 @@ export async function rejectRun(
 /** Nothing that runs by itself lets messages go: neither a key nor an app in somebody's name. @throws ApiError 403 */
 function requirePerson({ caller, authorize }: Approving, scopes: readonly string[]): void {
   if (caller.kind !== 'person' || caller.actor.kind !== 'user')
-    throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in decides about messages.', {
+    throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in can approve or reject messages.', {
       required_scopes: [],
       reason: 'session_token_required',
     });
@@ -97,9 +99,13 @@ async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraf
   const draft = found(await db.lockHashedDraft(call.db.sql, call.caller, id));
   if (draft.campaign_id !== null) call.authorize('campaigns:create');
   if (draft.status !== 'draft')
-    throw conflict('not_a_draft', `This draft is ${draft.status}; only a draft can be decided about.`, {
-      status: draft.status,
-    });
+    throw conflict(
+      'not_a_draft',
+      `Only messages with the status draft can be approved or rejected. This one is ${draft.status}.`,
+      {
+        status: draft.status,
+      },
+    );
   return draft;
 }
 
@@ -129,12 +135,17 @@ async function lockUndecidedRun(
 ): Promise<db.UndecidedRun> {
   requirePerson(call, ['inbox:create', 'campaigns:create']);
   const run = found(await db.lockRun(call.db.sql, call.caller, campaignId, runId, hash));
-  if (run.isCancelled) throw conflict('campaign_cancelled', 'The campaign was cancelled.');
-  if (run.decision) throw conflict('run_decided', `This run was ${run.decision}.`, { decision: run.decision });
+  if (run.isCancelled) throw conflict('campaign_cancelled', 'The campaign is cancelled.');
+  if (run.decision)
+    throw conflict('run_decided', `This campaign run is already ${run.decision}.`, { decision: run.decision });
   if (run.status !== 'completed')
-    throw conflict('run_not_prepared', `This run is ${run.status}; it can be decided about once it is completed.`, {
-      status: run.status,
-    });
+    throw conflict(
+      'run_not_prepared',
+      `Only completed campaign runs can be approved or rejected. This one is ${run.status}.`,
+      {
+        status: run.status,
+      },
+    );
   return run;
 }
 

@@ -5,7 +5,6 @@ import type { Call } from '../../runtime/handler.ts';
 /** @throws ApiError 403 for a credential that sees only a part of the company */
 export function requireCompanyReach({ caller }: Pick<Call, 'caller'>): void {
   if (caller.reach.kind === 'company') return;
-  const message =
-    'This concerns everybody, whichever branch or team they are of: use a credential that sees the whole company.';
+  const message = 'This operation affects the whole workspace. Use a credential with the reach company.';
   throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason: 'company_reach_required' });
 }

@@ -15,6 +15,6 @@ export function openUser({
 }: Pick<Call, 'caller'> & { request: { path: { id: string } } }): void {
   const isPerson = caller.kind === 'session' || caller.kind === 'person';
   if (!isPerson || caller.userId === path.id.toLowerCase() || caller.scopes.includes(adminRole)) return;
-  const message = `Only the user, or somebody with the role ${adminRole}, may do that.`;
+  const message = `Only the user or a person with the role ${adminRole} can do this.`;
   throw new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [adminRole] });
 }

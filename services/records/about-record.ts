@@ -29,9 +29,9 @@ export async function findAboutRecord(
   const { sql } = call.db;
   const known = await call.services.loadWorkspace();
   if (!known.objects.has(name) || !isVisible(name, known, caller))
-    return { problem: problem('object', 'NOT_FOUND', `there is no object ${name}`) };
+    return { problem: problem('object', 'NOT_FOUND', `object must be the name of an object of this workspace`) };
   if (!(await holdRecord(sql, caller, name, recordId)))
-    return { problem: problem('record_id', 'NOT_FOUND', `there is no record with this id in ${name}`) };
+    return { problem: problem('record_id', 'NOT_FOUND', `record_id must be the id of a record of ${name}`) };
   return { object: name, recordId: recordId.toLowerCase() };
 }
 

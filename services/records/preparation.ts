@@ -125,7 +125,7 @@ export async function prepareNew(
 function refuseDuplicate({ object }: Place, { found }: SearchedDuplicate): void {
   if (!found) return;
   const { id, visible, matchedFields } = found;
-  const message = `A ${object.label.toLowerCase()} with this ${matchedFields.join(' and ')} exists.`;
+  const message = `A ${object.label.toLowerCase()} with this ${matchedFields.join(' and ')} already exists.`;
   throw alreadyExists(message, matchedFields, visible ? id : null);
 }
 

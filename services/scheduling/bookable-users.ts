@@ -45,7 +45,8 @@ export async function policiesOf(
     id === null ? undefined : findPolicy(sql, companyId, id),
   ]);
   const policy = id === null ? standard : found(named);
-  if (!policy) throw conflict('no_policy', 'Neither the call nor the pool names a policy, and there is no default.');
+  if (!policy)
+    throw conflict('no_policy', 'There is no default policy. Send policy_id, or assign a policy to the pool.');
   return { policy, standard };
 }
 
@@ -107,12 +108,12 @@ export function idsIn(field: string, list: string): string[] {
   const isId = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
   if (ids.length > schedulingLimits.users)
     throw validationFailed(
-      [problem(field, 'OUT_OF_RANGE', `${field} takes ${schedulingLimits.users} ids at most`)],
+      [problem(field, 'OUT_OF_RANGE', `${field} must have at most ${schedulingLimits.users} ids`)],
       400,
     );
   if (!ids.every((id) => isId.test(id)))
     throw validationFailed(
-      [problem(field, 'INVALID_FORMAT', `${field} must be ids of users, separated by commas`)],
+      [problem(field, 'INVALID_FORMAT', `${field} must be a list of user ids, separated by commas`)],
       400,
     );
   return ids;
@@ -120,7 +121,7 @@ export function idsIn(field: string, list: string): string[] {
 
 /** 400 for ids that are of no user, or of none that can be met. */
 export function unknownUsers(field: string, ids: readonly string[]): ApiError {
-  const message = `${field} names users that there are not`;
+  const message = `${field} contains ids that do not belong to a user.`;
   const fields = [problem(field, 'NOT_FOUND', message)];
   return new ApiError('VALIDATION_ERROR', message, { fields, unknown_user_ids: ids }, { status: 400 });
 }

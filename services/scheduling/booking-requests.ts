@@ -1,8 +1,10 @@
 // What requests about bookings ask for, checked beyond what the OpenAPI document says.
+
 import type { BookingFilter, BookingRow } from '../../db/scheduling/bookings.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { bookingStatuses } from '../../domain/scheduling/bookings.ts';
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { sendAtLeastOneOf, sendTogether } from '../../domain/service/messages.ts';
 import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
@@ -30,18 +32,18 @@ function problemsOf({ request: { body } }: CreateCall): FieldProblem[] {
   const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
   if (held > 0) {
     for (const field of others) {
-      const message = `send slot_token and reservation_id, or member_ids with what belongs to it, not both`;
+      const message = `${field} is not allowed together with slot_token and reservation_id`;
       problems.push(problem(field, 'CONFLICTING_FIELDS', message));
     }
     for (const field of ['slot_token', 'reservation_id'] as const)
       if (body[field] === undefined)
-        problems.push(problem(field, 'REQUIRED', `${field} is required with the other of the two`));
+        problems.push(problem(field, 'REQUIRED', sendTogether(['slot_token', 'reservation_id'])));
   } else if (body.member_ids === undefined) {
-    problems.push(problem('member_ids', 'REQUIRED', 'send slot_token and reservation_id, or member_ids'));
+    problems.push(problem('member_ids', 'REQUIRED', 'Send slot_token and reservation_id, or member_ids'));
   }
   const { attendee } = body;
   if (attendee.email === undefined && attendee.phone === undefined)
-    problems.push(problem('attendee.email', 'REQUIRED', 'attendee.email or attendee.phone is required'));
+    problems.push(problem('attendee.email', 'REQUIRED', sendAtLeastOneOf(['attendee.email', 'attendee.phone'])));
   if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
   return problems;
 }
@@ -51,7 +53,9 @@ export function refuseOtherTime({ start_at, end_at }: BookingRow, start: number,
   const minutes = (end_at.getTime() - start_at.getTime()) / 60_000;
   const problems: FieldProblem[] = [];
   if (end - start !== minutes * 60_000)
-    problems.push(problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, as long as the booking is`));
+    problems.push(
+      problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, the duration of the booking`),
+    );
   if (start <= now.getTime()) problems.push(problem('from', 'OUT_OF_RANGE', 'from must be in the future'));
   if (problems.length > 0) throw validationFailed(problems, 400);
 }

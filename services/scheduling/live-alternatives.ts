@@ -51,7 +51,7 @@ export async function takenThen(
     start_at: new Date(slot.start).toISOString(),
     end_at: new Date(slot.end).toISOString(),
   }));
-  return conflict('slot_conflict', `${row.user_name} is taken at that time.`, { alternatives });
+  return conflict('slot_conflict', `${row.user_name} is not available at this time.`, { alternatives });
 }
 
 async function otherTimes(

@@ -161,7 +161,7 @@ export function claimOf({ caller, services: { signedTokens } }: OfferingCall, to
     : undefined;
   const claim = written === undefined ? undefined : readClaim(written);
   if (claim?.companyId === caller.companyId && claim.testMode === caller.testMode) return claim;
-  const message = 'slot_token is not one that this workspace was given';
+  const message = 'slot_token must be a token that a slot search of this workspace returned.';
   const fields = [{ field: 'slot_token', code: 'INVALID_FORMAT', message }];
   throw new ApiError('VALIDATION_ERROR', message, { reason: 'invalid_slot_token', fields }, { status: 400 });
 }

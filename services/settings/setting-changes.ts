@@ -30,16 +30,17 @@ export function refuseTwin(
     items.filter(({ id }) => id !== own),
     name,
   );
-  if (twin) throw alreadyExists(`There is ${what} ${twin.name} already.`, ['name'], twin.id);
+  if (twin) throw alreadyExists(`${what} named ${twin.name} already exists.`, ['name'], twin.id);
 }
 
 /**
  * @param count how many items the list has
- * @param message says how many it may have
+ * @param items what they are, in the plural
+ * @param owner what has at most so many of them
  * @throws ApiError 409 when there is no room for another
  */
-export function refuseFull(count: number, limit: number, reason: string, message: (limit: number) => string): void {
-  if (count >= limit) throw conflict(reason, message(limit), { limit });
+export function refuseFull(count: number, limit: number, reason: string, items: string, owner = 'A workspace'): void {
+  if (count >= limit) throw conflict(reason, `${owner} can have at most ${limit} ${items}.`, { limit });
 }
 
 /** A setting as it is shown. */

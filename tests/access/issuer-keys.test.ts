@@ -76,7 +76,11 @@ test('go on working while the issuer fails, who is asked again every second, unt
   await issuer.rotate('ES256');
   await expect.poll(() => keys.keyFor(known, at(later + 3000)).then(Boolean, Boolean)).toBe(false);
   expect(log).toHaveLength(2);
-  expect(JSON.parse(log[0] ?? '')).toMatchObject({ level: 40, reason: 'the answer was 500', uri: issuer.jwksUri });
+  expect(JSON.parse(log[0] ?? '')).toMatchObject({
+    level: 40,
+    reason: 'the response status was 500',
+    uri: issuer.jwksUri,
+  });
   expect(JSON.parse(log[1] ?? '')).toMatchObject({ level: 30 });
 });
 

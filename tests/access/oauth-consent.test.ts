@@ -57,7 +57,7 @@ async function consentPage(visitor: AppVisitor, app: Registered, more: Record<st
 }
 
 describe('who asks', () => {
-  /** Without isolation the page reads: Claude … Your answer goes to oi.x.edualc.ai … */
+  /** Without isolation the page reads: Claude … You will be redirected to oi.x.edualc.ai … */
   const disguised = '\u202EedualC';
 
   test('is shown without characters that reorder the page, and the host apart from the name', async () => {
@@ -66,7 +66,7 @@ describe('who asks', () => {
     const { text } = await consentPage(await signedIn(), app);
     expect(text).not.toMatch(/\p{Bidi_Control}/u);
     expect(text).toContain('<h1>Allow <bdi>edualC</bdi>?</h1>');
-    expect(text).toContain('Your answer goes to <code>ia.edualc.x.io</code>.');
+    expect(text).toContain('You will be redirected to <code>ia.edualc.x.io</code>.');
   });
 
   test('is shown so if the app was registered before names were cleaned, and is stored without them', async () => {
@@ -214,7 +214,7 @@ describe('what can be chosen', () => {
     await tokensFor(app, { groups: ['records'] });
     const visitor = await signedIn();
     expect((await consentPage(visitor, app, { scope: 'openid leads:view' })).text).toContain(
-      'You allowed this app before',
+      'You have already allowed this app',
     );
     const { text, address } = await consentPage(visitor, app, { scope: 'openid deals:view' });
     expect(boxesIn(text).find(({ value }) => value === 'deals:view')).toEqual({
@@ -224,7 +224,7 @@ describe('what can be chosen', () => {
     });
     await visitor.decide(address, 'allow', ['records'], ['deals:view']);
     expect((await consentPage(visitor, app, { scope: 'openid deals:view' })).text).toContain(
-      'You allowed this app before',
+      'You have already allowed this app',
     );
   });
 });

@@ -338,7 +338,7 @@ describe('the settings', () => {
   test('that are no addresses are refused by their name', () => {
     for (const name of ['OAUTH_ISSUER', 'OAUTH_JWKS_URI'])
       expect(() => readConfig({ [name]: 'issuer.example' })).toThrow(
-        `${name} must be an http or https address; it is "issuer.example".`,
+        `${name} must be an http or https URL; it is "issuer.example".`,
       );
   });
 });

@@ -19,7 +19,7 @@ const renew = (token: string) => call('POST', '/auth/v1/token', { query: refresh
 const refusal = (answer: Answer) => ({ status: answer.status, body: answer.body });
 const badToken = {
   status: 400,
-  body: { error: 'invalid_grant', error_description: 'The refresh token is not valid. Sign in again.' },
+  body: { error: 'invalid_grant', error_description: 'The refresh token is invalid or has expired. Sign in again.' },
 };
 
 /** Begins a workspace whose administrator has this address, and a password made by the server. */

@@ -25,7 +25,7 @@ describe('a downgrade that raises the bill because of the seats', () => {
     expect(applies).toBe('period_end');
     expect(warnings).toEqual([{ ...raised, message: expect.any(String) }]);
     expect(warnings[0].message).toBe(
-      'This downgrade raises the bill: from the next period on it is 329.00 USD instead of 326.00 USD. Starter includes 3 seats, and each of the 25 others costs 12.00 USD. Set fewer seats to pay less, or upgrade to scale to keep it.',
+      'This downgrade raises the bill. From the next period on it is 329.00 USD instead of 326.00 USD. Starter includes 3 seats, and each of the 25 additional seats costs 12.00 USD. Reduce the seats to pay less, or upgrade to scale to keep it.',
     );
     const { body } = await call('GET', '/v1/invoices', { key: tenant.key });
     expect(body.data.pending.total_minor).toBe(32_900);

@@ -238,7 +238,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await fill(page, '4242 4242 4242 4241');
     await page.getByRole('button', { name: 'Pay' }).click();
     await page.getByRole('alert').waitFor();
-    expect(await page.getByRole('alert').textContent()).toContain('typing error');
+    expect(await page.getByRole('alert').textContent()).toContain('mistyped');
     expect(await charged(tenant)).toEqual([]);
   });
 

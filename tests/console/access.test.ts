@@ -76,7 +76,7 @@ describe('a page', () => {
       for (const path of menus.Company_Admin) {
         const { status, text } = await visitor.ask(path);
         expect([path, status]).toEqual([path, expected.includes(path) ? 200 : 403]);
-        if (status === 403) expect(text).toMatch(/it needs (\w+:\w+|Company_Admin)/);
+        if (status === 403) expect(text).toMatch(/the permission (\w+:\w+|Company_Admin)/);
       }
     }
   });
@@ -84,13 +84,13 @@ describe('a page', () => {
   test('says which mode it shows, and leads to the other where there is one', async () => {
     for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
       const { status, text } = await admin.ask(`${path}?mode=test`);
-      expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Show live mode`)]).toEqual([
+      expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Switch to live mode`)]).toEqual([
         path,
         200,
         true,
         true,
       ]);
-      expect((await admin.ask(path)).text).toContain(`href="${path}?mode=test">Show test mode`);
+      expect((await admin.ask(path)).text).toContain(`href="${path}?mode=test">Switch to test mode`);
     }
   });
 
@@ -133,7 +133,7 @@ describe('a form', () => {
     ])
       for (const sent of [undefined, '', 'A'.repeat(43), token]) {
         const { status, text } = await admin.ask(action, sent === undefined ? {} : { token: sent });
-        expect([action, status, text.includes('This form is not yours')]).toEqual([action, 403, true]);
+        expect([action, status, text.includes('This form belongs to another session')]).toEqual([action, 403, true]);
       }
   });
 
@@ -168,7 +168,7 @@ describe('the password', () => {
       again(`/console/webhooks/${webhook}?mode=test`),
     );
     expect((await visitor.ask('/console/api-keys')).status).toBe(200);
-    expect((await visitor.ask(again('/console/api-keys'))).text).toContain('Give your password once more');
+    expect((await visitor.ask(again('/console/api-keys'))).text).toContain('Enter your password again');
   });
 
   test('that was made for somebody has to be changed before anything else', async () => {
@@ -182,7 +182,11 @@ describe('the password', () => {
     for (const path of ['/console/api-keys', '/console/sessions?mode=test'])
       expect((await visitor.ask(path)).to).toBe(`/console/password?${new URLSearchParams({ next: path })}`);
     const shown = await visitor.ask('/console/password');
-    expect([shown.status, menuOf(shown.text), shown.text.includes('was made for you')]).toEqual([200, [], true]);
+    expect([shown.status, menuOf(shown.text), shown.text.includes('Your password is temporary')]).toEqual([
+      200,
+      [],
+      true,
+    ]);
     const form = hiddenFields(shown.text, '/console/password');
     expect((await visitor.ask('/console/sessions/end-others', form)).to).toBe('/console/password');
     const chosen = { current_password: password, password: 'a phrase of mine', repeated: 'a phrase of mine' };
@@ -194,11 +198,14 @@ describe('the password', () => {
     const { email } = await newPerson(furnished.tenant);
     const [visitor, elsewhere] = [await visitorOf(email), await visitorOf(email)];
     const wrong = [
-      [{ current_password: 'wrong', password: 'another phrase', repeated: 'another phrase' }, 'is not your password'],
+      [
+        { current_password: 'wrong', password: 'another phrase', repeated: 'another phrase' },
+        'current_password is wrong',
+      ],
       [{ current_password: adminPassword, password: 'short', repeated: 'short' }, 'at least 8 characters'],
       [
         { current_password: adminPassword, password: 'another phrase', repeated: 'another phase' },
-        'the same way twice',
+        'The two passwords do not match.',
       ],
     ] as const;
     for (const [fields, why] of wrong) {
@@ -238,10 +245,10 @@ describe('a form of another page', () => {
       ];
       for (const headers of foreign) {
         const { status, text } = await visitor.ask(path, form, headers);
-        expect([headers, status, text.includes('This form is not ours')]).toEqual([headers, 403, true]);
+        expect([headers, status, text.includes('This form was sent from another site')]).toEqual([headers, 403, true]);
       }
       const { text } = await visitor.ask(path, form, { origin: own, 'sec-fetch-site': 'same-origin' });
-      expect(text).not.toContain('This form is not ours');
+      expect(text).not.toContain('This form was sent from another site');
     },
   );
 });

@@ -107,5 +107,5 @@ test('the list shows one status, page by page', async () => {
   const older = /href="([^"]*cursor=[^"]*)"/.exec(first.text)?.[1]?.replaceAll('&amp;', '&') ?? '';
   expect([older.startsWith(`${home}?status=active&cursor=`), first.text.includes('Key 60<')]).toEqual([true, false]);
   expect((await visitor.ask(older)).text).toContain('Key 60<');
-  expect((await visitor.ask(`${home}?status=revoked`)).text).toContain('There are none.');
+  expect((await visitor.ask(`${home}?status=revoked`)).text).toContain('No API keys.');
 });

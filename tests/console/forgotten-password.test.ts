@@ -120,7 +120,7 @@ describe('a link', () => {
     const path = await linkFor(await newTenant());
     const wrong = [
       [{ password: 'short', repeated: 'short' }, 'at least 8 characters'],
-      [{ password: 'long enough', repeated: 'long enouph' }, 'the same way twice'],
+      [{ password: 'long enough', repeated: 'long enouph' }, 'The two passwords do not match.'],
     ] as const;
     for (const [fields, why] of wrong) {
       const { status, text } = await useLink(path, fields);
@@ -171,7 +171,7 @@ describe('asking', () => {
   });
 
   test('a server without mail says so', async () => {
-    expect((await new Visitor().ask(forgotten)).text).toContain('This server sends no mails.');
+    expect((await new Visitor().ask(forgotten)).text).toContain('This server does not send email.');
   });
 });
 
@@ -195,7 +195,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
       const phrase = `a phrase, with JavaScript: ${javaScriptEnabled}`;
       await page.goto(server.url + path);
       await page.getByLabel('New password', { exact: true }).fill(phrase);
-      await page.getByLabel('New password, once more').fill(phrase);
+      await page.getByLabel('Confirm new password').fill(phrase);
       await page.keyboard.press('Enter');
       expect(await page.getByRole('status').textContent()).toContain('Your password was changed.');
       await page.close();

@@ -21,7 +21,7 @@ test('the console opens in the mode that has data, and links keep the mode that 
   const test = await admin.ask('/console?mode=test');
   expect([test.status, test.text.includes('Test mode')]).toEqual([200, true]);
   // A person who chooses live mode stays there.
-  expect(test.text).toContain('href="/console?mode=live">Show live mode');
+  expect(test.text).toContain('href="/console?mode=live">Switch to live mode');
   const live = await admin.ask('/console?mode=live');
   expect([live.status, live.text.includes('Live mode')]).toEqual([200, true]);
   const messages = await admin.ask('/console/messages');

@@ -56,7 +56,7 @@ test('a host is shown as ASCII, in an element of its own', async () => {
   // With a Cyrillic letter, which looks like the Latin one.
   await database()`update webhook_subscriptions set url = 'https://\u0430pple.example/hook' where company_id = ${tenant.companyId} and id = ${webhook}`;
   const shown = await visitor.ask(`/console/webhooks/${webhook}`);
-  expect(shown.text).toContain('<h1>Webhook to <code>xn--pple-43d.example</code></h1>');
+  expect(shown.text).toContain('<h1>Webhook endpoint <code>xn--pple-43d.example</code></h1>');
   expect(shown.text).toContain('<code>https://xn--pple-43d.example/hook</code>');
   expect(shown.text).not.toContain('\u0430pple');
   expect((await visitor.ask('/console/webhooks')).text).not.toContain('\u0430pple');

@@ -21,12 +21,12 @@ test('are listed with where and with what somebody signed in, and ended one by o
       { 'user-agent': 'Netscape 4' },
     );
   const shown = await here.ask(home);
-  expect([idsIn(shown.text).length, shown.text.includes('This one'), shown.text.includes('Netscape 4')]).toEqual([
+  expect([idsIn(shown.text).length, shown.text.includes('This session'), shown.text.includes('Netscape 4')]).toEqual([
     2,
     true,
     true,
   ]);
-  expect(shown.text).toMatch(/<td data-label="From">10\.\d+\.\d+\.\d+<\/td>/);
+  expect(shown.text).toMatch(/<td data-label="IP address">10\.\d+\.\d+\.\d+<\/td>/);
   // The newest first: the third visitor's.
   const [newest = ''] = idsIn(shown.text);
   expect((await here.send(home, {}, `${home}/${newest}/end`)).to).toBe(`${home}?done=ended`);

@@ -167,7 +167,7 @@ describe('the page of a secret', () => {
     const before = await keys();
     const sent = await admin.ask(action, form);
     const shown = await admin.ask(sent.to ?? '');
-    expect([shown.status, shown.text.includes('the list of keys')]).toEqual([410, true]);
+    expect([shown.status, shown.text.includes('list of API keys')]).toEqual([410, true]);
     expect(await keys()).toBe(before);
   });
 });
@@ -212,7 +212,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
     await page.getByLabel('Name').fill('Browser');
     await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
     const before = await keys();
-    await page.getByRole('button', { name: 'Mint' }).click();
+    await page.getByRole('button', { name: 'Create' }).click();
     const secret = (await page.locator('.secret').textContent()) ?? '';
     expect((await call('GET', '/v1/me', { key: secret })).status).toBe(200);
     expect(await accessibilityProblems(page)).toEqual([]);

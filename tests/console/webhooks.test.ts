@@ -50,9 +50,9 @@ test('a webhook is added, tested, rotated, disabled, enabled and deleted, in its
   expect((await admin.ask(path)).status).toBe(404);
   const press = (action: string) => admin.send(`${path}?mode=test`, modeOf, `${path}/${action}`);
   const land = (action: string) => admin.complete(`${path}?mode=test`, modeOf, `${path}/${action}`);
-  expect((await land('test')).text).toContain('The receiver answered 200.');
+  expect((await land('test')).text).toContain('The endpoint responded with status 200.');
   receiver.behave = answering(503);
-  expect((await land('test')).text).toContain('the receiver answered 503');
+  expect((await land('test')).text).toContain('the endpoint responded with status 503');
   const secret = /whsec_[\w+/]{43}=/.exec((await land('rotate')).text)?.[0] ?? '';
   expect((await shown(id)).secret_last4).toBe(secret.slice(-4));
   expect((await press('disable')).to).toBe(`${path}?mode=test&done=disabled`);
@@ -70,7 +70,7 @@ describe('what did not arrive', () => {
     const path = `${home}/${id}/deliveries/${delivery}`;
     const { text } = await admin.ask(path);
     for (const part of [
-      'Given up',
+      'Failed',
       '10 of 10',
       '500',
       '&lt;b&gt;no&lt;/b&gt;',
@@ -87,8 +87,8 @@ describe('what did not arrive', () => {
     const { id } = await newWebhook(tenant, 'live', untold);
     await newDelivery(tenant, 'live', id);
     const path = `${home}/${id}`;
-    expect((await admin.ask(`${path}?status=failed`)).text).toContain('Given up</td>');
-    expect((await admin.ask(`${path}?status=succeeded`)).text).toContain('There are none.');
+    expect((await admin.ask(`${path}?status=failed`)).text).toContain('Failed</td>');
+    expect((await admin.ask(`${path}?status=succeeded`)).text).toContain('No deliveries.');
     const days = { from: '2026-02-02', to: '2026-02-01' };
     const wrong = await admin.send(path, days, `${path}/replay`);
     expect([wrong.status, wrong.text.includes('value="2026-02-02"')]).toEqual([400, true]);

@@ -96,7 +96,7 @@ describe('a start with the demo', () => {
     expect(key).toBeDefined();
     expect(first.printed).toContain('Headless CRM is ready at http://server\n');
     expect(first.printed).toContain('Docs:      http://server/docs\n  Console:   http://server/console\n');
-    expect(first.printed).toContain(`Demo key:  ${key}  (test mode; a workspace made with ${leadCount} leads)\n`);
+    expect(first.printed).toContain(`Demo key:  ${key}  (test mode, with ${leadCount} sample leads)\n`);
     expect(first.printed).toMatch(new RegExp(`Sign in:   ${demoAdmin.email} / [0-9a-f]{16}\n`));
     expect(first.printed).toContain(
       `Try:       curl -s 'http://server/v1/objects/leads/records?limit=3' -H 'x-api-key: ${key}'\n`,

@@ -55,7 +55,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
   async function isAlive(): Promise<void> {
     expect((await call('GET', '/v1/health', {})).status).toBe(200);
     expect(server.output()).not.toContain('process_crashed');
-    expect(server.output()).not.toContain('"msg":"unexpected failure"');
+    expect(server.output()).not.toContain('"msg":"unexpected error"');
   }
 
   test.each(names)('survives an app that describes itself at %s', async (name) => {

@@ -166,7 +166,7 @@ describe('what is counted', () => {
     const texts: string[] = [];
     for (const name of ['whoami', 'whoami'])
       texts.push((await callTool(name, {}, { key: tenant.key })).body.result.content[0].text);
-    expect(texts[1]).toMatch(/^QUOTA_EXCEEDED: The 1 calls of this month are used up/);
+    expect(texts[1]).toMatch(/^QUOTA_EXCEEDED: The monthly quota of 1 calls is used up/);
   });
 
   test('without a subscription nothing is read, by tools or as resources', async () => {

@@ -59,7 +59,7 @@ const refusals: Record<string, [bad: object, told: RegExp]> = {
   update_record: [{ object: 'leads', id: nobody, record: 'Dubai' }, /- record \(INVALID_TYPE\)/],
   batch_create_records: [{ object: 'accounts', records: [] }, /- records \(/],
   create_lead: [{ email: 'sara' }, /- first_name \(/],
-  get_customer: [{}, /One of id, email is required/],
+  get_customer: [{}, /Send one of id, email/],
   log_activity: [{ entity_type: 'lead', entity_id: nobody, activity_type: 'Dance' }, /- activity_type \(/],
   update_activity: [{ id: nobody, summary: 'Asked again' }, /^NOT_FOUND/],
   list_activities: [{ entity_type: 'customer' }, /- entity_type \(/],
@@ -69,7 +69,10 @@ const refusals: Record<string, [bad: object, told: RegExp]> = {
   run_report: [{ object: 'leads', metric: 'most' }, /- metric \(.*count/],
   pipeline_report: [{ object: 'tasks' }, /- object \(/],
   list_settings: [{ kind: 'users' }, /- kind \(.*Allowed: statuses, tags/],
-  find_slots: [{ member_ids: nobody, duration_minutes: 5 }, /duration_minutes does not go with the other arguments/],
+  find_slots: [
+    { member_ids: nobody, duration_minutes: 5 },
+    /duration_minutes is not allowed together with the other arguments/,
+  ],
   hold_slot: [{ slot_token: 'x' }, /slot_token/],
   book_meeting: [{ slot_token: 'x', ...booking, attendee: 'Sara' }, /- attendee \(/],
   draft_message: [{ channel: 'fax', to: 'sara@example.com', body: 'Hello' }, /- channel \(.*sms/],
@@ -242,7 +245,7 @@ describe('an error', () => {
 
   test('names the argument by which nothing was found', async () => {
     expect(await refusal('get_record', { object: 'leads', id: nobody })).toBe(
-      'NOT_FOUND: Nothing that this credential can see has been found by id.',
+      'NOT_FOUND: Nothing that this credential can see was found by id.',
     );
   });
 

@@ -86,7 +86,10 @@ describe('a decision', () => {
       select actor_kind, actor_id from audit_logs where company_id = ${tenant.companyId} and record_id = ${id} and action = 'message_draft.approve'`;
     expect(row).toEqual({ actor_kind: 'user', actor_id: tenant.admin.id });
     const again = await admin.ask(to(id), { ...form, action: 'approve' });
-    expect([again.status, again.text.includes('only a draft can be decided about')]).toEqual([409, true]);
+    expect([
+      again.status,
+      again.text.includes('Only messages with the status draft can be approved or rejected'),
+    ]).toEqual([409, true]);
   });
 
   test('rejects with a reason', async () => {
@@ -101,7 +104,7 @@ describe('a decision', () => {
     const form = await admin.formOf(home, to(id));
     await database()`update message_drafts set body = 'Something else' where id = ${id}`;
     const refused = await admin.ask(to(id), { ...form, action: 'approve' });
-    expect([refused.status, refused.text.includes('not what you were shown')]).toEqual([409, true]);
+    expect([refused.status, refused.text.includes('has changed since you opened it')]).toEqual([409, true]);
     expect((await draftOf(id)).status).toBe('draft');
   });
 
@@ -205,7 +208,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: 'Messages' }).first().focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'Messages to decide about' }).waitFor();
+    await page.getByRole('heading', { name: 'Messages awaiting approval' }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
     expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
     await page.getByRole('button', { name: 'Approve the message to sara@x.example' }).focus();

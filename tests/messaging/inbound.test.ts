@@ -314,7 +314,7 @@ describe('a report', () => {
     const { status, body } = await report({ type, external_id: randomUUID() });
     expect(status).toBe(400);
     expect(body.error.details.fields).toEqual(
-      needed.map((field) => ({ field, code: 'REQUIRED', message: `${field} is needed where type is ${type}` })),
+      needed.map((field) => ({ field, code: 'REQUIRED', message: `${field} is required if type is ${type}.` })),
     );
   });
 
@@ -323,8 +323,8 @@ describe('a report', () => {
     expect([status, body.error.details.fields]).toEqual([
       400,
       [
-        { field: 'subject', code: 'CONFLICTING_FIELDS', message: 'subject is of another type than sms: email' },
-        { field: 'pages', code: 'CONFLICTING_FIELDS', message: 'pages is of another type than sms: fax' },
+        { field: 'subject', code: 'CONFLICTING_FIELDS', message: 'subject is only allowed if type is email.' },
+        { field: 'pages', code: 'CONFLICTING_FIELDS', message: 'pages is only allowed if type is fax.' },
       ],
     ]);
   });

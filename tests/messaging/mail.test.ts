@@ -158,7 +158,7 @@ describe('with an SMTP server', () => {
     const [stored] = await database()`select row_to_json(m)::text as text from mails m where id = ${mail.id}`;
     expect(stored?.text).not.toContain(password);
     await vi.waitFor(() => {
-      expect(linesAbout(server.output(), mail.id).map((line) => line.msg)).toEqual(['a mail was sent']);
+      expect(linesAbout(server.output(), mail.id).map((line) => line.msg)).toEqual(['sent a mail']);
     }, patience);
   });
 
@@ -224,7 +224,7 @@ describe('with an SMTP server', () => {
     await vi.waitFor(() => {
       expect(linesAbout(server.output(), id).at(-1)).toMatchObject({
         level: 'error',
-        msg: 'a mail is given up',
+        msg: 'gave up on a mail',
         attempts: 7,
         response_code: 451,
       });

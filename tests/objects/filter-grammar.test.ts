@@ -94,7 +94,7 @@ describe('the grammar', () => {
     });
     const [flavour, colour, priority] = body.error.details.fields;
     expect(flavour).toMatchObject({ field: 'flavour', code: 'UNKNOWN_FIELD' });
-    expect(colour.message).toBe('filter: colour is not a field of leads');
+    expect(colour.message).toBe('filter: colour is not a field of leads.');
     expect(colour.allowed).toEqual(expect.arrayContaining(['first_name', 'tier', 'id', 'created_at', 'updated_at']));
     expect(priority.allowed).toEqual(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null']);
   });

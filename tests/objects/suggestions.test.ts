@@ -70,8 +70,8 @@ test('an option that does not exist is answered with the closest that does', asy
 
 test('the read-only id of a configured list says what to send', async () => {
   const problems = await problemsOf({ first_name: 'A', email: 'a@x.example', source_id: 'x', id: 'x' });
-  expect(problems.source_id).toMatchObject({ code: 'READ_ONLY', hint: 'Send source, by its name.' });
-  expect(problems.id.hint).toBe('Leave it out: it is set for you.');
+  expect(problems.source_id).toMatchObject({ code: 'READ_ONLY', hint: 'Send source with the name instead.' });
+  expect(problems.id.hint).toBe('Omit this field. It is set automatically.');
 });
 
 test('filters, sorts and query parameters are answered alike', async () => {
@@ -103,11 +103,11 @@ test('what intake of leads has no place for is answered with the place that ther
   };
   expect(await refused({ tier: 'gold' })).toMatchObject({
     code: 'UNKNOWN_FIELD',
-    hint: 'Send it as custom_fields.tier.',
+    hint: 'Send this field as custom_fields.tier.',
   });
   expect(await refused({ company_name: 'A' })).toMatchObject({
     code: 'UNKNOWN_FIELD',
-    hint: 'POST /v1/objects/leads/records takes it.',
+    hint: 'Use POST /v1/objects/leads/records to set this field.',
   });
   const unknown = await refused({ compny_name: 'A' });
   expect(unknown).toMatchObject({ code: 'UNKNOWN_FIELD', allowed: expect.arrayContaining(['custom_fields', 'tags']) });
@@ -124,7 +124,7 @@ test('names of statuses, types and groups are answered alike, wherever they stan
   });
   expect(await first(400, 'GET', '/v1/activities?activity_type=Meting')).toMatchObject({ did_you_mean: 'Meeting' });
   expect(await first(400, 'GET', `/v1/customers/${id}?include=contact`)).toMatchObject({
-    message: 'include: "contact" is not a group that can be added',
+    message: 'include: contact is not one of the allowed values.',
     did_you_mean: 'contacts',
   });
 });
@@ -144,14 +144,14 @@ test('a body is told only the names that it may have, and what is wrong in words
   const message = async (status: number, method: string, path: string, more: object): Promise<string> =>
     (await expectStatus(status, method, path, { key, ...more })).body.error.message;
   const notes = `${recordsPath('leads', lead.id)}/notes`;
-  expect(await message(400, 'POST', notes, { body: { content: ' ' } })).toBe('content must not be blank');
+  expect(await message(400, 'POST', notes, { body: { content: ' ' } })).toBe('content must not be blank.');
   const empty = await expectStatus(400, 'POST', notes, { key, body: { content: '' } });
   expect(empty.body.error.details.fields).toMatchObject([{ field: 'content', code: 'TOO_SHORT' }]);
   const batch = `${recordsPath('leads')}:batch`;
   expect(await message(422, 'POST', batch, { body: [], idempotencyKey: true })).toBe(
-    'The body must have at least 1 item',
+    'The body must have at least 1 item.',
   );
-  expect(await message(400, 'GET', '/v1/activities', { query: { offset: -1 } })).toBe('offset must be at least 0');
+  expect(await message(400, 'GET', '/v1/activities', { query: { offset: -1 } })).toBe('offset must be at least 0.');
 });
 
 test('a body of unknown names is refused in time, however long they are', async () => {

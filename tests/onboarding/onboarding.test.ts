@@ -117,7 +117,7 @@ describe('POST /v1/onboard and /v1/check-email', () => {
     const platform = await newPlatformKey();
     const malformed = await expectStatus(400, 'POST', '/v1/check-email', { key: platform, body: { email: 'nobody' } });
     expect(malformed.body.error.details.fields).toEqual([
-      { field: 'email', code: 'INVALID_FORMAT', message: 'email must be an email address' },
+      { field: 'email', code: 'INVALID_FORMAT', message: 'email must be an email address.' },
     ]);
     const typed = await expectStatus(422, 'POST', '/v1/check-email', { key: platform, body: { email: 1 } });
     expect(typed.body.error.details.fields[0]).toMatchObject({ field: 'email', code: 'INVALID_TYPE' });

@@ -101,7 +101,7 @@ describe('POST /v1/users', () => {
     const { user } = (await create(201, person({ full_name: '  Noor  Saleh ' }))).body.data;
     expect(user.full_name).toBe('Noor  Saleh');
     expect((await patch(200, user.id, { full_name: ' Noor ' })).body.data.user.full_name).toBe('Noor');
-    const blank = { field: 'full_name', code: 'INVALID_FORMAT', message: 'full_name must not be blank' };
+    const blank = { field: 'full_name', code: 'INVALID_FORMAT', message: 'full_name must not be blank.' };
     for (const refused of [
       await create(400, person({ full_name: '   ' })),
       await patch(400, user.id, { full_name: ' \t ' }),

@@ -401,7 +401,7 @@ test('a key that may not attach is told every way to do so', async () => {
   const seeing = await newKey(tenant, { scopes: ['accounts:view'] });
   const { error } = (await expectStatus(403, 'POST', path, { key: seeing, ...fileForm() })).body;
   expect(error.message).toBe(
-    'This needs the scopes accounts:edit and attachments:create, or accounts:edit and attachments:configure.',
+    'This operation requires the scopes accounts:edit and attachments:create, or accounts:edit and attachments:configure.',
   );
   expect(error.details.required_scopes).toEqual(['accounts:edit', 'attachments:create', 'attachments:configure']);
 });

@@ -117,7 +117,7 @@ describe('a store that speaks S3', () => {
   });
 
   test('is never named in the log with its secret', async () => {
-    await vi.waitUntil(() => server.output().includes('the file storage could not take a file'));
+    await vi.waitUntil(() => server.output().includes('failed to store a file'));
     expect(server.output()).not.toContain('S3RVER');
   });
 });

@@ -218,10 +218,10 @@ describe('expand', () => {
     const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id'];
     const [unknown, other] = await refused(path, { expand: 'assigned,first_name' });
     expect(unknown).toMatchObject({ field: 'expand', code: 'INVALID_OPTION', did_you_mean: 'assigned_to' });
-    expect(unknown.message).toBe('expand: assigned is not a field of leads');
+    expect(unknown.message).toBe('expand: assigned is not a field of leads.');
     expect(unknown.allowed.toSorted()).toEqual(allowed.toSorted());
     expect(other).toMatchObject({ field: 'expand', code: 'INVALID_OPTION' });
-    expect(other.message).toBe('expand: first_name refers to nothing');
+    expect(other.message).toBe('expand: first_name is not a relation.');
     expect(await refused(path, { expand: allowed.join(',') })).toMatchObject([{ field: 'expand', code: 'TOO_LONG' }]);
   });
 

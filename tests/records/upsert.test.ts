@@ -285,7 +285,7 @@ describe('a refused upsert', () => {
       body,
       idempotencyKey: true,
     });
-    expect(without.body.error.message).toBe('This needs the scopes accounts:create and accounts:edit.');
+    expect(without.body.error.message).toBe('This operation requires the scopes accounts:create and accounts:edit.');
     await expectStatus(428, 'POST', upsertPath('accounts'), { key, body });
     await expectStatus(404, 'POST', upsertPath('object:nothing'), { key, body, idempotencyKey: true });
     expect(await walk(key, 'accounts', { filter: '{"field":"name","op":"eq","value":"Scoped"}' })).toEqual([]);

@@ -177,7 +177,7 @@ describe('fields of an object', () => {
       {
         field: 'source',
         code: 'INVALID_OPTION',
-        message: 'source must be one of the allowed values',
+        message: 'source must be one of the allowed values.',
         allowed: ['Website'],
       },
     ]);
@@ -221,7 +221,7 @@ describe('fields of an object', () => {
       '/v1/objects/object%3Avisits/schema',
     );
     expect(create('leads', { ...lead, ['x'.repeat(50_000)]: 1 }).problems[0]?.message).toBe(
-      `${'x'.repeat(80)}… is not a field of leads`,
+      `${'x'.repeat(80)}… is not a field of leads.`,
     );
     expect(codes(create('leads', JSON.parse('{"first_name":"A","email":"a@b.co","__proto__":{"x":1}}')))).toEqual([
       '__proto__ UNKNOWN_FIELD',

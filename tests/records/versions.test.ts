@@ -151,7 +151,7 @@ describe('If-Match', () => {
         {
           field: 'if-match',
           code: 'INVALID_FORMAT',
-          message: 'if-match must be an ETag with its quotes, as an answer had it, e.g. "3", or *',
+          message: 'if-match must be an ETag of a response with its quotes, e.g. "3", or *.',
         },
       ]);
       expect((await readRecord(key, 'accounts', id)).name).toBe('A');

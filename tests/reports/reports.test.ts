@@ -443,7 +443,7 @@ describe('a report that takes too long', () => {
       await sql`lock table deals in access exclusive mode`;
       const { error } = (await expectStatus(503, 'POST', path, { key: tenant.key, body: { object: 'deals' } })).body;
       expect(error).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { reason: 'query_timeout' } });
-      expect(error.message).toContain('ask for less');
+      expect(error.message).toContain('narrow the query');
     });
   });
 });

@@ -82,7 +82,7 @@ describe('integers of a query', () => {
       const { status, body } = await ask(limit);
       expect([status, body.error?.details.fields]).toEqual([
         400,
-        [{ field: 'limit', code: 'INVALID_TYPE', message: 'limit must be an integer' }],
+        [{ field: 'limit', code: 'INVALID_TYPE', message: 'limit must be an integer.' }],
       ]);
     },
   );
@@ -166,6 +166,6 @@ describe('failures of test keys', () => {
   });
 });
 
-test('nothing of this is an unexpected failure', () => {
-  expect(readFileSync(inject('logFile'), 'utf8')).not.toContain('"unexpected failure"');
+test('nothing of this is an unexpected error', () => {
+  expect(readFileSync(inject('logFile'), 'utf8')).not.toContain('"unexpected error"');
 });

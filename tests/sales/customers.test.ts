@@ -175,7 +175,7 @@ describe('a profile', () => {
           [...new Set(unknown)].map((name) => ({
             field: 'include',
             code: 'INVALID_OPTION',
-            message: `include: "${name}" is not a group that can be added`,
+            message: `include: ${name} is not one of the allowed values.`,
             allowed: Object.keys(groups),
           })),
         );

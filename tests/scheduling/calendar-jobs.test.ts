@@ -346,7 +346,7 @@ describe('an invitation', () => {
 
   test.each([
     ['scheduled', 0, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser', 'is booked'],
-    ['rescheduled', 1, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser moved', 'was moved'],
+    ['rescheduled', 1, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser rescheduled', 'was rescheduled'],
     ['cancelled', 2, 'CANCEL', 'CANCELLED', 'Meeting with Omar Nasser cancelled', 'was cancelled'],
   ] as const)(
     'to what was %s is understood by people and by calendars',

@@ -159,8 +159,8 @@ describe('rules', () => {
     expect(await unmet(own.key, id)).toEqual(['amount_minor RULE_FAILED', 'priority RULE_FAILED']);
     const { fields } = (await move(422, own.key, id, { stage: 'Won' })).body.error.details;
     expect(fields.map((each: Json) => each.message)).toEqual([
-      'amount_minor must be at least 100, or activities: at least 1 must be logged; there are 0',
-      'priority must be at most 2',
+      'amount_minor must be at least 100, or activities must include at least 1; there are 0.',
+      'priority must be at most 2.',
     ]);
     await patchRecord(own.key, 'deals', id, { priority: 1 });
     await log(own.key, id);
@@ -187,7 +187,7 @@ describe('rules', () => {
     expect(await unmet(own.key, id)).toEqual(['activities RULE_FAILED', 'activities RULE_FAILED']);
     const { fields } = (await move(422, own.key, id, { stage: 'Won' })).body.error.details;
     expect(fields[0].message).toContain(
-      'at least 2 of the type Meeting must be logged in the last 30 days; there are 1',
+      'activities must include at least 2 of the type Meeting in the last 30 days; there are 1.',
     );
     await log(own.key, id, met);
     await move(200, own.key, id, { stage: 'Won' });

@@ -319,7 +319,7 @@ describe('a policy is refused', () => {
     expect(refused.error.details.fields).toMatchObject([
       { field: 'reminders[0].type', allowed: ['first_response', 'every_response'] },
     ]);
-    expect(refused.error.message).toContain('set resolution_time, or choose another type');
+    expect(refused.error.message).toContain('Set resolution_time, or choose another type');
   });
 
   test('beyond 100 of them', async () => {

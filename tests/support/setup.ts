@@ -84,9 +84,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await database.remove();
     const failures = readFileSync(logFile, 'utf8')
       .split('\n')
-      .filter((line) => line.includes('"msg":"unexpected failure"'));
+      .filter((line) => line.includes('"msg":"unexpected error"'));
     for (const line of failures.slice(0, 20))
-      process.stderr.write(`unexpected failure in the server: ${line.slice(0, 1500)}\n`);
+      process.stderr.write(`unexpected error in the server: ${line.slice(0, 1500)}\n`);
     const complete = reportCoverage(coverageFolder);
     rmSync(folder, { recursive: true, force: true });
     if (failures.length > 0 || !complete || !areBound) process.exitCode = 1;

@@ -85,7 +85,7 @@ test.each([1, 3])('%i that are changed', async (count) => {
   const records = Array.from({ length: count }, newRecord);
   const plan = await planOf('update "leads"', (sql) =>
     updateRecords(sql, scope, 'leads', records, true).stored.catch((error) =>
-      expect(error).toHaveProperty('message', 'a record of leads has gone'),
+      expect(error).toHaveProperty('message', 'a record of leads no longer exists'),
     ),
   );
   expect(plan.match(byKey), plan).toHaveLength(1);

@@ -51,7 +51,7 @@ const notFound: ScreenAnswer = {
   status: 404,
   html: page(
     'Not found',
-    html`<p>There is no such page, or it is no longer open. Start again where you came from.</p>`,
+    html`<p>This page does not exist or has expired. Return to the page that you came from and try again.</p>`,
   ),
 };
 
@@ -64,7 +64,10 @@ async function showCheckout(services: TestPageServices, request: ScreenRequest):
   if (!session) return notFound;
   if (session.completedAt) return completed(session);
   if (session.expiresAt <= now)
-    return { status: 410, html: page('This checkout has expired', html`<p>Nothing was charged. Start a new one.</p>`) };
+    return {
+      status: 410,
+      html: page('This checkout has expired', html`<p>Nothing was charged. Start a new checkout.</p>`),
+    };
   if (!form) return checkoutForm(session, 200, []);
   if (form.get('action') === 'cancel')
     return session.cancelUrl
@@ -103,9 +106,9 @@ function changeOf(session: CheckoutSession, card: Extract<Change, { action: 'top
 }
 
 function whyNot(submitted: SubmittedOperation): string {
-  if (submitted.kind === 'declined') return 'The card was declined. Nothing was charged; use another card.';
+  if (submitted.kind === 'declined') return 'The card was declined, and nothing was charged. Use another card.';
   if (submitted.kind === 'refused') return submitted.refusal.message;
-  return 'Another payment is being carried out. Wait a moment, then load this page again.';
+  return 'Another payment is in progress. Wait a moment, then reload this page.';
 }
 
 function completed({ kind }: CheckoutSession): ScreenAnswer {
@@ -122,7 +125,7 @@ function summaryOf({ kind, packageCode, billingCycle, seats, amountMinor, curren
   const seatPrice = (plan?.seatPrices?.[currency] ?? 0) * (cycle === 'yearly' ? 10 : 1);
   const total = (plan?.prices?.[cycle][currency] ?? 0) + extra * seatPrice;
   const seatsLine = extra > 0 ? html`, with ${extra} extra seats` : null;
-  return html`<p>${plan?.name ?? ''}, ${cycle}${seatsLine}: <strong>${money(total, currency)}</strong> for each ${cycle === 'yearly' ? 'year' : 'month'}, until you cancel.</p>`;
+  return html`<p>${plan?.name ?? ''}, ${cycle}${seatsLine}: <strong>${money(total, currency)}</strong> per ${cycle === 'yearly' ? 'year' : 'month'} until you cancel.</p>`;
 }
 
 function originsOf(...urls: readonly (string | null)[]): string[] {
@@ -136,11 +139,11 @@ function alerts(problems: readonly string[]): Html | null {
 
 const cardFields = html`<label for="card_number">Card number</label>
 <input id="card_number" name="card_number" inputmode="numeric" autocomplete="cc-number" required>
-<label for="expiry">Expiry, as month and year (MM/YY)</label>
+<label for="expiry">Expiry date (MM/YY)</label>
 <input id="expiry" name="expiry" inputmode="numeric" autocomplete="cc-exp" placeholder="MM/YY" required>
 <label for="code">Security code</label>
 <input id="code" name="code" inputmode="numeric" autocomplete="cc-csc" required>
-<p class="note">This is the test provider: no real card is charged. 4242 4242 4242 4242 is accepted, 4000 0000 0000 0002 is declined.</p>`;
+<p class="note">This is the test payment provider. No real card is charged. 4242 4242 4242 4242 is accepted, 4000 0000 0000 0002 is declined.</p>`;
 
 function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): ScreenAnswer {
   const body = html`${alerts(problems)}
@@ -173,12 +176,12 @@ ${card ? html`<p role="status">The card was changed.</p>` : null}
 <p>${plans[subscription?.packageCode ?? '']?.name ?? ''}${bought.length > 0 ? `, with ${bought.join(', ')}` : ''}.
 ${method ? `The card on file is ${method.brand}, ending in ${method.last4}.` : 'No card is on file.'}</p>
 <form method="post">
-<h2>Change the card</h2>
+<h2>Change card</h2>
 ${cardFields}
 <button>Save</button>
 </form>
 <h2>Invoices</h2>
-${invoices.length === 0 ? html`<p>There are none yet.</p>` : null}
+${invoices.length === 0 ? html`<p>No invoices yet.</p>` : null}
 ${
   invoices.length === 0
     ? null

@@ -24,13 +24,13 @@ const textOf: Readonly<Record<ConsentGroup, GroupText>> = {
   pipeline: {
     title: 'Pipeline',
     isOn: true,
-    text: 'read, create and edit deals, accounts, tasks and objects of your own; read reports',
+    text: 'read, create and edit deals, accounts, tasks and custom objects; read reports',
   },
-  automation: { title: 'Automation', text: 'read and start workflows, manage webhook subscriptions', isOn: true },
+  automation: { title: 'Automation', text: 'read and start workflows, manage webhook endpoints', isOn: true },
   calendar: { title: 'Calendar', text: 'read, create and change bookings' },
-  messaging: { title: 'Messaging', text: 'prepare messages; what is sent uses up your paid allowance' },
+  messaging: { title: 'Messaging', text: 'prepare messages; sent messages use your paid allowance' },
   billing: { title: 'Billing', text: 'see and change the plan; for API and SDK use only' },
-  admin: { title: 'Admin', text: 'manage settings of the workspace and its users' },
+  admin: { title: 'Admin', text: 'manage workspace settings and users' },
 };
 
 const purposeOf = { api: 'for the API', mcp: 'for AI assistants (MCP)' };
@@ -43,8 +43,8 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   if (!consents || !asked)
     return plainPage(
       400,
-      'There is nothing to decide',
-      'No app asks in this browser, or it asked too long ago. Begin again in the app.',
+      'No pending request',
+      'No app has requested access in this browser, or the request has expired. Start again in the app.',
     );
   const { companyId, userId } = person.caller;
   const user = userId ?? '';
@@ -113,14 +113,14 @@ function question(
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <fieldset>
-<legend>It may, in your name and as far as your role goes</legend>
+<legend>Allow it to do the following on your behalf, within the permissions of your role</legend>
 ${groups.map((group) => box('group', group, textOf[group].title, ticked.includes(group), textOf[group].text))}
 </fieldset>
 ${
   single.length === 0
     ? null
     : html`<fieldset>
-<legend>It asks for these by name, too</legend>
+<legend>It also requests these scopes</legend>
 ${single.map((scope) => box('scope', scope, html`<code>${scope}</code>`, known?.extraScopes.includes(scope) === true))}
 </fieldset>`
 }
@@ -145,8 +145,8 @@ const isLoopback = (address: string): boolean =>
 /** What is known of an app: the name is its own word, the host is not. */
 function about({ clientName, redirectUri, audience }: AskedConsent): Html {
   const isLocal = isLoopback(redirectUri);
-  return html`<p><strong>${isolated(clientName)}</strong> asks for access <strong>${purposeOf[audience]}</strong>. Your answer goes to ${hostOf(redirectUri)}.</p>
-${isLocal ? html`<p role="alert">This app runs on your own computer, so nobody vouches for its name. Go on only if you have just started it yourself.</p>` : null}`;
+  return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${hostOf(redirectUri)}.</p>
+${isLocal ? html`<p role="alert">This app runs on your own computer, so its name cannot be verified. Continue only if you have just started it yourself.</p>` : null}`;
 }
 
 async function askSomebodyElse(
@@ -165,14 +165,14 @@ async function askSomebodyElse(
 <input type="hidden" name="token" value="${person.formToken}">
 <button class="quiet" name="action" value="deny">Back</button>
 </form>`;
-  return { status: 403, html: page('You cannot allow this', body), leadsTo: [sourceOf(asked.redirectUri)] };
+  return { status: 403, html: page('You cannot allow this app', body), leadsTo: [sourceOf(asked.redirectUri)] };
 }
 
 const goOn = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
   status: 200,
   html: page(
     html`Back to ${isolated(clientName)}`,
-    html`<meta http-equiv="refresh" content="0; url=${address}"><p>You allowed this app before. <a href="${address}">Go on</a></p>`,
+    html`<meta http-equiv="refresh" content="0; url=${address}"><p>You have already allowed this app. <a href="${address}">Continue</a></p>`,
   ),
 });
 

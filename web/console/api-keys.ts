@@ -23,7 +23,7 @@ import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 type ApiKey = Data<'getApiKey'>['api_key'];
 
 const home = '/console/api-keys';
-const told = { revoked: 'The key is revoked. No call with it is accepted any more.' };
+const told = { revoked: 'The API key is revoked. Requests with it are rejected from now on.' };
 const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
 const environments = { live: 'Live', test: 'Test' };
 
@@ -43,9 +43,9 @@ export const showKeys: Show = async (parts, request) => {
     moment(key.expires_at, 'never'),
   ]);
   const body = html`${done(request, told)}
-<p><a href="${inMode(`${home}/new`, request.testMode)}">Mint a key</a></p>
+<p><a href="${inMode(`${home}/new`, request.testMode)}">Create API key</a></p>
 ${filter(request, status)}
-${keys.length === 0 ? html`<p>There are none.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
+${keys.length === 0 ? html`<p>No API keys.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
 ${further(inMode(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'API keys', body);
 };
@@ -68,15 +68,15 @@ function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {})
   const fields = html`${formKey()}
 ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in lists and in the audit log.' })}
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
-${field('scopes', 'Scopes', typed, { long: true, required: true, hint: 'What the key may do, one a line, such as leads:create. leads:* is all of leads, * is everything.' })}
-<details><summary>Scopes there are</summary><ul>${scopes}<li><code>object:name:view</code> and the like for objects of your own</li></ul></details>
-${field('ip_allowlist', 'Addresses', typed, { long: true, hint: 'Where the key may be used from, one address or network a line, such as 203.0.113.0/24. Empty: from anywhere.' })}
-${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'From the beginning of that day in UTC. Empty: never.' })}
-${field('rate_limit_per_minute', 'Calls per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
-${field('rate_limit_per_hour', 'Calls per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
+${field('scopes', 'Scopes', typed, { long: true, required: true, hint: 'What the key can do. One scope per line, such as leads:create. leads:* grants all actions on leads, * grants everything.' })}
+<details><summary>Available scopes</summary><ul>${scopes}<li><code>object:name:view</code> and similar for custom objects</li></ul></details>
+${field('ip_allowlist', 'IP allowlist', typed, { long: true, hint: 'One IP address or network per line, such as 203.0.113.0/24. Leave empty to allow any address.' })}
+${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'At the start of this day in UTC. Leave empty for no expiry.' })}
+${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
+${field('rate_limit_per_hour', 'Requests per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
 ${field('description', 'Description', typed, { maxlength: 1000 })}
-<button>Mint</button>`;
-  return consolePage(request, status, 'Mint a key', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
+<button>Create</button>`;
+  return consolePage(request, status, 'Create API key', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
 }
 
 export const mintKey: Show = (parts, request) => {
@@ -105,20 +105,20 @@ const madeBy = ({ api_key: key, key: secret }: Data<'createApiKey'>): Made => ({
 /** The only page that shows a key. */
 export const showNewKey = showOnce(async (parts, request, { id, secret }) => {
   const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
-  const body = html`<p role="status">Keep this key now: it is shown this once, and nobody can show it again.</p>
+  const body = html`<p role="status">Copy this API key now. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${factsOf(key)}
 <p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
-  return consolePage(request, 200, html`The key ${isolated(key.name)}`, body);
+  return consolePage(request, 200, html`API key ${isolated(key.name)}`, body);
 }, shownBefore);
 
 function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
   const where =
     id === null
-      ? html`Whether a key was made is in <a href="${inMode(home, request.testMode)}">the list of keys</a>.`
-      : html`If you do not have it, rotate or revoke <a href="${inMode(`${home}/${id}`, request.testMode)}">the key</a>.`;
-  const body = html`<p role="alert">A key is shown once, right after it is made. This page has none to show any more. ${where}</p>`;
-  return consolePage(request, 410, 'The key is not shown again', body);
+      ? html`See the <a href="${inMode(home, request.testMode)}">list of API keys</a> for the keys that exist.`
+      : html`If you did not copy it, rotate or revoke <a href="${inMode(`${home}/${id}`, request.testMode)}">the API key</a>.`;
+  const body = html`<p role="alert">An API key is shown only once, right after it is created. ${where}</p>`;
+  return consolePage(request, 410, 'The API key is no longer shown', body);
 }
 
 export const showKey: Show = (parts, request) => keyPage(parts, request, 200);
@@ -132,16 +132,16 @@ async function keyPage(
   const { id = '' } = request.path;
   const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
   const rotate = html`<h2>Rotate</h2>
-<p>Mints a key with the same settings. This one goes on for the hours that you give, and then expires.</p>
-${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours', 'Hours that this key goes on', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
+<p>Creates a new API key with the same settings. The current key keeps working for the given number of hours, and then expires.</p>
+${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours', 'Hours until the current key expires', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
   const revoke = html`<h2>Revoke</h2>
-<p>From then on no call with the key is accepted. It cannot be undone.</p>
+<p>Requests with this API key are rejected immediately. This cannot be undone.</p>
 ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
   const body = html`${done(request, told)}${refusal(typed)}
 ${factsOf(key)}
 ${key.status === 'active' ? rotate : null}
 ${key.status === 'revoked' ? null : revoke}`;
-  return consolePage(request, status, html`The key ${isolated(key.name)}`, body);
+  return consolePage(request, status, html`API key ${isolated(key.name)}`, body);
 }
 
 const factsOf = (key: ApiKey): Html =>
@@ -150,13 +150,13 @@ const factsOf = (key: ApiKey): Html =>
     Status: key.status,
     Environment: key.environment,
     Scopes: html`<code>${key.scopes.join(' ')}</code>`,
-    Addresses: key.ip_allowlist.length === 0 ? 'any' : key.ip_allowlist.join(' '),
+    'IP allowlist': key.ip_allowlist.length === 0 ? 'any address' : key.ip_allowlist.join(' '),
     Reach: key.reach.kind,
-    Calls: `${key.rate_limit_per_minute} per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
-    Minted: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
+    'Rate limits': `${key.rate_limit_per_minute} requests per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
+    Created: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
     Expires: moment(key.expires_at, 'never'),
     'Last used': moment(key.last_used_at, 'never'),
-    'Used, in all': `${key.total_requests} calls`,
+    'Total requests': `${key.total_requests}`,
     Revoked: moment(key.revoked_at),
     Reason: key.revoke_reason === null ? null : isolated(key.revoke_reason),
     Description: key.description === null ? null : isolated(key.description),

@@ -9,31 +9,34 @@ import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.
 const most = 100;
 
 const throughOf = (audience: 'api' | 'mcp' | null): string =>
-  audience === null ? 'what its tokens say' : { api: 'the API', mcp: 'the tools for AI assistants (MCP)' }[audience];
+  audience === null ? 'defined by its tokens' : { api: 'the API', mcp: 'tools for AI assistants (MCP)' }[audience];
 
 export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
   const { person, query } = request;
   const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(most) } });
   const active = grants.filter(({ revoked_at: revokedAt }) => revokedAt === null);
-  const done = query.get('done') === 'revoked' ? html`<p role="status">Revoked. Its next call is refused.</p>` : null;
+  const done =
+    query.get('done') === 'revoked'
+      ? html`<p role="status">Access revoked. Requests of the app are rejected from now on.</p>`
+      : null;
   return consolePage(
     request,
     200,
     'Apps',
     html`${done}
-${active.length === 0 ? html`<p>No app has access.</p>` : null}
+${active.length === 0 ? html`<p>No apps have access.</p>` : null}
 ${active.map(
   (grant) => html`<article aria-label="${grant.client_name}">
 <h2>${isolated(grant.client_name)}</h2>
 <dl>
-<dt>Acts for</dt><dd>${isolated(grant.user.full_name)}</dd>
-<dt>May</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'nothing'}</dd>
-<dt>Through</dt><dd>${throughOf(grant.audience)}</dd>
+<dt>User</dt><dd>${isolated(grant.user.full_name)}</dd>
+<dt>Permissions</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'none'}</dd>
+<dt>Access to</dt><dd>${throughOf(grant.audience)}</dd>
 <dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
 </dl>
 <form method="post" action="/console/apps/${grant.id}">
 <input type="hidden" name="token" value="${person.formToken}">
-<button class="quiet" aria-label="Revoke the access of ${grant.client_name}">Revoke</button>
+<button class="quiet" aria-label="Revoke access of ${grant.client_name}">Revoke</button>
 </form>
 </article>`,
 )}`,

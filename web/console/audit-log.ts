@@ -33,9 +33,9 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
       ? log.object
       : html`${log.object} <a class="id" href="${inMode(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
   ]);
-  const nothing = next === null ? 'Nothing fits.' : 'Nothing fits so far; the log goes on.';
+  const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, { form: query })}
-${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['When', 'Who', 'What', 'On'], rows)}
+${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['Time', 'Actor', 'Action', 'Record'], rows)}
 ${further(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
@@ -45,7 +45,7 @@ function detailsOf({ changes, metadata, request_id: request, ip }: AuditLog, tes
     given === null ? null : html`<pre tabindex="0">${JSON.stringify(given, null, 1)}</pre>`;
   return html`<details><summary>Details</summary>
 ${shown(changes)}${shown(metadata)}
-<p class="note">From ${ip || 'this server'}, by the request <a href="${inMode(home, testMode, { request_id: request })}">${request}</a></p></details>`;
+<p class="note">From ${ip || 'this server'}, request <a href="${inMode(home, testMode, { request_id: request })}">${request}</a></p></details>`;
 }
 
 function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
@@ -53,13 +53,13 @@ function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
   return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
 <form method="get" action="${home}" class="filter">
 ${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
-${field('request_id', 'Request', typed, { hint: 'X-Request-Id of an answer.' })}
-${field('record_id', 'Record', typed, { hint: 'The id of a record, user or key.' })}
-${field('actor_id', 'Who', typed, { hint: 'The id of a user, key or app.' })}
-${field('action', 'Action', typed, { hint: 'Such as lead.create.' })}
-${field('object', 'Object', typed, { hint: 'Such as leads.' })}
-${field('from', 'From', typed, { type: 'date', hint: 'The first day, in UTC.' })}
-${field('to', 'To', typed, { type: 'date', hint: 'The last day, in UTC.' })}
+${field('request_id', 'Request id', typed, { hint: 'The X-Request-Id header of a response.' })}
+${field('record_id', 'Record id', typed, { hint: 'The id of a record, user or API key.' })}
+${field('actor_id', 'Actor id', typed, { hint: 'The id of a user, API key or app.' })}
+${field('action', 'Action', typed, { hint: 'For example lead.create.' })}
+${field('object', 'Object', typed, { hint: 'For example leads.' })}
+${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
+${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}
 <button>Show</button>
 </form>
 <p><a href="${inMode(home, testMode)}">Clear</a></p></details>`;

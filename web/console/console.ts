@@ -159,7 +159,11 @@ function isOwnOrigin(origin: string, host: string | undefined, base: URL): boole
   return page !== null && (page.host === base.host ? page.origin === base.origin : page.host === host);
 }
 
-const foreignForm = plainPage(403, 'This form is not ours', 'Open the page here, and send it once more.');
+const foreignForm = plainPage(
+  403,
+  'Form rejected',
+  'This form was sent from another site. Open the page on this server and try again.',
+);
 
 /** Answers somebody who is signed in, under a session that was renewed where it had to be; leads all others to the sign-in. */
 async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
@@ -180,10 +184,15 @@ async function answered(parts: ConsoleParts, request: PersonalRequest, route: Ro
   const { form, person, testMode, address, now } = request;
   const [path = ''] = address.split('?');
   if (form && !parts.people.isOwnForm(person, form))
-    return problemPage(request, 403, 'This form is not yours', 'Load the page again, and send it once more.');
+    return problemPage(
+      request,
+      403,
+      'Form rejected',
+      'This form belongs to another session. Reload the page and try again.',
+    );
   if (person.caller.mustChangePassword && !beforeThat.has(path)) return toPassword(form ? '' : address);
   const show = form ? route.send : route.show;
-  if (!show) return problemPage(request, 404, 'Not found', 'There is no such page.');
+  if (!show) return problemPage(request, 404, 'Not found', 'This page does not exist.');
   const isStale = now.getTime() - person.session.signedInAt > recently;
   if (isStale && (route.recent === 'all' || (form && route.recent === 'send')))
     return toSignIn(pageOf(request, route, testMode), true);
@@ -208,12 +217,12 @@ function pageOf({ form, address }: ScreenRequest, { show }: Route, testMode = fo
 function refusedPage(request: PersonalRequest, { status, message, details }: ApiError): ScreenAnswer {
   const { caller } = request.person;
   if (status === 404)
-    return problemPage(request, 404, 'Not found', 'There is no such page, or what it showed is not there any more.');
+    return problemPage(request, 404, 'Not found', 'This page does not exist, or its content was deleted.');
   const needed = (details?.required_scopes as string[] | undefined) ?? [];
-  if (status !== 403 || needed.length === 0) return problemPage(request, status, 'That did not work', message);
+  if (status !== 403 || needed.length === 0) return problemPage(request, status, 'Request failed', message);
   const what = needed.join(' or ');
-  const text = html`Your roles do not permit this: it needs ${what}. Ask an administrator of ${isolated(caller.companyName)}.`;
-  return problemPage(request, 403, 'You may not see this', text);
+  const text = html`This requires the permission ${what}, which your roles do not have. Ask an administrator of ${isolated(caller.companyName)}.`;
+  return problemPage(request, 403, 'Access denied', text);
 }
 
 function problemPage(request: PersonalRequest, status: number, title: string, text: string | Html): ScreenAnswer {

@@ -32,29 +32,29 @@ export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequ
     return {
       status: 200,
       html: page(
-        'Forgotten password',
-        html`<p role="alert">This server sends no mails. Ask whoever runs it for a new password.</p>
-<p><a href="/console/sign-in">Back to the sign-in</a></p>`,
+        'Reset your password',
+        html`<p role="alert">This server does not send email. Ask its operator to reset your password.</p>
+<p><a href="/console/sign-in">Back to sign in</a></p>`,
       ),
     };
   const email = form?.get('email')?.trim().toLowerCase() ?? '';
   if (!form || email === '') return askingForm();
   // The same whoever it is, and after the same time: nobody learns who has an account.
   await Promise.all([writeMail(parts, request, email), sleep(answerTime)]);
-  const body = html`<p role="status">If somebody signs in with ${email}, a mail is on its way to them. Its link works once, for an hour.</p>
-<p>No mail after a few minutes? Look among the junk, and whether this is the address that you sign in with.</p>
-<p><a href="/console/sign-in">Back to the sign-in</a></p>`;
-  return { status: 200, html: page('Look into your mail', body) };
+  const body = html`<p role="status">If there is an account for ${email}, we have sent an email with a link. The link works once and expires after one hour.</p>
+<p>No email after a few minutes? Check your spam folder, and make sure that this is the address of your account.</p>
+<p><a href="/console/sign-in">Back to sign in</a></p>`;
+  return { status: 200, html: page('Check your email', body) };
 }
 
 function askingForm(): PageAnswer {
-  const body = html`<p>We send you a mail with a link, on which you choose a new password.</p>
+  const body = html`<p>We will email you a link to choose a new password.</p>
 <form method="post" action="/console/forgotten-password">
 ${field('email', 'Email', {}, { type: 'email', autocomplete: 'username', required: true })}
-<button>Send</button>
+<button>Send link</button>
 </form>
-<p><a href="/console/sign-in">Back to the sign-in</a></p>`;
-  return { status: 200, html: page('Forgotten password', body) };
+<p><a href="/console/sign-in">Back to sign in</a></p>`;
+  return { status: 200, html: page('Reset your password', body) };
 }
 
 async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: string): Promise<void> {
@@ -117,19 +117,19 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
 const deadLink: PageAnswer = {
   status: 410,
   html: page(
-    'This link does not work any more',
-    html`<p role="alert">It works once, for an hour, and only while the password is the one that it was asked for.</p>
-<p><a href="/console/forgotten-password">Ask for another one</a></p>`,
+    'This link has expired',
+    html`<p role="alert">A link works once, for one hour, and only until the password is changed.</p>
+<p><a href="/console/forgotten-password">Request a new link</a></p>`,
   ),
 };
 
 function choosingForm(status: number, link: string, typed: Typed = {}): PageAnswer {
   const body = html`${refusal(typed)}
-<p>You are signed out everywhere else then.</p>
+<p>This signs you out of all other sessions.</p>
 <form method="post" action="/console/new-password">
 <input type="hidden" name="link" value="${link}">
 ${passwordFields(typed)}
-<button>Change</button>
+<button>Change password</button>
 </form>`;
   return { status, html: page('Choose a new password', body) };
 }

@@ -18,8 +18,8 @@ import { type ConsoleParts, inMode, type PersonalRequest } from '../pages/reques
 /** On a page. */
 const most = 25;
 const told: Readonly<Record<string, string>> = {
-  approved: 'Approved. It is on its way.',
-  rejected: 'Rejected. It is not sent.',
+  approved: 'Approved. The message will be sent shortly.',
+  rejected: 'Rejected. The message will not be sent.',
 };
 
 export async function showMessages({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
@@ -43,9 +43,9 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
   const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
 ${runs.length === 0 ? null : html`<h2>Campaigns</h2>${runs.map((run) => runLine(run, testMode))}`}
 <h2>Messages</h2>
-${shown.length === 0 ? html`<p>Nothing waits for you.</p>` : shown.map((each) => draftForm(each, request))}
+${shown.length === 0 ? html`<p>No messages are waiting for approval.</p>` : shown.map((each) => draftForm(each, request))}
 ${older}`;
-  return consolePage(request, 200, 'Messages to decide about', body);
+  return consolePage(request, 200, 'Messages awaiting approval', body);
 }
 
 const isMoment = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
@@ -67,7 +67,7 @@ export async function showRun({ people }: ConsoleParts, request: PersonalRequest
     acting.authorize('campaigns:create');
     return found(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
   });
-  const body = html`<p>${counted(run.total)} prepared. ${run.skipped} left out: without an address, twice, or of somebody who said stop.</p>
+  const body = html`<p>${counted(run.total)} prepared. ${run.skipped} skipped: no address, a duplicate, or an opted-out recipient.</p>
 ${run.content.channels.map(
   ({ channel, sender, subject, body }) => html`<section>
 <h2>${channel}</h2>
@@ -119,7 +119,7 @@ ${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolated(draft.subj
 ${draft.note === null ? null : html`<dt>Note</dt><dd>${isolated(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>
-${saidStop ? html`<p role="alert">The recipient said stop: this message cannot be approved.</p>` : null}
+${saidStop ? html`<p role="alert">The recipient has opted out. This message cannot be approved.</p>` : null}
 ${decisionForm(request, `/console/messages/${draft.id}`, saidStop ? undefined : draft.hash, `the message to ${draft.recipient}`)}
 </article>`;
 }
@@ -136,7 +136,7 @@ function decisionForm(
 <input type="hidden" name="token" value="${person.formToken}">
 <input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
 <input type="hidden" name="hash" value="${hash ?? ''}">
-<label>Reason, where it is rejected <input name="reason" maxlength="${longestReason}"></label>
+<label>Reason for rejection (optional) <input name="reason" maxlength="${longestReason}"></label>
 ${hash === undefined ? null : approve}
 <button class="quiet" name="action" value="reject" aria-label="Reject ${what}">Reject</button>
 </form>`;

@@ -9,7 +9,7 @@ export const showOverview: Show = async (parts, request) => {
   const { person, testMode, query } = request;
   if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: homeIn(true) };
   const listed = placesFor(person.caller).filter(({ about }) => about !== '');
-  const body = html`<p>What is decided by people, and not by programs. The <a href="/docs">documentation</a> says what programs can do.</p>
+  const body = html`<p>Manage the parts of your workspace that require a person. For everything else, see the <a href="/docs">API documentation</a>.</p>
 <ul class="cards">
 ${listed.map(({ path, name, about }) => html`<li><a href="${inMode(path, testMode)}">${name}</a><p>${about}</p></li>`)}
 </ul>`;

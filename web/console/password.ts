@@ -6,7 +6,7 @@ import { done, field, form, orAgain, refusal, type Typed } from '../pages/forms.
 import { consolePage } from '../pages/layout.ts';
 import { ask, consoleAddress, type PersonalRequest, type Show } from '../pages/requests.ts';
 
-const told = { changed: 'Your password was changed. All your other sessions have ended.' };
+const told = { changed: 'Your password was changed. You are signed out of all other sessions.' };
 
 /** What the operations ask of passwords that people choose. */
 const length = { min: 8, max: 200 };
@@ -15,15 +15,15 @@ export const showPassword: Show = async (_, request) => passwordPage(request, 20
 
 function passwordPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
   const why = request.person.caller.mustChangePassword
-    ? html`<p role="status">The password that you signed in with was made for you. Choose one of your own to go on.</p>`
-    : html`<p>All your other sessions end then.</p>`;
-  const current = field('current_password', 'Present password', typed, {
+    ? html`<p role="status">Your password is temporary. Choose a new password to continue.</p>`
+    : html`<p>This signs you out of all other sessions.</p>`;
+  const current = field('current_password', 'Current password', typed, {
     type: 'password',
     autocomplete: 'current-password',
     required: true,
   });
   const body = html`${done(request, told)}${refusal(typed)}${why}
-${form(request, '/console/password', html`${nextField(request)}${current}${passwordFields(typed)}<button>Change</button>`)}`;
+${form(request, '/console/password', html`${nextField(request)}${current}${passwordFields(typed)}<button>Change password</button>`)}`;
   return consolePage(request, status, 'Password', body);
 }
 
@@ -55,17 +55,17 @@ export const passwordFields = (typed: Typed): Html => {
   const options = { type: 'password', autocomplete: 'new-password', required: true, minlength: length.min } as const;
   const hint = `At least ${length.min} characters.`;
   return html`${field('password', 'New password', typed, { ...options, maxlength: length.max, hint })}
-${field('repeated', 'New password, once more', typed, options)}`;
+${field('repeated', 'Confirm new password', typed, options)}`;
 };
 
 /** What is wrong with a password that somebody chose; undefined: nothing that the form could tell. */
 export function passwordProblem(given: URLSearchParams): FieldProblem | undefined {
   const password = given.get('password') ?? '';
   if (password.length < length.min)
-    return problemWith('password', 'TOO_SHORT', `The new password needs at least ${length.min} characters.`);
+    return problemWith('password', 'TOO_SHORT', `The new password must have at least ${length.min} characters.`);
   if (password.length > length.max)
-    return problemWith('password', 'TOO_LONG', `The new password may have at most ${length.max} characters.`);
+    return problemWith('password', 'TOO_LONG', `The new password must have at most ${length.max} characters.`);
   if (password !== given.get('repeated'))
-    return problemWith('repeated', 'RULE_FAILED', 'The new password was not typed the same way twice.');
+    return problemWith('repeated', 'RULE_FAILED', 'The two passwords do not match.');
   return undefined;
 }

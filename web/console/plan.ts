@@ -25,13 +25,13 @@ type Plan = Data<'listPlans'>['plans'][number];
 type Module = Data<'listModules'>['modules'][number];
 
 const home = '/console/plan';
-const cycles = { monthly: 'By month', yearly: 'By year' };
+const cycles = { monthly: 'Monthly', yearly: 'Yearly' };
 const told = {
-  now: 'That is changed, from now on.',
-  later: 'That is noted. It is changed when the period ends.',
+  now: 'The subscription was changed.',
+  later: 'The change is scheduled. It takes effect at the end of the period.',
   raises:
-    'That is noted. It is changed when the period ends, and the bill is then higher than now, because of the seats. The next invoice below has the amount; set fewer seats to pay less.',
-  paid: 'Thank you. What you paid for is here as soon as the payment provider has told us, normally within seconds.',
+    'The change is scheduled. It takes effect at the end of the period and raises the bill because of the seats. The next invoice below shows the amount. Reduce the seats to pay less.',
+  paid: 'Thank you. Your payment is confirmed by the payment provider within seconds, and this page then shows the change.',
   back: 'Nothing was charged.',
 };
 
@@ -71,7 +71,7 @@ ${mayChange && subscription.payment_method !== null ? portalForm(request) : null
 const isPaused = ({ status, billing_status: billing }: Subscription): boolean =>
   status === 'past_due' && billing === 'NONE';
 
-const pausedNote = html`<p role="status">The subscription is paused, and API keys do not work. Put a card on file, and ask support to resume it.</p>`;
+const pausedNote = html`<p role="status">The subscription is paused, and API keys do not work. Add a card, and ask support to resume the subscription.</p>`;
 
 function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription): Html {
   const price = plan?.price_minor == null ? null : money(plan.price_minor, plan.currency);
@@ -82,15 +82,15 @@ function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription)
     'Trial until': rest.status === 'trialing' ? moment(rest.trial_end) : null,
     Period: rest.current_period && html`${moment(rest.current_period.start)} to ${moment(rest.current_period.end)}`,
     'Ends on': moment(rest.ends_at),
-    Seats: `${seats.used} of ${seats.allowance} in use, ${seats.included} of them in the plan`,
-    'When the period ends': rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(wordsOf).join('; '),
+    Seats: `${seats.used} of ${seats.allowance} in use (${seats.included} included in the plan)`,
+    'Scheduled changes': rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(wordsOf).join('; '),
     Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
   });
 }
 
 function wordsOf({ action, package_code: plan, module_key: module, seats }: Subscription['scheduled_changes'][number]) {
-  if (action === 'downgrade') return `the plan becomes ${plan}`;
-  return action === 'set_seats' ? `${seats} seats` : `the module ${module} leaves`;
+  if (action === 'downgrade') return `downgrade to ${plan}`;
+  return action === 'set_seats' ? `${seats} seats` : `remove the module ${module}`;
 }
 
 /**
@@ -121,23 +121,23 @@ function changeForms(
   const others = plans.filter(({ is_current, is_available }) => is_available && !is_current);
   const choices = Object.fromEntries(others.map((plan) => [plan.package_code, nameOf(plan)]));
   const end = isEnding
-    ? change(request, typed, { action: 'reactivate' }, html`<button>Keep</button>`, 'line')
-    : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel</button>`, 'line');
-  return html`<h2>Change</h2>
+    ? change(request, typed, { action: 'reactivate' }, html`<button>Keep subscription</button>`, 'line')
+    : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel subscription</button>`, 'line');
+  return html`<h2>Change subscription</h2>
 ${change(
   request,
   typed,
   { action: 'plan' },
-  html`${field('package_code', 'Another plan', typed, { choices })}<div><button name="direction" value="upgrade">Upgrade</button><button class="quiet" name="direction" value="downgrade">Downgrade</button></div>`,
+  html`${field('package_code', 'New plan', typed, { choices })}<div><button name="direction" value="upgrade">Upgrade</button><button class="quiet" name="direction" value="downgrade">Downgrade</button></div>`,
 )}
 ${change(request, typed, { action: 'seats' }, html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
-<p class="note">More is charged for the rest of the period at once; less holds from its end on.</p>
+<p class="note">Upgrades are prorated and charged now. Downgrades take effect at the end of the period.</p>
 <h3>${isEnding ? 'Keep the subscription' : 'Cancel the subscription'}</h3>
-<p>${isEnding ? 'It would end with the period.' : 'It ends with the period, which is paid for.'} ${end}</p>`;
+<p>${isEnding ? 'The subscription is scheduled to end with the period.' : 'The subscription remains active until the end of the paid period.'} ${end}</p>`;
 }
 
 const nameOf = ({ name, price_monthly_minor: price, currency, included_seats: seats }: Plan): string =>
-  `${name}${price === null ? '' : `, ${money(price, currency)} by month`}, ${seats} seats`;
+  `${name}${price === null ? '' : `, ${money(price, currency)} per month`}, ${seats} seats`;
 
 function checkoutForm(request: PersonalRequest, plans: readonly Plan[], typed: Typed): Html {
   const choices = Object.fromEntries(
@@ -145,7 +145,7 @@ function checkoutForm(request: PersonalRequest, plans: readonly Plan[], typed: T
   );
   const fields = html`<input type="hidden" name="kind" value="subscribe">
 ${field('package_code', 'Plan', typed, { choices })}
-${field('billing_cycle', 'Paid', typed, { choices: cycles })}
+${field('billing_cycle', 'Billing cycle', typed, { choices: cycles })}
 <div><button>Choose</button></div>`;
   return html`<h2>Choose a plan</h2>${form(request, `${home}/checkout`, fields, 'inline')}`;
 }
@@ -155,20 +155,20 @@ const topUpForm = (request: PersonalRequest, typed: Typed): Html =>
     request,
     `${home}/checkout`,
     html`<input type="hidden" name="kind" value="wallet_topup">
-${field('amount', 'Put into the wallet', typed, { type: 'number', value: '50', min: 5, max: 10_000, required: true, hint: 'In USD; texts and calls are paid from it.' })}
+${field('amount', 'Amount to add to the wallet', typed, { type: 'number', value: '50', min: 5, max: 10_000, required: true, hint: 'In USD. SMS and calls are paid from the wallet.' })}
 <div><button>Pay</button></div>`,
     'inline',
   );
 
 const portalForm = (request: PersonalRequest): Html => html`<h2>Card</h2>
-<p>The card on file is changed on a page of the payment provider.</p>
-${form(request, `${home}/portal`, html`<button>Open</button>`)}`;
+<p>Change the card on a page of the payment provider.</p>
+${form(request, `${home}/portal`, html`<button>Change card</button>`)}`;
 
 const states: Readonly<Record<Module['status'], string>> = {
   active: 'active',
   inactive: 'not included',
-  pending_webhook: 'on its way',
-  scheduled_removal: 'leaves',
+  pending_webhook: 'being activated',
+  scheduled_removal: 'scheduled for removal',
 };
 
 /** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */
@@ -177,10 +177,14 @@ function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly 
     module.name,
     html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
     module.included_in.join(', '),
-    `${money(module.price_monthly_minor, module.currency)} by month`,
-    plan === null ? null : module.included_in.includes(plan) ? 'part of the plan' : moduleForm(request, typed, module),
+    `${money(module.price_monthly_minor, module.currency)} per month`,
+    plan === null
+      ? null
+      : module.included_in.includes(plan)
+        ? 'included in the plan'
+        : moduleForm(request, typed, module),
   ]);
-  return table('Modules', ['Module', 'Status', 'In the plans', 'Price beside others', 'Change'], rows);
+  return table('Modules', ['Module', 'Status', 'Included in', 'Price in other plans', 'Change'], rows);
 }
 
 function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, name, status }: Module): Html | null {
@@ -208,7 +212,7 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
   const next =
     pending === null
       ? null
-      : html`<p>The next one will be ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html`, on ${moment(pending.next_charge_at)}`}.</p>`;
+      : html`<p>Next invoice: ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html` on ${moment(pending.next_charge_at)}`}.</p>`;
   const rows = invoices.map(({ number, issued_at, total_minor, currency, status, pdf_url, hosted_url }) => {
     const file = pdf_url ?? hosted_url;
     return [
@@ -218,7 +222,7 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
       status,
     ];
   });
-  return html`${next}${rows.length === 0 ? html`<p>There are none yet.</p>` : table('Invoices', ['Number', 'Date', 'Amount', 'Status'], rows)}`;
+  return html`${next}${rows.length === 0 ? html`<p>No invoices yet.</p>` : table('Invoices', ['Number', 'Date', 'Amount', 'Status'], rows)}`;
 }
 
 /** Starts a checkout, and links to its page: it may be elsewhere, where forms of this page do not lead. */
@@ -235,7 +239,7 @@ export const startCheckout: Show = (parts, request) => {
   return orAgain(
     async () => {
       const { checkout_session: session } = await ask(parts, request, 'createCheckoutSession', { body });
-      return awayPage(request, 'Pay', 'The checkout is a page of the payment provider.', session.url);
+      return awayPage(request, 'Pay', 'Continue to the checkout of the payment provider.', session.url);
     },
     againWith(parts, request),
   );
@@ -250,8 +254,8 @@ export const openPortal: Show = (parts, request) => {
       const { url } = await ask(parts, request, 'createPortalSession', { body });
       return awayPage(
         request,
-        'Change the card',
-        'It is a page of the payment provider, and can be opened for five minutes.',
+        'Change card',
+        'Continue to the portal of the payment provider. The link is valid for five minutes.',
         url,
       );
     },
@@ -261,8 +265,8 @@ export const openPortal: Show = (parts, request) => {
 
 function awayPage(request: PersonalRequest, title: string, text: string, url: string): ScreenAnswer {
   const body = html`<p>${text}</p>
-<p><a href="${url}">Go on to ${hostOf(url)}</a></p>
-<p><a href="${inMode(home, request.testMode)}">Back to the plan</a></p>`;
+<p><a href="${url}">Continue to ${hostOf(url)}</a></p>
+<p><a href="${inMode(home, request.testMode)}">Back to plan</a></p>`;
   return consolePage(request, 200, title, body);
 }
 

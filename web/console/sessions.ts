@@ -6,23 +6,27 @@ import { done, form, moment, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, type Show } from '../pages/requests.ts';
 
-const told = { ended: 'The session has ended.', others: 'All other sessions have ended.' };
+const told = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
 
 export const showSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = idsOf(request.person.caller);
   const sessions = await act(parts, request, [], ({ now, db: { sql } }) => listSessionsOf(sql, companyId, userId, now));
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
     moment(createdAt),
-    ip ?? 'not noted',
-    userAgent === null ? 'not noted' : isolated(userAgent),
+    ip ?? 'unknown',
+    userAgent === null ? 'unknown' : isolated(userAgent),
     id === sessionId
-      ? 'This one'
+      ? 'This session'
       : form(request, `/console/sessions/${id}/end`, html`<button class="quiet">End</button>`, 'line'),
   ]);
-  const others = form(request, '/console/sessions/end-others', html`<button class="danger">End all others</button>`);
+  const others = form(
+    request,
+    '/console/sessions/end-others',
+    html`<button class="danger">End all other sessions</button>`,
+  );
   const body = html`${done(request, told)}
-<p>Whatever you do not know, end it, and choose another <a href="/console/password">password</a>.</p>
-${table('Your sessions', ['Signed in', 'From', 'With', 'Action'], rows)}
+<p>If you do not recognize a session, end it and change your <a href="/console/password">password</a>.</p>
+${table('Your sessions', ['Signed in', 'IP address', 'Browser', 'Action'], rows)}
 ${sessions.length > 1 ? others : null}`;
   return consolePage(request, 200, 'Sessions', body);
 };
@@ -55,6 +59,6 @@ function idsOf({
   userId: string | null;
   sessionId: string | null;
 }) {
-  if (userId === null || sessionId === null) throw new Error('whoever is at a screen has a session');
+  if (userId === null || sessionId === null) throw new Error('a console request has a session');
   return { companyId, userId, sessionId };
 }

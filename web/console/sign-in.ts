@@ -42,9 +42,13 @@ export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promi
     return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
   }
   if (answer && answer.status >= 500)
-    return signInForm(503, { next, email: body.email, problem: 'That did not work just now. Try again shortly.' });
+    return signInForm(503, {
+      next,
+      email: body.email,
+      problem: 'The service is temporarily unavailable. Try again shortly.',
+    });
   return !answer || answer.status === 429
-    ? signInForm(429, { next, email: body.email, problem: 'Too many attempts. Try again in a while.' })
+    ? signInForm(429, { next, email: body.email, problem: 'Too many attempts. Try again later.' })
     : signInForm(401, { next, email: body.email, problem: 'The email address or the password is wrong.' });
 }
 
@@ -103,7 +107,7 @@ interface Shown {
 function signInForm(status: number, { next, again = false, done, problem, email = '' }: Shown): PageAnswer {
   const body = html`${problem === undefined ? null : html`<p role="alert">${problem}</p>`}
 ${done === undefined ? null : html`<p role="status">${done}</p>`}
-${again ? html`<p role="status">Give your password once more: what you are about to do needs it shortly before.</p>` : null}
+${again ? html`<p role="status">Enter your password again to continue. This action requires a recent sign-in.</p>` : null}
 <form method="post" action="/console/sign-in">
 <input type="hidden" name="next" value="${next}">
 <label for="email">Email</label>
@@ -112,6 +116,6 @@ ${again ? html`<p role="status">Give your password once more: what you are about
 <input id="password" name="password" type="password" autocomplete="current-password" required>
 <button>Sign in</button>
 </form>
-<p><a href="/console/forgotten-password">Forgotten password</a></p>`;
+<p><a href="/console/forgotten-password">Forgot password?</a></p>`;
   return { status, html: page('Sign in', body) };
 }

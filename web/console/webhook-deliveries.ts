@@ -9,10 +9,10 @@ import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type S
 type Delivery = Data<'listWebhookDeliveries'>['deliveries'][number];
 
 export const statuses: Readonly<Record<Delivery['status'], string>> = {
-  pending: 'Not tried yet',
-  retrying: 'Failed, tried again',
+  pending: 'Pending',
+  retrying: 'Retrying',
   succeeded: 'Succeeded',
-  failed: 'Given up',
+  failed: 'Failed',
   cancelled: 'Cancelled',
   skipped: 'Skipped while disabled',
 };
@@ -20,11 +20,11 @@ export const statuses: Readonly<Record<Delivery['status'], string>> = {
 /** Nothing more becomes of it. */
 const isOver = ({ status }: Delivery): boolean => status !== 'pending' && status !== 'retrying';
 
-const told = { replayed: 'A copy is on its way.' };
+const told = { replayed: 'A copy of the delivery is being sent.' };
 
 /** @param here the page of the webhook */
 export function deliveriesTable(deliveries: readonly Delivery[], here: string, testMode: boolean): Html {
-  if (deliveries.length === 0) return html`<p>There are none.</p>`;
+  if (deliveries.length === 0) return html`<p>No deliveries.</p>`;
   const rows = deliveries.map((each) => [
     html`<a href="${inMode(`${here}/deliveries/${each.id}`, testMode)}">${each.event}</a>`,
     statuses[each.status],
@@ -32,7 +32,7 @@ export function deliveriesTable(deliveries: readonly Delivery[], here: string, t
     `${each.attempts} of ${each.max_attempts}`,
     moment(each.created_at),
   ]);
-  return table('Deliveries', ['Event', 'Status', 'Answer', 'Attempts', 'Made'], rows);
+  return table('Deliveries', ['Event', 'Status', 'Response', 'Attempts', 'Created'], rows);
 }
 
 export const showDelivery: Show = (parts, request) => deliveryPage(parts, request, 200);
@@ -54,20 +54,20 @@ ${facts({
   Status: isOver(delivery) ? statuses[delivery.status] : changing(statuses[delivery.status]),
   Event: html`<code>${delivery.event_id}</code>`,
   Attempts: `${delivery.attempts} of ${delivery.max_attempts}`,
-  'Latest answer': delivery.last_response_code ?? delivery.last_error ?? 'none',
-  'It took': delivery.duration_ms === null ? null : `${delivery.duration_ms} ms`,
-  'Tried again': moment(delivery.next_attempt_at),
-  Made: moment(delivery.created_at),
-  Ended: moment(delivery.completed_at),
+  'Last response': delivery.last_response_code ?? delivery.last_error ?? 'none',
+  Duration: delivery.duration_ms === null ? null : `${delivery.duration_ms} ms`,
+  'Next attempt': moment(delivery.next_attempt_at),
+  Created: moment(delivery.created_at),
+  Completed: moment(delivery.completed_at),
   'Copy of':
     original === null ? null : html`<a href="${inMode(`${webhook}/deliveries/${original}`, testMode)}">${original}</a>`,
 })}
 ${form(request, `${here}/replay`, html`<button>Replay</button>`)}
-<h2>What was sent</h2>
+<h2>Request</h2>
 <pre tabindex="0">${delivery.request_body}</pre>
-<h2>What was answered</h2>
-${delivery.last_response_snippet ? html`<pre tabindex="0">${delivery.last_response_snippet}</pre>` : html`<p>Nothing.</p>`}
-<p><a href="${inMode(webhook, testMode)}">Back to the webhook</a></p>`;
+<h2>Response</h2>
+${delivery.last_response_snippet ? html`<pre tabindex="0">${delivery.last_response_snippet}</pre>` : html`<p>No response.</p>`}
+<p><a href="${inMode(webhook, testMode)}">Back to the webhook endpoint</a></p>`;
   return consolePage(request, status, `Delivery of ${delivery.event}`, body);
 }
 

@@ -25,12 +25,12 @@ type Subscription = Data<'getWebhookSubscription'>['subscription'];
 
 const home = '/console/webhooks';
 const told = {
-  enabled: 'The webhook is enabled. What was skipped meanwhile can be recovered below.',
-  disabled: 'The webhook is disabled. What happens meanwhile is kept, and can be recovered.',
-  deleted: 'The webhook is deleted.',
-  queued: 'The deliveries are on their way.',
-  none: 'There was nothing to send.',
-  more: 'The first 10,000 deliveries are on their way. There are others: send them with the same form.',
+  enabled: 'The webhook endpoint is enabled. Recover skipped deliveries below.',
+  disabled: 'The webhook endpoint is disabled. New events are kept, and can be recovered.',
+  deleted: 'The webhook endpoint was deleted.',
+  queued: 'The deliveries are being sent.',
+  none: 'There were no deliveries to send.',
+  more: 'The first 10,000 deliveries are being sent. Send the form again for the rest.',
 };
 
 const mayChange = ({ person }: PersonalRequest): boolean =>
@@ -46,14 +46,14 @@ export const showWebhooks: Show = async (parts, request) => {
     ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
       html`<a href="${inMode(`${home}/${id}`, testMode)}"><code>${asciiOf(url)}</code></a>`,
       events.join(', '),
-      failures > 0 ? `${status}, ${failures} failures in a row` : status,
+      failures > 0 ? `${status}, ${failures} consecutive failures` : status,
       moment(last, 'never'),
     ],
   );
-  const add = html`<p><a href="${inMode(`${home}/new`, testMode)}">Add a webhook</a></p>`;
+  const add = html`<p><a href="${inMode(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
   const body = html`${done(request, told)}
 ${mayChange(request) ? add : null}
-${rows.length === 0 ? html`<p>There are none.</p>` : table('Webhooks', ['Address', 'Events', 'Status', 'Last success'], rows)}
+${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Last success'], rows)}
 ${further(inMode(home, testMode, { cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Webhooks', body);
 };
@@ -68,13 +68,18 @@ async function newWebhookPage(
 ): Promise<ScreenAnswer> {
   const { events } = await ask(parts, request, 'listWebhookEvents', { query: { limit: '200' } });
   const fields = html`${formKey()}
-${field('url', 'Address', typed, { type: 'url', required: true, maxlength: 2048, hint: 'Where events are posted to; https.' })}
-${field('events', 'Events', typed, { long: true, required: true, hint: 'One a line. record.* is a group, * is everything.' })}
-<details><summary>Events there are</summary><ul>${events.map(({ name }) => html`<li><code>${name}</code></li>`)}</ul></details>
+${field('url', 'URL', typed, { type: 'url', required: true, maxlength: 2048, hint: 'The https URL that receives events.' })}
+${field('events', 'Events', typed, { long: true, required: true, hint: 'One event per line. record.* selects a group, * selects all events.' })}
+<details><summary>Available events</summary><ul>${events.map(({ name }) => html`<li><code>${name}</code></li>`)}</ul></details>
 ${field('description', 'Description', typed, { maxlength: 200 })}
-${tick('changes', 'Tell what fields were and are', typed)}
+${tick('changes', 'Include old and new values of changed fields', typed)}
 <button>Add</button>`;
-  return consolePage(request, status, 'Add a webhook', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
+  return consolePage(
+    request,
+    status,
+    'Add webhook endpoint',
+    html`${refusal(typed)}${form(request, `${home}/new`, fields)}`,
+  );
 }
 
 export const createWebhook: Show = (parts, request) => {
@@ -102,19 +107,19 @@ const madeBy = ({
 
 /** The only page that shows a secret. */
 export const showNewSecret = showOnce(async (_, request, { id, secret }) => {
-  const body = html`<p role="status">Keep this secret now: your receiver checks signatures with it, and it is shown this once.</p>
+  const body = html`<p role="status">Copy this signing secret now. Your endpoint needs it to verify signatures. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
-<p><a href="${inMode(`${home}/${id}`, request.testMode)}">Go on to the webhook</a></p>`;
-  return consolePage(request, 200, 'The secret of the webhook', body);
+<p><a href="${inMode(`${home}/${id}`, request.testMode)}">Continue to the webhook endpoint</a></p>`;
+  return consolePage(request, 200, 'Signing secret of the webhook endpoint', body);
 }, shownBefore);
 
 function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
   const where =
     id === null
-      ? html`Whether a webhook was added is in <a href="${inMode(home, request.testMode)}">the list of webhooks</a>.`
-      : html`If you do not have it, rotate the secret of <a href="${inMode(`${home}/${id}`, request.testMode)}">the webhook</a>.`;
-  const body = html`<p role="alert">A secret is shown once, right after it is made. This page has none to show any more. ${where}</p>`;
-  return consolePage(request, 410, 'The secret is not shown again', body);
+      ? html`See the <a href="${inMode(home, request.testMode)}">list of webhook endpoints</a> for those that exist.`
+      : html`If you did not copy it, rotate the secret of <a href="${inMode(`${home}/${id}`, request.testMode)}">the webhook endpoint</a>.`;
+  const body = html`<p role="alert">A signing secret is shown only once, right after it is created. ${where}</p>`;
+  return consolePage(request, 410, 'The signing secret is no longer shown', body);
 }
 
 export const showWebhook: Show = (parts, request) => webhookPage(parts, request, 200);
@@ -148,7 +153,7 @@ ${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wa
 ${deliveriesTable(deliveries, here, testMode)}
 ${further(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
 ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
-  return consolePage(request, status, html`Webhook to ${hostOf(subscription.url)}`, body);
+  return consolePage(request, status, html`Webhook endpoint ${hostOf(subscription.url)}`, body);
 }
 
 /** As it is called: with the host as ASCII. */
@@ -156,19 +161,19 @@ const asciiOf = (url: string): string => new URL(url).href;
 
 const factsOf = (each: Subscription): Html =>
   facts({
-    Address: html`<code>${asciiOf(each.url)}</code>`,
+    URL: html`<code>${asciiOf(each.url)}</code>`,
     Events: each.events.join(', '),
     Description: each.description === null ? null : isolated(each.description),
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
-    'Failures in a row': each.consecutive_failures,
+    'Consecutive failures': each.consecutive_failures,
     'Last success': moment(each.last_success_at, 'never'),
-    Secret: `ends in ${each.secret_last4}`,
-    'Secret before, until': moment(each.previous_secret_expires_at),
+    'Signing secret': `ends in ${each.secret_last4}`,
+    'Previous secret valid until': moment(each.previous_secret_expires_at),
     Added: html`${moment(each.created_at)} by ${isolated(each.created_by.name ?? each.created_by.kind)}`,
   });
 
-const reasons = { manual: 'by hand', failures: 'its receiver kept failing', gone: 'its receiver said that it is gone' };
+const reasons = { manual: 'manually', failures: 'it kept failing', gone: 'it reported that it is gone' };
 
 function buttons(request: PersonalRequest, here: string, { status }: Subscription): Html {
   const to = status === 'active' ? 'disable' : 'enable';
@@ -179,9 +184,9 @@ function buttons(request: PersonalRequest, here: string, { status }: Subscriptio
       html`${action === 'rotate' ? formKey() : null}<button class="${look}">${name}</button>`,
       'line',
     );
-  return html`<h2>Change</h2>
+  return html`<h2>Change subscription</h2>
 <p>${one(to, to === 'enable' ? 'Enable' : 'Disable', 'quiet')}${one('test', 'Test', 'quiet')}${one('rotate', 'Rotate', 'quiet')}${one('delete', 'Delete', 'danger')}</p>
-<p class="note">Test sends a sample and shows the answer. Rotate makes another secret; both sign for 24 hours.</p>`;
+<p class="note">Test sends a sample event and shows the response. Rotate creates a new signing secret; the old one stays valid for 24 hours.</p>`;
 }
 
 const outcomeOf = ({
@@ -190,14 +195,14 @@ const outcomeOf = ({
   last_error: fault,
 }: Data<'getWebhookDelivery'>['delivery']): Html =>
   status === 'succeeded'
-    ? html`<p role="status">The receiver answered ${code}.</p>`
-    : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no answer') : `the receiver answered ${code}`}.</p>`;
+    ? html`<p role="status">The endpoint responded with status ${code}.</p>`
+    : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no response') : `the endpoint responded with status ${code}`}.</p>`;
 
 const sendingForms = (request: PersonalRequest, here: string, typed: Typed): Html => html`<h2>Recover</h2>
-<p>Sends once more what failed or was skipped since a day.</p>
+<p>Sends failed and skipped deliveries again, starting with the given day.</p>
 ${form(request, `${here}/recover`, html`${field('since', 'Since', typed, { type: 'date', required: true })}<button>Recover</button>`)}
 <h2>Replay</h2>
-<p>Sends copies of all deliveries of some days, for a receiver that lost what it had. At most 1,000, the oldest first.</p>
+<p>Sends copies of all deliveries of the given days, for an endpoint that has lost data. At most 1,000, oldest first.</p>
 ${form(
   request,
   `${here}/replay`,

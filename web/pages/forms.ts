@@ -91,7 +91,7 @@ export function refusal({ refused }: Typed): Html | null {
   if (!refused) return null;
   const problems = problemsOf(refused);
   if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
-  return html`<div role="alert"><p>Please look at this again:</p>
+  return html`<div role="alert"><p>Please correct the following:</p>
 <ul>${problems.map((problem) => html`<li><a href="#${nameOf(problem)}">${problem.message}</a></li>`)}</ul></div>`;
 }
 

@@ -31,43 +31,43 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['inbox:create'],
     further: '/console/campaigns/',
-    about: 'Approve or reject what was prepared for people outside.',
+    about: 'Approve or reject messages before they are sent.',
   },
   {
     path: '/console/api-keys',
     name: 'API keys',
     role: 'Company_Admin',
-    about: 'Mint, rotate and revoke the keys that programs sign in with.',
+    about: 'Create, rotate and revoke API keys.',
   },
   {
     path: '/console/apps',
     name: 'Apps',
     role: 'Company_Admin',
-    about: 'See which apps and agents act for whom, and revoke it.',
+    about: 'See which apps and agents have access, and revoke it.',
   },
   {
     path: '/console/webhooks',
     name: 'Webhooks',
     hasModes: true,
     scopes: ['webhooks:view', 'settings:view'],
-    about: 'See who is told of events and how the deliveries go, and send them again.',
+    about: 'Manage webhook endpoints, and inspect and replay their deliveries.',
   },
   {
     path: '/console/plan',
     name: 'Plan',
     hasModes: true,
     scopes: ['billing:view'],
-    about: 'See the plan, seats, modules, usage and invoices; pay and change them.',
+    about: 'See and change the plan, seats and modules. See usage and invoices.',
   },
   {
     path: '/console/audit-log',
     name: 'Audit log',
     hasModes: true,
     scopes: ['settings:view'],
-    about: 'Find out who did what and when, or what one request did.',
+    about: 'See who did what and when, or everything that one request did.',
   },
-  { path: '/console/sessions', name: 'Sessions', about: 'See where you are signed in, and end what is not yours.' },
-  { path: '/console/password', name: 'Password', about: 'Choose another password.' },
+  { path: '/console/sessions', name: 'Sessions', about: 'See where you are signed in, and end sessions.' },
+  { path: '/console/password', name: 'Password', about: 'Change your password.' },
 ];
 
 /** The places that somebody may go to. */
@@ -102,9 +102,9 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
     return html`<li><a href="${link(path, testMode)}" aria-current="${current}">${name}</a></li>`;
   };
   const other = here?.hasModes
-    ? html` <a href="${link(here.path, !testMode)}">Show ${testMode ? 'live' : 'test'} mode</a>`
+    ? html` <a href="${link(here.path, !testMode)}">Switch to ${testMode ? 'live' : 'test'} mode</a>`
     : null;
-  const before = html`<a class="skip" href="#content">Skip to the content</a>
+  const before = html`<a class="skip" href="#content">Skip to content</a>
 <header>
 <p class="brand"><a href="${homeIn(testMode)}">CRM console</a></p>
 <p class="who">${isolated(caller.actor.name ?? '')}, ${isolated(caller.companyName)}</p>

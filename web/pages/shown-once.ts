@@ -33,10 +33,7 @@ export async function makeOnce(
 ): Promise<ScreenAnswer> {
   const key = request.form?.get('once') ?? '';
   if (!uuid.test(key))
-    throw new ApiError(
-      'VALIDATION_ERROR',
-      'This form carries no key of its own. Load the page again, and send it once more.',
-    );
+    throw new ApiError('VALIDATION_ERROR', 'This form is incomplete. Reload the page and try again.');
   const form = sentForm(request, key);
   const expiresAt = new Date(request.now.getTime() + keptFor);
   if (await act(parts, request, [], ({ now, db: { sql } }) => db.claimForm(sql, form, now, expiresAt))) {
@@ -75,6 +72,6 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function sentForm({ person }: PersonalRequest, id: string): db.SentForm {
   const { companyId, sessionId } = person.caller;
-  if (sessionId === null) throw new Error('a person at a page has a session');
+  if (sessionId === null) throw new Error('a console request has a session');
   return { companyId, sessionId, id };
 }

@@ -66,14 +66,14 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
 /** Of a link that is none of ours, or of nothing that is there. */
 export const notFound: ScreenAnswer = {
   status: 404,
-  html: page('Not found', html`<p>There is no such page. Look whether the link is complete.</p>`),
+  html: page('Not found', html`<p>This page does not exist. Check that the link is complete.</p>`),
 };
 
 const asked = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'Unsubscribe',
-    html`<p>${isolated(companyName)} writes to ${isolated(recipient)}. Should that end?</p>
+    html`<p>Do you want to stop emails from ${isolated(companyName)} to ${isolated(recipient)}?</p>
 <form method="post">
 <button>Unsubscribe</button>
 </form>`,
@@ -84,6 +84,6 @@ const done = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'You are unsubscribed',
-    html`<p role="status">${isolated(companyName)} does not write to ${isolated(recipient)} any more. You can close this page.</p>`,
+    html`<p role="status">${isolated(companyName)} will no longer send emails to ${isolated(recipient)}. You can close this page.</p>`,
   ),
 });

@@ -42,7 +42,7 @@ final class CrmException extends \RuntimeException
         $body = json_decode($answer->body, true);
         $error = is_array($body) ? ($body['error'] ?? null) : null;
         $code = 'UNREADABLE_ANSWER';
-        $message = "The answer $answer->status is not one of the API.";
+        $message = "The response with status $answer->status is not from the API.";
         $details = [];
         if (is_array($error) && is_string($error['code'] ?? null)) {
             $code = $error['code'];

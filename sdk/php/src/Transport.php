@@ -109,7 +109,7 @@ final class Transport
         $text = curl_exec($this->curl);
         if ($text === false) {
             throw curl_errno($this->curl) === CURLE_OPERATION_TIMEDOUT
-                ? new CrmException('TIMED_OUT', 'There was no answer in time.')
+                ? new CrmException('TIMED_OUT', 'The request timed out.')
                 : new CrmException('CONNECTION_FAILED', 'The connection failed: ' . curl_error($this->curl));
         }
         $answer = new Answer(curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE), $received, $text);
@@ -183,7 +183,7 @@ final class Transport
     {
         $body = json_decode($answer->body, true);
         if ($body === null) {
-            throw new CrmException('UNREADABLE_ANSWER', 'The answer is not JSON.', $answer->status);
+            throw new CrmException('UNREADABLE_ANSWER', 'The response is not JSON.', $answer->status);
         }
         $isEnvelope = is_array($body) && array_key_exists('success', $body) && array_key_exists('data', $body);
         return $isEnvelope ? $body['data'] : $body;

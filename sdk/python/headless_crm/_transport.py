@@ -150,7 +150,7 @@ class Transport:
                 **content,
             )
         except httpx.TimeoutException as error:
-            raise CrmError("TIMED_OUT", "There was no answer in time.") from error
+            raise CrmError("TIMED_OUT", "The request timed out.") from error
         except httpx.TransportError as error:
             raise CrmError("CONNECTION_FAILED", f"The connection failed: {error}") from error
         if "on_response" in options:
@@ -236,7 +236,7 @@ def _data(response: httpx.Response) -> Any:
     try:
         body = response.json()
     except ValueError as error:
-        raise CrmError("UNREADABLE_ANSWER", "The answer is not JSON.", status=response.status_code) from error
+        raise CrmError("UNREADABLE_ANSWER", "The response is not JSON.", status=response.status_code) from error
     is_envelope = isinstance(body, dict) and "success" in body and "data" in body
     return body["data"] if is_envelope else body
 
@@ -256,7 +256,7 @@ def _error(response: httpx.Response) -> CrmError:
         # The sign-in answers in the words of RFC 6749.
         code, message = error, body.get("error_description", "")
     else:
-        code, message = "UNREADABLE_ANSWER", f"The answer {status} is not one of the API."
+        code, message = "UNREADABLE_ANSWER", f"The response with status {status} is not from the API."
     return CrmError(
         code, message, status=status, details=details, request_id=request_id, retry_after=retry_after
     )

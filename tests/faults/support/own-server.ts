@@ -48,7 +48,7 @@ export class OwnServer {
 
   #collect(): void {
     const lines = (this.#server?.output() ?? '').split('\n');
-    const found = lines.filter((line) => line.includes('"msg":"unexpected failure"'));
+    const found = lines.filter((line) => line.includes('"msg":"unexpected error"'));
     for (const line of found) if (!this.#failures.includes(line)) this.#failures.push(line);
   }
 

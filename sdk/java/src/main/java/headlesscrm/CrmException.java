@@ -80,7 +80,7 @@ public final class CrmException extends RuntimeException {
     static CrmException of(HttpResponse<byte[]> response) {
         var status = response.statusCode();
         var code = "UNREADABLE_ANSWER";
-        var message = "The answer " + status + " is not one of the API.";
+        var message = "The response with status " + status + " is not from the API.";
         Map<String, Object> details = Map.of();
         var body = Json.object(readOrNull(response.body()));
         if (body.get("error") instanceof Map<?, ?> error && error.get("code") instanceof String told) {

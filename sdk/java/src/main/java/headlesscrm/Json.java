@@ -183,7 +183,7 @@ public final class Json {
     }
 
     private IllegalArgumentException problem() {
-        return new IllegalArgumentException("There is no JSON at character " + at + ".");
+        return new IllegalArgumentException("Invalid JSON at character " + at + ".");
     }
 
     private static void write(Object value, StringBuilder out) {

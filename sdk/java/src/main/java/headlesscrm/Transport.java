@@ -89,7 +89,7 @@ final class Transport {
             try {
                 answer = Json.read(new String(receiveBytes(options), StandardCharsets.UTF_8));
             } catch (IllegalArgumentException notJson) {
-                throw CrmException.withoutAnswer("UNREADABLE_ANSWER", "The answer is not JSON.", notJson);
+                throw CrmException.withoutAnswer("UNREADABLE_ANSWER", "The response is not JSON.", notJson);
             }
             var object = Json.object(answer);
             return object.containsKey("success") && object.containsKey("data") ? object.get("data") : answer;
@@ -129,7 +129,7 @@ final class Transport {
             try {
                 response = http.send(request.build(), HttpResponse.BodyHandlers.ofByteArray());
             } catch (HttpTimeoutException late) {
-                throw CrmException.withoutAnswer("TIMED_OUT", "There was no answer in time.", late);
+                throw CrmException.withoutAnswer("TIMED_OUT", "The request timed out.", late);
             } catch (IOException broken) {
                 throw CrmException.withoutAnswer("CONNECTION_FAILED", "The connection failed: " + broken, broken);
             } catch (InterruptedException interrupted) {

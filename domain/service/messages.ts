@@ -1,0 +1,12 @@
+// Sentences that the error messages of several operations share, so that they read the same.
+
+/** Ends a message with a period, unless it has its own end. */
+export const asSentence = (text: string): string => (/[.?!]$/.test(text) ? text : `${text}.`);
+
+export const sendAtLeastOneOf = (names: readonly string[]): string => `Send at least one of ${names.join(', ')}.`;
+
+export const sendOneOf = (names: readonly string[]): string => `Send one of ${names.join(', ')}.`;
+
+export const sendOnlyOneOf = (names: readonly string[]): string => `Send only one of ${names.join(', ')}.`;
+
+export const sendTogether = (names: readonly string[]): string => `${names.join(' and ')} must be sent together.`;
