@@ -108,7 +108,7 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       from companies where id = ${claimed.companyId}`;
     const [[lock], [record]] = await Promise.all([locking.execute(), find()]);
     if (record) return verdictOn(record);
-    if (!lock) throw new Error('an Idempotency-Key is claimed in a company that is not there');
+    if (!lock) throw new Error('an Idempotency-Key is claimed in a company that does not exist');
     if (lock.locked) return { kind: 'ours' };
     const holding = sql<{ hasBody: boolean | null }[]>`
       select holder_has_body(${keyLock}::bigint, ${bodyLock}::bigint) as "hasBody"

@@ -294,6 +294,6 @@ async function idsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<strin
 
 function find(ids: ReadonlyMap<string, string>, name: string): string {
   const id = ids.get(name);
-  if (id === undefined) throw new Error(`the demo names ${name}, which is not there`);
+  if (id === undefined) throw new Error(`the demo names ${name}, which does not exist`);
   return id;
 }

@@ -80,7 +80,7 @@ describe('make platform-key', () => {
     for (const unknown of [id, randomUUID(), 'nonsense']) {
       const again = await run({ ...env, REVOKE: unknown });
       expect([again.code, again.out]).toEqual([1, '']);
-      expect(again.err).toMatch(/^Nothing was changed\. There is no key/);
+      expect(again.err).toMatch(/^Nothing was changed\. There is no active key with the id/);
     }
   });
 

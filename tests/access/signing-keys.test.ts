@@ -41,12 +41,12 @@ const rotate = (step: string) =>
 test('shows the new key before it signs, and the old one after it has', async () => {
   await database().unsafe(`create database ${name} template template0`);
   const [old] = await shownKeys();
-  await expect(rotate('sign')).rejects.toThrow('begin with STEP=publish');
+  await expect(rotate('sign')).rejects.toThrow('Start with STEP=publish');
   await expect(rotate('all')).rejects.toThrow('STEP must be one of publish, sign, retire');
   await rotate('publish');
   const [first, second] = await shownKeys();
   expect([first, second]).toEqual([old, expect.not.stringMatching(old ?? '')]);
-  await expect(rotate('publish')).rejects.toThrow('A change is under way');
+  await expect(rotate('publish')).rejects.toThrow('A rotation is in progress');
   await rotate('sign');
   expect(await shownKeys()).toEqual([second, old]);
   await rotate('retire');

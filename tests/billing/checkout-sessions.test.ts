@@ -214,7 +214,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await fill(page, declinedNumber);
     await page.keyboard.press('Enter');
     await page.getByRole('alert').waitFor();
-    expect(await page.getByRole('alert').textContent()).toContain('The card was declined.');
+    expect(await page.getByRole('alert').textContent()).toContain('The card was declined, and nothing was charged.');
     expect(await charged(tenant)).toEqual([]);
     await page.keyboard.press('Tab');
     await page.keyboard.type(goodNumber);

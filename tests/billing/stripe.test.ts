@@ -64,7 +64,7 @@ describe('the settings', () => {
     [{ ...settings, STRIPE_WEBHOOK_SECRET: '' }, /^STRIPE_WEBHOOK_SECRET must be /],
     [{ ...settings, STRIPE_WEBHOOK_SECRET: 'secret' }, /^STRIPE_WEBHOOK_SECRET must be (?!.*: secret)/],
     [{ ...settings, STRIPE_API_BASE: 'proxy.example' }, /^STRIPE_API_BASE must be /],
-    [{ STRIPE_WEBHOOK_SECRET: 'whsec_1' }, /need STRIPE_SECRET_KEY/],
+    [{ STRIPE_WEBHOOK_SECRET: 'whsec_1' }, /require STRIPE_SECRET_KEY/],
   ])('%j are refused, with a sentence that says why', (env, message) => {
     expect(() => readConfig(env)).toThrow(message);
   });

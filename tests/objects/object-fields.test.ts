@@ -121,7 +121,7 @@ describe('POST /v1/objects/{object}/fields', () => {
 
   test('documents every reserved name, and no other', () => {
     const description = operations.find(({ id }) => id === 'createField')?.declared.description ?? '';
-    const [, list = ''] = /\*\*Reserved names\.\*\*.*?and:\n(.*?)\n\n/s.exec(description) ?? [];
+    const [, list = ''] = /\*\*Reserved names\.\*\*.*?and so are:\n(.*?)\n\n/s.exec(description) ?? [];
     expect([...list.matchAll(/`(\w+)`/g)].map(([, name]) => name)).toEqual([...reservedNames]);
   });
 

@@ -90,7 +90,7 @@ describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
     const { page } = watched;
     await page.setViewportSize({ width: 390, height: 844 });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
-    const entry = page.locator('.menu-content').getByText('Start here');
+    const entry = page.locator('.menu-content').getByText('Quick start');
     expect(await entry.isVisible()).toBe(false);
     await page.mouse.click(340, 770);
     await expect.poll(() => entry.isVisible()).toBe(true);

@@ -166,9 +166,9 @@ describe('a lock by way of a company', () => {
   test('cannot be taken where the transaction does not see the company: nothing would be locked', async () => {
     const transaction = await begin(tenant);
     await lockValues(transaction.sql, tenant.companyId, ['a', 'b']);
-    await expect(lockValues(transaction.sql, stranger.companyId, ['a'])).rejects.toThrow('not there');
+    await expect(lockValues(transaction.sql, stranger.companyId, ['a'])).rejects.toThrow('does not exist');
     const claimed = { testMode: false, endpoint: 'POST /', key: 'a key of mine', requestHash: Buffer.alloc(32) };
-    await expect(transaction.claim({ ...claimed, companyId: stranger.companyId })).rejects.toThrow('not there');
+    await expect(transaction.claim({ ...claimed, companyId: stranger.companyId })).rejects.toThrow('does not exist');
     transaction.abandon();
   });
 });

@@ -426,7 +426,9 @@ describe('the document', () => {
 
   test('stops the start when an operation only reads, and keeps its answers', async () => {
     const both = { 'x-only-reads': true, 'x-idempotency': 'honoured' };
-    await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow('only reads');
+    await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow(
+      'x-only-reads cannot be combined',
+    );
   });
 
   const deprecated = {
