@@ -192,7 +192,7 @@ describe('a start with the demo', () => {
   test('does not print a password that somebody changed', async () => {
     await sql`update sign_ins set password_hash = 'another' where company_id = ${demoCompanyId}`;
     expect(await startAndStop({ DATABASE_URL: database.url })).toContain(
-      `Sign in:   ${demoAdmin.email} / (the password that you gave it)\n`,
+      `Sign in:   ${demoAdmin.email} / (the password that you set)\n`,
     );
   });
 });

@@ -471,7 +471,7 @@ describe('without SMTP_URL and MESSAGING_URL', () => {
     for (const draft of drafts) {
       await approve(draft);
       await becomes(draft, { status: 'sent', provider_ref: 'kept' });
-      await expect.poll(() => bare.output(), patience).toMatch(new RegExp(`${draft.id}.*a message is kept`));
+      await expect.poll(() => bare.output(), patience).toMatch(new RegExp(`${draft.id}.*kept a message`));
       expect(bare.output()).not.toContain(draft.to);
     }
   });

@@ -38,7 +38,7 @@ describe('every operation', () => {
     const scopes = (declared.security ?? []).flatMap(({ apiKey = [] }) => apiKey);
     // Those of whatever object the path names are told as the view scope of the object.
     for (const scope of scopes) expect(declared.description).toContain(scope.startsWith('{object}') ? 'scope' : scope);
-    if (scopes.length === 0) expect(declared.description).toMatch(/credential|session token|signed-in|no scope/i);
+    if (scopes.length === 0) expect(declared.description).toMatch(/credential|session\s+token|signed-in|no scope/i);
   });
 
   test.each(operations)('$id describes each of its parameters, and each field that its body takes', (operation) => {
@@ -70,6 +70,6 @@ test('every link in a description leads to an operation, a tag or a guide of the
     ...guides.map((guide) => `section/${guide}`),
   ]);
   const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, target = '']) => target);
-  expect(links.length).toBeGreaterThan(100);
+  expect(links.length).toBeGreaterThan(50);
   expect(links.filter((target) => !targets.has(target))).toEqual([]);
 });
