@@ -5,6 +5,7 @@ import postgres from 'postgres';
 import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts';
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/client/migrate.ts';
+import { rowNames } from '../db/client/row-names.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';
 import { tenantContext } from '../jobs/runner.ts';
 import { openLog } from '../runtime/telemetry/log.ts';
@@ -37,7 +38,7 @@ function wantedRows(): number {
 export async function openLarge(note: (text: string) => void): Promise<LargeDatabase> {
   const dataDir = resolve(`${folder}-large`);
   const database = await startEmbedded(dataDir, () => undefined);
-  const sql = postgres(database.url, { max: 1, onnotice: () => undefined });
+  const sql = postgres(database.url, { max: 1, onnotice: () => undefined, transform: rowNames });
   try {
     await migrate(database.url);
     const rows = { large: wantedRows(), small: smallRows };

@@ -6,6 +6,7 @@ import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { type EmbeddedDatabase, startEmbedded } from '../app/embedded-postgres/database.ts';
 import { migrate } from '../db/client/migrate.ts';
+import { rowNames } from '../db/client/row-names.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { recordsOfBlock } from '../db/reports/signature.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
@@ -33,7 +34,7 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   rmSync(dataDir, { recursive: true, force: true });
   const database: EmbeddedDatabase = await startEmbedded(dataDir, () => undefined);
   await migrate(database.url);
-  const sql = postgres(database.url, { max: 1, onnotice: () => undefined });
+  const sql = postgres(database.url, { max: 1, onnotice: () => undefined, transform: rowNames });
   const companyId = await addCompany(sql, 'Bench');
   const { key, keyId } = await addKey(sql, companyId);
   await sql.end();
@@ -50,7 +51,7 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
 
 /** A key of another company in the same database. @param perMinute calls of it to each endpoint */
 export async function addNeighbour({ env }: Workspace, perMinute: number): Promise<string> {
-  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined, transform: rowNames });
   const { key } = await addKey(sql, await addCompany(sql, 'Neighbour'), perMinute);
   await sql.end();
   return key;
@@ -58,7 +59,7 @@ export async function addNeighbour({ env }: Workspace, perMinute: number): Promi
 
 /** Test keys of further companies in the same database: test mode may be told to send to receivers of this machine. */
 export async function addTestKeys({ env }: Workspace, count: number): Promise<string[]> {
-  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
+  const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined, transform: rowNames });
   const keys: string[] = [];
   for (let number = 1; number <= count; number += 1) {
     const { key } = await addKey(sql, await addCompany(sql, `Test ${number}`), unlimited, 'test');

@@ -79,22 +79,22 @@ export async function findDelivery(
 
 export interface NewDelivery {
   id: string;
-  subscription_id: string;
-  event_id: string;
+  subscriptionId: string;
+  eventId: string;
   event: string;
   status: DeliveryStatus;
   attempts: number;
-  max_attempts: number;
-  next_attempt_at: Date | null;
-  last_response_code: number | null;
-  last_response_snippet: string | null;
-  last_error: string | null;
-  duration_ms: number | null;
-  replay_of: string | null;
-  is_test: boolean;
+  maxAttempts: number;
+  nextAttemptAt: Date | null;
+  lastResponseCode: number | null;
+  lastResponseSnippet: string | null;
+  lastError: string | null;
+  durationMs: number | null;
+  replayOf: string | null;
+  isTest: boolean;
   body: string;
-  created_at: Date;
-  completed_at: Date | null;
+  createdAt: Date;
+  completedAt: Date | null;
 }
 
 /** Rows of one statement: their values stay below what the protocol can count. */
@@ -108,7 +108,7 @@ export async function insertDeliveries(
   for (let start = 0; start < deliveries.length; start += batch) {
     const rows = deliveries.slice(start, start + batch);
     await sql`
-      insert into webhook_deliveries ${sql(rows.map((row) => ({ company_id: companyId, test_mode: testMode, ...row })))}`;
+      insert into webhook_deliveries ${sql(rows.map((row) => ({ companyId, testMode, ...row })))}`;
   }
 }
 
@@ -165,8 +165,8 @@ export async function findInWindow(
   subscriptionId: string,
   { from, to, status }: ReplayWindow,
   limit: number,
-): Promise<{ id: string; event_id: string; event: string; body: string }[]> {
-  return await sql<{ id: string; event_id: string; event: string; body: string }[]>`
+): Promise<{ id: string; eventId: string; event: string; body: string }[]> {
+  return await sql<{ id: string; eventId: string; event: string; body: string }[]>`
     select id, event_id, event, body
     from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId} and not is_test

@@ -12,23 +12,23 @@ export interface WebhookSettings {
   events: string[];
   filter: unknown;
   include: string[];
-  skip_own: boolean;
-  disabled_reason: 'manual' | 'failures' | 'gone' | null;
-  disabled_at: Date | null;
+  skipOwn: boolean;
+  disabledReason: 'manual' | 'failures' | 'gone' | null;
+  disabledAt: Date | null;
 }
 
 export interface WebhookRow extends WebhookSettings, CreatedByRow {
   id: string;
-  sealed_secret: string;
-  secret_last4: string;
-  secret_rotated_at: Date | null;
-  sealed_previous_secret: string | null;
-  previous_secret_expires_at: Date | null;
-  last_delivery_at: Date | null;
-  last_success_at: Date | null;
-  consecutive_failures: number;
-  created_at: Date;
-  updated_at: Date;
+  sealedSecret: string;
+  secretLast4: string;
+  secretRotatedAt: Date | null;
+  sealedPreviousSecret: string | null;
+  previousSecretExpiresAt: Date | null;
+  lastDeliveryAt: Date | null;
+  lastSuccessAt: Date | null;
+  consecutiveFailures: number;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -122,18 +122,18 @@ export async function insertWebhook(
   { id, sealedSecret, secretLast4, createdBy, ...settings }: NewWebhook,
   now: Date,
 ): Promise<void> {
-  const { created_by_user: _, ...creator } = createdColumns({ actor: createdBy, userId: null });
+  const { createdByUser: _, ...creator } = createdColumns({ actor: createdBy, userId: null });
   await sql`
     insert into webhook_subscriptions ${sql({
-      company_id: companyId,
-      test_mode: testMode,
+      companyId,
+      testMode,
       id,
       ...toRow(sql, settings),
-      sealed_secret: sealedSecret,
-      secret_last4: secretLast4,
+      sealedSecret,
+      secretLast4,
       ...creator,
-      created_at: now,
-      updated_at: now,
+      createdAt: now,
+      updatedAt: now,
     })}`;
 }
 
@@ -145,7 +145,7 @@ export async function updateWebhook(
   now: Date,
 ): Promise<void> {
   await sql`
-    update webhook_subscriptions set ${sql({ ...toRow(sql, settings), updated_at: now })}
+    update webhook_subscriptions set ${sql({ ...toRow(sql, settings), updatedAt: now })}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 

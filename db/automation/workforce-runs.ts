@@ -8,24 +8,24 @@ import type { TenantScope } from '../client/tenant.ts';
 /** A run as it is stored. */
 export interface StoredRun {
   id: string;
-  workforce_id: string;
+  workforceId: string;
   status: RunStatus;
   object: string;
-  record_id: string;
+  recordId: string;
   context: Readonly<Record<string, unknown>>;
   steps: readonly GivenStep[];
-  stop_when: KeptCondition | null;
-  stop_when_replied: boolean;
+  stopWhen: KeptCondition | null;
+  stopWhenReplied: boolean;
   position: number;
-  next_step_at: Date | null;
-  due_at: Date | null;
+  nextStepAt: Date | null;
+  dueAt: Date | null;
   attempts: number;
-  tried_since: Date | null;
+  triedSince: Date | null;
   call: StepCall | null;
-  error_code: string | null;
-  error_message: string | null;
-  enrolled_at: Date;
-  ended_at: Date | null;
+  errorCode: string | null;
+  errorMessage: string | null;
+  enrolledAt: Date;
+  endedAt: Date | null;
 }
 
 export interface RunRow extends StoredRun, CreatedByRow {}
@@ -34,11 +34,11 @@ export interface RunRow extends StoredRun, CreatedByRow {}
 export interface RunStepRow {
   position: number;
   status: 'done' | 'skipped' | 'failed';
-  made_object: 'tasks' | 'notes' | 'message_drafts' | null;
-  made_id: string | null;
+  madeObject: 'tasks' | 'notes' | 'message_drafts' | null;
+  madeId: string | null;
   reason: string | null;
-  error_code: string | null;
-  error_message: string | null;
+  errorCode: string | null;
+  errorMessage: string | null;
   at: Date;
 }
 
@@ -75,10 +75,10 @@ export async function insertRun(
   run: StoredRun,
   by: Parameters<typeof createdColumns>[0],
 ): Promise<boolean> {
-  const { context, steps, stop_when, ...rest } = run;
+  const { context, steps, stopWhen, ...rest } = run;
   const json = { context: sql.json(context as never), steps: sql.json(steps as never) };
-  const condition = { stop_when: stop_when && sql.json(stop_when as never) };
-  const row = { company_id: companyId, test_mode: testMode, ...rest, ...json, ...condition, ...createdColumns(by) };
+  const condition = { stopWhen: stopWhen && sql.json(stopWhen as never) };
+  const row = { companyId, testMode, ...rest, ...json, ...condition, ...createdColumns(by) };
   const added = await sql`
     insert into workforce_runs ${sql(row as never)}
     on conflict (company_id, test_mode, workforce_id, object, record_id) where ended_at is null do nothing`;
@@ -119,7 +119,7 @@ export async function findRun(
 export async function findActiveRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { workforce_id: workforceId, object, record_id: recordId }: Pick<StoredRun, 'workforce_id' | 'object' | 'record_id'>,
+  { workforceId, object, recordId }: Pick<StoredRun, 'workforceId' | 'object' | 'recordId'>,
 ): Promise<string | undefined> {
   const [row] = await sql<{ id: string }[]>`
     select id from workforce_runs
@@ -194,15 +194,7 @@ export async function takeRun(
 export type RunChange = Partial<
   Pick<
     StoredRun,
-    | 'status'
-    | 'position'
-    | 'next_step_at'
-    | 'due_at'
-    | 'tried_since'
-    | 'call'
-    | 'error_code'
-    | 'error_message'
-    | 'ended_at'
+    'status' | 'position' | 'nextStepAt' | 'dueAt' | 'triedSince' | 'call' | 'errorCode' | 'errorMessage' | 'endedAt'
   >
 >;
 
@@ -271,14 +263,14 @@ export async function insertRunStep(
   step: RunStepRow,
 ): Promise<void> {
   await sql`
-    insert into workforce_run_steps ${sql({ company_id: companyId, test_mode: testMode, run_id: runId, ...step })}`;
+    insert into workforce_run_steps ${sql({ companyId, testMode, runId, ...step })}`;
 }
 
 /** True when the record has written something since. */
 export async function hasReplied(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { object, record_id: recordId, enrolled_at: since }: Pick<StoredRun, 'object' | 'record_id' | 'enrolled_at'>,
+  { object, recordId, enrolledAt: since }: Pick<StoredRun, 'object' | 'recordId' | 'enrolledAt'>,
 ): Promise<boolean> {
   const rows = await sql`
     select from messages

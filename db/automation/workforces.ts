@@ -9,12 +9,12 @@ export interface WorkforceRow {
   description: string | null;
   kind: 'sequence' | 'workflow' | 'agent';
   status: WorkforceStatus;
-  subject_types: readonly SubjectType[];
+  subjectTypes: readonly SubjectType[];
   steps: readonly GivenStep[];
-  stop_when: KeptCondition | null;
-  stop_when_replied: boolean;
-  created_at: Date;
-  updated_at: Date;
+  stopWhen: KeptCondition | null;
+  stopWhenReplied: boolean;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -73,7 +73,7 @@ export async function holdWorkforce(sql: Sql, companyId: string, id: string): Pr
 }
 
 export async function insertWorkforce(sql: Sql, companyId: string, workforce: WorkforceRow): Promise<void> {
-  await sql`insert into workforces ${sql({ company_id: companyId, ...toRow(sql, workforce) } as never)}`;
+  await sql`insert into workforces ${sql({ companyId, ...toRow(sql, workforce) } as never)}`;
 }
 
 export async function updateWorkforce(sql: Sql, companyId: string, { id, ...workforce }: WorkforceRow): Promise<void> {
@@ -82,7 +82,7 @@ export async function updateWorkforce(sql: Sql, companyId: string, { id, ...work
 
 /** What is kept as JSON is said to be so; the connection that makes the demo has not asked for types. */
 function toRow(sql: Sql, row: Omit<WorkforceRow, 'id'>) {
-  const { subject_types: types, steps, stop_when: condition } = row;
-  const json = { steps: sql.json(steps as never), stop_when: condition && sql.json(condition as never) };
-  return { ...row, ...json, subject_types: listLiteral(types) };
+  const { subjectTypes: types, steps, stopWhen: condition } = row;
+  const json = { steps: sql.json(steps as never), stopWhen: condition && sql.json(condition as never) };
+  return { ...row, ...json, subjectTypes: listLiteral(types) };
 }

@@ -67,22 +67,22 @@ export async function insertInvoice(
   const [counted] = await sql<{ count: number }[]>`
     select count(*)::int as count from invoices where company_id = ${companyId} and test_mode = ${testMode}`;
   const row = {
-    company_id: companyId,
-    test_mode: testMode,
+    companyId,
+    testMode,
     id: uuidv7(),
-    order_id: orderId,
+    orderId,
     number: `INV-${String((counted?.count ?? 0) + 1).padStart(6, '0')}`,
     status: isPaid ? 'paid' : 'open',
     kind,
     currency,
-    subtotal_minor: totalMinor,
-    total_minor: totalMinor,
-    amount_paid_minor: isPaid ? totalMinor : 0,
-    period_start: periodStart,
-    period_end: periodEnd,
-    issued_at: now,
-    due_at: isPaid ? null : now,
-    paid_at: isPaid ? now : null,
+    subtotalMinor: totalMinor,
+    totalMinor,
+    amountPaidMinor: isPaid ? totalMinor : 0,
+    periodStart,
+    periodEnd,
+    issuedAt: now,
+    dueAt: isPaid ? null : now,
+    paidAt: isPaid ? now : null,
     lines: sql.json(lines as never),
   };
   await sql`insert into invoices ${sql(row)}`;
@@ -99,20 +99,20 @@ export async function mirrorInvoice(
     status: invoice.status,
     kind: invoice.kind,
     currency: invoice.currency,
-    subtotal_minor: invoice.subtotalMinor,
-    tax_minor: invoice.taxMinor,
-    total_minor: invoice.totalMinor,
-    amount_paid_minor: invoice.amountPaidMinor,
-    period_start: invoice.periodStart,
-    period_end: invoice.periodEnd,
-    issued_at: invoice.issuedAt,
-    due_at: invoice.dueAt,
-    paid_at: invoice.paidAt,
-    hosted_url: invoice.hostedUrl,
-    pdf_url: invoice.pdfUrl,
+    subtotalMinor: invoice.subtotalMinor,
+    taxMinor: invoice.taxMinor,
+    totalMinor: invoice.totalMinor,
+    amountPaidMinor: invoice.amountPaidMinor,
+    periodStart: invoice.periodStart,
+    periodEnd: invoice.periodEnd,
+    issuedAt: invoice.issuedAt,
+    dueAt: invoice.dueAt,
+    paidAt: invoice.paidAt,
+    hostedUrl: invoice.hostedUrl,
+    pdfUrl: invoice.pdfUrl,
     lines: sql.json(invoice.lines as never),
   };
-  const key = { company_id: companyId, test_mode: testMode, id: uuidv7(), provider_id: invoice.providerId };
+  const key = { companyId, testMode, id: uuidv7(), providerId: invoice.providerId };
   await sql`
     insert into invoices ${sql({ ...key, ...row })}
     on conflict (company_id, test_mode, provider_id) do update set ${sql(row)}`;

@@ -34,11 +34,11 @@ export async function saveProviderBill(
     prices: sql.json(prices as never),
     discounts: sql.json(discounts as never),
     pending: pending === null ? null : sql.json(amounts as never),
-    next_charge_at: next_charge_at === null ? null : new Date(next_charge_at),
+    nextChargeAt: next_charge_at === null ? null : new Date(next_charge_at),
     problem,
-    looked_at: now,
+    lookedAt: now,
   };
   await sql`
-    insert into provider_bills ${sql({ company_id: companyId, ...row })}
+    insert into provider_bills ${sql({ companyId, ...row })}
     on conflict (company_id) do update set ${sql(row)}`;
 }

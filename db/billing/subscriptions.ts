@@ -59,7 +59,7 @@ export async function savePaymentMethod(
 
 /** Writes what test keys begin with, unless they have something. */
 async function beginSubscription(sql: Sql, scope: TenantScope, subscription: Subscription, now: Date): Promise<void> {
-  const row = { company_id: scope.companyId, ...rowOf(sql, subscription, now), created_at: now };
+  const row = { companyId: scope.companyId, ...rowOf(sql, subscription, now), createdAt: now };
   await sql`insert into ${sql(tableOf(scope))} ${sql(row)} on conflict (company_id) do nothing`;
 }
 
@@ -76,26 +76,26 @@ export async function saveSubscription(
 function rowOf(sql: Sql, subscription: Subscription, now: Date) {
   return {
     status: subscription.status,
-    package_code: subscription.packageCode,
-    billing_cycle: subscription.billingCycle,
+    packageCode: subscription.packageCode,
+    billingCycle: subscription.billingCycle,
     currency: subscription.currency,
     seats: subscription.seats,
-    add_ons: [...subscription.addOns],
-    pending_add_ons: [...subscription.pendingAddOns],
-    trial_ends_at: subscription.trialEndsAt,
-    period_start: subscription.periodStart,
-    period_end: subscription.periodEnd,
-    cancel_at_period_end: subscription.cancelAtPeriodEnd,
+    addOns: [...subscription.addOns],
+    pendingAddOns: [...subscription.pendingAddOns],
+    trialEndsAt: subscription.trialEndsAt,
+    periodStart: subscription.periodStart,
+    periodEnd: subscription.periodEnd,
+    cancelAtPeriodEnd: subscription.cancelAtPeriodEnd,
     scheduled: sql.json(subscription.scheduled as never),
-    ended_at: subscription.endedAt,
-    past_due_since: subscription.pastDueSince,
-    charge_attempts: subscription.chargeAttempts,
-    credit_minor: subscription.creditMinor,
-    payment_method: subscription.paymentMethod === null ? null : sql.json(subscription.paymentMethod as never),
-    has_agreement: subscription.hasAgreement,
-    agreement_ends_at: subscription.agreementEndsAt,
-    due_at: subscription.dueAt,
-    updated_at: now,
+    endedAt: subscription.endedAt,
+    pastDueSince: subscription.pastDueSince,
+    chargeAttempts: subscription.chargeAttempts,
+    creditMinor: subscription.creditMinor,
+    paymentMethod: subscription.paymentMethod === null ? null : sql.json(subscription.paymentMethod as never),
+    hasAgreement: subscription.hasAgreement,
+    agreementEndsAt: subscription.agreementEndsAt,
+    dueAt: subscription.dueAt,
+    updatedAt: now,
   };
 }
 

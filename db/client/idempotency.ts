@@ -89,14 +89,14 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
   const { keyLock, bodyLock } = locksOf(claimed);
   // Always a statement of its own: it must see what the lock's last holder committed.
   const find = () =>
-    sql<{ request_hash: Buffer; status: number; body: string }[]>`
+    sql<{ requestHash: Buffer; status: number; body: string }[]>`
       select request_hash, status, body
       from idempotency_records
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
         and created_at > now() - interval '24 hours' and (leased_until is null or leased_until > now())`.execute();
-  const verdictOn = (record: { request_hash: Buffer; status: number; body: string }): Verdict =>
-    !record.request_hash.equals(claimed.requestHash)
+  const verdictOn = (record: { requestHash: Buffer; status: number; body: string }): Verdict =>
+    !record.requestHash.equals(claimed.requestHash)
       ? { kind: 'conflict' }
       : record.status === running
         ? { kind: 'in_progress' }

@@ -1,6 +1,7 @@
 // The only file that uses what our patch adds to postgres.js; patches/README.md explains the patch.
 import postgres from 'postgres';
 import type { Planning, Preamble } from './preambles.ts';
+import { rowNames } from './row-names.ts';
 
 // biome-ignore lint/complexity/noBannedTypes: the driver's own default for its type parameter.
 export type Sql = postgres.ISql<{}>;
@@ -61,7 +62,7 @@ export function createClient(
   options: postgres.Options<Record<string, postgres.PostgresType>> & { socket?: unknown },
 ): Client {
   // The driver's types know neither `socket` nor a list of array types.
-  return postgres(url, { ...options, fetch_types: arrayTypes as never }) as unknown as Client;
+  return postgres(url, { ...options, transform: rowNames, fetch_types: arrayTypes as never }) as unknown as Client;
 }
 
 /** Returns whether what a client sends in one turn of the event loop is one message with one answer. */

@@ -9,15 +9,15 @@ const maker = { actor: { kind: 'system', id: 'system', name: 'Demo' }, userId: n
 export async function insertWorkforces(sql: Sql, companyId: string, demo: DemoWorkforces): Promise<void> {
   const scope = { companyId, testMode: true };
   const { createdAt, ...workforce } = demo.workforce;
-  const stops = { stop_when: null, stop_when_replied: true };
+  const stops = { stopWhen: null, stopWhenReplied: true };
   await insertWorkforce(sql, companyId, {
     ...workforce,
     ...stops,
     kind: 'sequence',
     status: 'active',
-    subject_types: ['lead'],
-    created_at: createdAt,
-    updated_at: createdAt,
+    subjectTypes: ['lead'],
+    createdAt,
+    updatedAt: createdAt,
   });
   for (const { id, leadId, status, position, enrolledAt, endedAt } of demo.runs) {
     const next = endedAt ? null : new Date(enrolledAt.getTime() + 2 * 86_400_000);
@@ -26,23 +26,23 @@ export async function insertWorkforces(sql: Sql, companyId: string, demo: DemoWo
       scope,
       {
         id,
-        workforce_id: workforce.id,
+        workforceId: workforce.id,
         status,
         object: 'leads',
-        record_id: leadId,
+        recordId: leadId,
         context: {},
         steps: workforce.steps,
         ...stops,
         position,
-        next_step_at: next,
-        due_at: null,
+        nextStepAt: next,
+        dueAt: null,
         attempts: 0,
-        tried_since: null,
+        triedSince: null,
         call: null,
-        error_code: null,
-        error_message: null,
-        enrolled_at: enrolledAt,
-        ended_at: endedAt,
+        errorCode: null,
+        errorMessage: null,
+        enrolledAt,
+        endedAt,
       },
       maker,
     );
@@ -50,11 +50,11 @@ export async function insertWorkforces(sql: Sql, companyId: string, demo: DemoWo
       await insertRunStep(sql, scope, id, {
         position: done,
         status: 'done',
-        made_object: null,
-        made_id: null,
+        madeObject: null,
+        madeId: null,
         reason: null,
-        error_code: null,
-        error_message: null,
+        errorCode: null,
+        errorMessage: null,
         at: enrolledAt,
       });
   }

@@ -4,6 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
 import { listLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
+import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 
@@ -75,7 +76,13 @@ const platformCompany = '00000000-0000-7000-8000-000000000000';
  * @param url a user that may take the server's roles
  */
 export async function inDemoTransaction<T extends object>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = postgres(url, { max: 1, onnotice: () => undefined, connect_timeout: 5, fetch_types: false });
+  const sql = postgres(url, {
+    max: 1,
+    onnotice: () => undefined,
+    connect_timeout: 5,
+    fetch_types: false,
+    transform: rowNames,
+  });
   try {
     return (await sql.begin(async (transaction) => {
       await transaction`set local role crm_platform`;

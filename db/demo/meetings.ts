@@ -11,10 +11,10 @@ const maker = { kind: 'system', id: 'system', name: 'Demo' } as const;
 
 export async function insertMeetings(sql: Sql, companyId: string, demo: DemoMeetings, now: Date): Promise<void> {
   const scope = { companyId, testMode: true };
-  const stamps = { created_at: now, updated_at: now };
+  const stamps = { createdAt: now, updatedAt: now };
   await insertPolicy(sql, companyId, { ...demo.policy, ...stamps });
   for (const { members, ...pool } of demo.pools) {
-    await insertPool(sql, companyId, { ...pool, policy_id: null, assignment_strategy: null, rotation: 1, ...stamps });
+    await insertPool(sql, companyId, { ...pool, policyId: null, assignmentStrategy: null, rotation: 1, ...stamps });
     await replaceMembers(sql, companyId, pool.id, members);
   }
   const poolId = demo.pools[0]?.id ?? null;
@@ -24,34 +24,34 @@ export async function insertMeetings(sql: Sql, companyId: string, demo: DemoMeet
       const booking: StoredBooking = {
         id: each.id,
         status: each.status,
-        user_id: each.userId,
-        pool_id: poolId,
-        policy_id: demo.policy.id,
-        start_at: each.startAt,
-        end_at: each.endAt,
+        userId: each.userId,
+        poolId,
+        policyId: demo.policy.id,
+        startAt: each.startAt,
+        endAt: each.endAt,
         timezone: demo.policy.timezone,
-        attendee_name: each.attendee.name,
-        attendee_email: each.attendee.email,
-        attendee_phone: each.attendee.phone,
-        attendee_timezone: null,
-        attendee_locale: null,
-        meeting_title: each.title,
-        meeting_description: null,
-        location_kind: 'video',
+        attendeeName: each.attendee.name,
+        attendeeEmail: each.attendee.email,
+        attendeePhone: each.attendee.phone,
+        attendeeTimezone: null,
+        attendeeLocale: null,
+        meetingTitle: each.title,
+        meetingDescription: null,
+        locationKind: 'video',
         location: null,
-        meeting_url: null,
+        meetingUrl: null,
         provider: 'test',
-        calendar_event_link: null,
+        calendarEventLink: null,
         object: each.leadId === null ? null : 'leads',
-        record_id: each.leadId,
-        rescheduled_from: null,
-        rescheduled_to: null,
-        cancelled_at: isCancelled ? each.createdAt : null,
-        cancellation_reason: isCancelled ? 'No time after all' : null,
-        invitation_id: each.id,
-        invitation_sequence: 0,
-        created_at: each.createdAt,
-        updated_at: each.createdAt,
+        recordId: each.leadId,
+        rescheduledFrom: null,
+        rescheduledTo: null,
+        cancelledAt: isCancelled ? each.createdAt : null,
+        cancellationReason: isCancelled ? 'No time after all' : null,
+        invitationId: each.id,
+        invitationSequence: 0,
+        createdAt: each.createdAt,
+        updatedAt: each.createdAt,
       };
       return insertBooking(sql, scope, booking, maker);
     }),
@@ -63,16 +63,16 @@ export async function insertMeetings(sql: Sql, companyId: string, demo: DemoMeet
     {
       id: reservation.id,
       status: 'held',
-      user_id: reservation.userId,
-      is_assigned: true,
-      pool_id: poolId ?? '',
-      policy_id: demo.policy.id,
-      start_at: reservation.startAt,
-      end_at: reservation.endAt,
-      ttl_seconds: 600,
-      expires_at: reservation.expiresAt,
-      hard_cap_at: new Date(reservation.expiresAt.getTime() + 1000),
-      created_at: now,
+      userId: reservation.userId,
+      isAssigned: true,
+      poolId: poolId ?? '',
+      policyId: demo.policy.id,
+      startAt: reservation.startAt,
+      endAt: reservation.endAt,
+      ttlSeconds: 600,
+      expiresAt: reservation.expiresAt,
+      hardCapAt: new Date(reservation.expiresAt.getTime() + 1000),
+      createdAt: now,
     },
     maker,
   );

@@ -15,35 +15,35 @@ const maker = { actor, userId: null };
 export async function insertMessaging(sql: Sql, companyId: string, demo: DemoMessaging, now: Date): Promise<void> {
   const scope = { companyId, testMode: true };
   for (const entry of demo.doNotCall)
-    await addDnc(sql, scope, { ...entry, notes: null, source: 'app', created_at: now }, actor);
+    await addDnc(sql, scope, { ...entry, notes: null, source: 'app', createdAt: now }, actor);
   for (const entry of demo.suppressed)
-    await addSuppressed(sql, scope, { ...entry, source: 'app', campaign_id: null, created_at: now });
+    await addSuppressed(sql, scope, { ...entry, source: 'app', campaignId: null, createdAt: now });
   for (const number of demo.phoneNumbers)
     await insertPhoneNumber(sql, scope, {
       ...number,
       country: 'DE',
-      number_type: 'local',
-      can_sms: true,
-      can_voice: true,
-      can_fax: false,
+      numberType: 'local',
+      canSms: true,
+      canVoice: true,
+      canFax: false,
       status: 'active',
-      monthly_cost_minor: 500,
+      monthlyCostMinor: 500,
       currency: 'EUR',
-      is_default_fax: false,
-      assigned_user_id: null,
-      created_at: now,
-      updated_at: now,
+      isDefaultFax: false,
+      assignedUserId: null,
+      createdAt: now,
+      updatedAt: now,
     });
   for (const campaign of demo.campaigns) await insertCampaign(sql, scope, campaign, maker);
   const by = {
-    created_by_kind: actor.kind,
-    created_by_id: actor.id,
-    created_by_name: actor.name,
-    created_by_user: null,
+    createdByKind: actor.kind,
+    createdById: actor.id,
+    createdByName: actor.name,
+    createdByUser: null,
   };
   for (const run of demo.runs)
-    await insertRun(sql, scope, { ...run, ...by, content_hash: hashOfRun(run.content, run.total) });
+    await insertRun(sql, scope, { ...run, ...by, contentHash: hashOfRun(run.content, run.total) });
   for (const draft of demo.drafts) await insertDraft(sql, scope, draft, maker);
   for (const message of demo.messages)
-    await insertMessage(sql, scope, { ...message, source: null, campaign_id: null, draft_id: null });
+    await insertMessage(sql, scope, { ...message, source: null, campaignId: null, draftId: null });
 }

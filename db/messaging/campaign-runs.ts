@@ -8,7 +8,7 @@ import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
 export interface RunRow extends StoredRun, CreatedByRow {
-  created_by_user: string | null;
+  createdByUser: string | null;
 }
 
 const columns = [
@@ -60,7 +60,7 @@ export async function findActiveRun(
 }
 
 export async function insertRun(sql: Sql, { companyId, testMode }: TenantScope, run: RunRow): Promise<void> {
-  const row = { company_id: companyId, test_mode: testMode, ...run, content: sql.json(run.content as never) };
+  const row = { companyId, testMode, ...run, content: sql.json(run.content as never) };
   await sql`insert into campaign_runs ${sql(row as never)}`;
 }
 
@@ -84,7 +84,7 @@ export function hashOfRun(content: RunContent, total: number): Buffer {
 export async function insertRunDrafts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { id: runId, campaign_id: campaignId, content, ...by }: RunRow,
+  { id: runId, campaignId, content, ...by }: RunRow,
   messages: readonly PreparedMessage[],
   now: Date,
 ): Promise<number> {
@@ -94,14 +94,14 @@ export async function insertRunDrafts(
     insert into message_drafts (company_id, test_mode, id, channel, status, recipient, sender, subject, body, object, record_id, campaign_id, run_id,
       created_by_kind, created_by_id, created_by_name, created_by_user, created_at, updated_at)
     select ${companyId}, ${testMode}, m.id, m.channel, 'draft', m.recipient, m.sender, m.subject, m.body, ${content.object}, m."recordId",
-      ${campaignId}, ${runId}, ${by.created_by_kind}, ${by.created_by_id}, ${by.created_by_name}, ${by.created_by_user}, ${now}, ${now}
+      ${campaignId}, ${runId}, ${by.createdByKind}, ${by.createdById}, ${by.createdByName}, ${by.createdByUser}, ${now}, ${now}
     from jsonb_to_recordset(${sql.json(rows as never)}) as m (id uuid, channel text, recipient text, sender text, subject text, body text, "recordId" uuid)
     on conflict (company_id, test_mode, run_id, channel, recipient) where run_id is not null do nothing`;
   return made.count;
 }
 
 /** A draft that was taken back with its campaign. */
-export type TakenBack = Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'> & {
+export type TakenBack = Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'> & {
   was: 'draft' | 'approved';
 };
 

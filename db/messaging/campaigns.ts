@@ -7,7 +7,7 @@ import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
 export interface CampaignRow extends StoredCampaign, CreatedByRow {
-  created_by_user: string | null;
+  createdByUser: string | null;
 }
 
 const columns = [
@@ -79,14 +79,14 @@ export async function insertCampaign(
   by: Parameters<typeof createdColumns>[0],
 ): Promise<void> {
   const row = { ...campaign, ...asJson(sql, campaign), ...createdColumns(by) };
-  await sql`insert into campaigns ${sql({ company_id: companyId, test_mode: testMode, ...row } as never)}`;
+  await sql`insert into campaigns ${sql({ companyId, testMode, ...row } as never)}`;
 }
 
 export async function updateCampaign(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-  changes: Partial<Omit<StoredCampaign, 'id' | 'created_at'>>,
+  changes: Partial<Omit<StoredCampaign, 'id' | 'createdAt'>>,
 ): Promise<void> {
   await sql`
     update campaigns set ${sql({ ...changes, ...asJson(sql, changes) } as never)}
@@ -103,7 +103,7 @@ function asJson(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
 
 /** How many drafts of its campaign, or of a run, are in which status. */
 export interface DraftCount {
-  run_id: string;
+  runId: string;
   channel: DraftChannel;
   status: DraftStatus;
   count: number;

@@ -7,11 +7,11 @@ import type { TenantScope } from '../client/tenant.ts';
 export interface DncRow extends CreatedByRow {
   id: string;
   /** E.164. */
-  phone_number: string;
+  phoneNumber: string;
   reason: string | null;
   notes: string | null;
   source: 'api' | 'app' | 'import' | 'opt_out';
-  created_at: Date;
+  createdAt: Date;
 }
 
 const columns = [
@@ -60,14 +60,14 @@ export async function addDnc(
   entry: Omit<DncRow, keyof CreatedByRow>,
   by: Actor,
 ): Promise<{ entry: DncRow; isNew: boolean }> {
-  const created = { created_by_kind: by.kind, created_by_id: by.id, created_by_name: by.name };
+  const created = { createdByKind: by.kind, createdById: by.id, createdByName: by.name };
   const added = await sql`
-    insert into do_not_call ${sql({ company_id: companyId, test_mode: testMode, ...entry, ...created })}
+    insert into do_not_call ${sql({ companyId, testMode, ...entry, ...created })}
     on conflict (company_id, test_mode, phone_number) do nothing`;
   if (added.count === 1) return { entry: { ...entry, ...created }, isNew: true };
   const [row] = await sql<DncRow[]>`
     select ${sql(columns)} from do_not_call
-    where company_id = ${companyId} and test_mode = ${testMode} and phone_number = ${entry.phone_number}`;
+    where company_id = ${companyId} and test_mode = ${testMode} and phone_number = ${entry.phoneNumber}`;
   if (!row) throw new Error('an entry of the do-not-call list was removed, although nothing removes entries');
   return { entry: row, isNew: false };
 }
@@ -78,8 +78,8 @@ export async function onDnc(
   { companyId, testMode }: TenantScope,
   numbers: readonly string[],
 ): Promise<Set<string>> {
-  const rows = await sql<{ phone_number: string }[]>`
+  const rows = await sql<{ phoneNumber: string }[]>`
     select phone_number from do_not_call
     where company_id = ${companyId} and test_mode = ${testMode} and phone_number = any(${[...numbers]}::text[])`;
-  return new Set(rows.map((row) => row.phone_number));
+  return new Set(rows.map((row) => row.phoneNumber));
 }

@@ -56,19 +56,19 @@ const decidedColumns = ({ decision, userId, userName, reason, at }: Decided, now
   decision === 'approved'
     ? {
         status: decision,
-        approved_by: userId,
-        approved_by_name: userName,
-        approved_at: at,
-        due_at: now,
-        updated_at: now,
+        approvedBy: userId,
+        approvedByName: userName,
+        approvedAt: at,
+        dueAt: now,
+        updatedAt: now,
       }
     : {
         status: decision,
-        rejected_by: userId,
-        rejected_by_name: userName,
-        rejected_at: at,
-        rejection_reason: reason,
-        updated_at: now,
+        rejectedBy: userId,
+        rejectedByName: userName,
+        rejectedAt: at,
+        rejectionReason: reason,
+        updatedAt: now,
       };
 
 /** Decides about a draft. Whoever calls has locked it. */
@@ -120,9 +120,9 @@ export async function decideRun(
   runId: string,
   { decision, userId, userName, reason, at }: Decided,
 ): Promise<void> {
-  const decided = { decision, decided_by: userId, decided_by_name: userName, decided_at: at };
+  const decided = { decision, decidedBy: userId, decidedByName: userName, decidedAt: at };
   await sql`
-    update campaign_runs set ${sql({ ...decided, rejection_reason: reason, decision_due_at: at })}
+    update campaign_runs set ${sql({ ...decided, rejectionReason: reason, decisionDueAt: at })}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${runId}`;
 }
 
@@ -179,7 +179,7 @@ export async function decideSome(
   decided: DecidedRun,
   limit: number,
   now: Date,
-): Promise<Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'>[]> {
+): Promise<Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'>[]> {
   // Chosen once, whatever the plan: a step is no larger than its limit.
   return sql`
     with chosen as materialized (

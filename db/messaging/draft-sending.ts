@@ -35,7 +35,7 @@ export async function countDueMessages(sql: Sql, limit: number, now: Date): Prom
 export interface TakenDraft
   extends Pick<
     StoredDraft,
-    'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'record_id' | 'campaign_id'
+    'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'recordId' | 'campaignId'
   > {
   /** Says which try it is. */
   attempts: number;
@@ -105,8 +105,8 @@ export async function endDraft(
 ): Promise<boolean> {
   const end =
     outcome.status === 'sent'
-      ? { status: outcome.status, sent_at: now, provider_ref: outcome.providerRef }
-      : { status: outcome.status, error_code: outcome.code, error_message: outcome.message };
+      ? { status: outcome.status, sentAt: now, providerRef: outcome.providerRef }
+      : { status: outcome.status, errorCode: outcome.code, errorMessage: outcome.message };
   const ended = await sql`
     update message_drafts set ${sql(end)}, due_at = null, leased_until = null, attempted_at = null, updated_at = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and attempts = ${attempts} and status = 'approved'`;
@@ -133,10 +133,10 @@ export async function knownReferences(
   { companyId, testMode }: TenantScope,
   references: readonly string[],
 ): Promise<Set<string>> {
-  const rows = await sql<{ provider_ref: string }[]>`
+  const rows = await sql<{ providerRef: string }[]>`
     select provider_ref from message_drafts
     where company_id = ${companyId} and test_mode = ${testMode} and provider_ref = any(${[...references]}::text[])`;
-  return new Set(rows.map((row) => row.provider_ref));
+  return new Set(rows.map((row) => row.providerRef));
 }
 
 /** What a person who follows the link in a mail is told of it. */

@@ -97,7 +97,7 @@ export async function insertDraft(
   by: Parameters<typeof createdColumns>[0],
 ): Promise<void> {
   await sql`
-    insert into message_drafts ${sql({ company_id: companyId, test_mode: testMode, ...draft, ...createdColumns(by) })}`;
+    insert into message_drafts ${sql({ companyId, testMode, ...draft, ...createdColumns(by) })}`;
 }
 
 /** Takes a draft back. Whoever calls has locked it. */

@@ -10,8 +10,8 @@ export interface SuppressionRow {
   email: string;
   reason: SuppressionReason;
   source: 'api' | 'app' | 'import' | 'opt_out' | 'provider';
-  campaign_id: string | null;
-  created_at: Date;
+  campaignId: string | null;
+  createdAt: Date;
 }
 
 const columns = ['id', 'email', 'reason', 'source', 'campaign_id', 'created_at'];
@@ -40,7 +40,7 @@ export async function addSuppressed(
   entry: SuppressionRow,
 ): Promise<{ entry: SuppressionRow; isNew: boolean }> {
   const added = await sql`
-    insert into email_suppressions ${sql({ company_id: companyId, test_mode: testMode, ...entry })}
+    insert into email_suppressions ${sql({ companyId, testMode, ...entry })}
     on conflict (company_id, test_mode, email) do nothing`;
   if (added.count === 1) return { entry, isNew: true };
   const [row] = await sql<SuppressionRow[]>`

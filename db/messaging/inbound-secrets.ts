@@ -5,11 +5,11 @@ export type Environment = 'live' | 'test';
 
 export interface InboundSecretRow {
   environment: Environment;
-  sealed_secret: string;
-  secret_last4: string;
-  sealed_previous_secret: string | null;
-  previous_secret_expires_at: Date | null;
-  created_at: Date;
+  sealedSecret: string;
+  secretLast4: string;
+  sealedPreviousSecret: string | null;
+  previousSecretExpiresAt: Date | null;
+  createdAt: Date;
 }
 
 const columns = [
@@ -33,12 +33,12 @@ export async function listInboundSecrets(sql: Sql, companyId: string): Promise<I
 export async function putInboundSecret(
   sql: Sql,
   companyId: string,
-  secret: Pick<InboundSecretRow, 'environment' | 'sealed_secret' | 'secret_last4'>,
+  secret: Pick<InboundSecretRow, 'environment' | 'sealedSecret' | 'secretLast4'>,
   until: Date | null,
   now: Date,
 ): Promise<InboundSecretRow> {
   const [row] = await sql<[InboundSecretRow]>`
-    insert into inbound_secrets ${sql({ company_id: companyId, ...secret, created_at: now })}
+    insert into inbound_secrets ${sql({ companyId, ...secret, createdAt: now })}
     on conflict (company_id, environment) do update
     set sealed_secret = excluded.sealed_secret, secret_last4 = excluded.secret_last4, created_at = excluded.created_at,
       sealed_previous_secret = case when ${until}::timestamptz is not null then inbound_secrets.sealed_secret end,

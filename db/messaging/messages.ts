@@ -5,7 +5,7 @@ import type { Scope } from '../client/visibility.ts';
 
 export interface MessageRow {
   id: string;
-  record_id: string;
+  recordId: string;
   channel: 'sms' | 'email' | 'whatsapp';
   direction: 'inbound' | 'outbound';
   source: 'campaigns' | 'drafts' | 'inbox' | 'support' | null;
@@ -15,17 +15,17 @@ export interface MessageRow {
   /** The beginning of the body. */
   preview: string;
   status: string | null;
-  campaign_id: string | null;
-  draft_id: string | null;
-  occurred_at: Date;
+  campaignId: string | null;
+  draftId: string | null;
+  occurredAt: Date;
 }
 
 /** What a message belongs to. */
 export interface MessagePlace {
   id: string;
   object: string | null;
-  record_id: string | null;
-  campaign_id: string | null;
+  recordId: string | null;
+  campaignId: string | null;
 }
 
 export async function findMessage(
@@ -92,9 +92,9 @@ export async function countEngaged(
 }
 
 /** A message as it is written; what comes from somebody unknown is of no record. */
-export type NewMessage = Omit<MessageRow, 'preview' | 'record_id'> & {
+export type NewMessage = Omit<MessageRow, 'preview' | 'recordId'> & {
   object: string | null;
-  record_id: string | null;
+  recordId: string | null;
   body: string;
 };
 
@@ -103,5 +103,5 @@ export async function insertMessage(
   { companyId, testMode }: TenantScope,
   message: NewMessage,
 ): Promise<void> {
-  await sql`insert into messages ${sql({ company_id: companyId, test_mode: testMode, ...message })}`;
+  await sql`insert into messages ${sql({ companyId, testMode, ...message })}`;
 }

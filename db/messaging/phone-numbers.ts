@@ -5,21 +5,21 @@ import type { TenantScope } from '../client/tenant.ts';
 export interface PhoneNumberRow {
   id: string;
   /** E.164. */
-  phone_number: string;
-  friendly_name: string | null;
+  phoneNumber: string;
+  friendlyName: string | null;
   country: string | null;
-  number_type: 'local' | 'mobile' | 'toll_free';
-  can_sms: boolean;
-  can_voice: boolean;
-  can_fax: boolean;
+  numberType: 'local' | 'mobile' | 'toll_free';
+  canSms: boolean;
+  canVoice: boolean;
+  canFax: boolean;
   status: 'active' | 'pending' | 'suspended' | 'released';
-  monthly_cost_minor: number;
+  monthlyCostMinor: number;
   currency: string;
-  is_default: boolean;
-  is_default_fax: boolean;
-  assigned_user_id: string | null;
-  created_at: Date;
-  updated_at: Date;
+  isDefault: boolean;
+  isDefaultFax: boolean;
+  assignedUserId: string | null;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -81,7 +81,7 @@ export async function insertPhoneNumber(
   { companyId, testMode }: TenantScope,
   number: PhoneNumberRow,
 ): Promise<void> {
-  await sql`insert into phone_numbers ${sql({ company_id: companyId, test_mode: testMode, ...number })}`;
+  await sql`insert into phone_numbers ${sql({ companyId, testMode, ...number })}`;
 }
 
 export async function updatePhoneNumber(
@@ -98,7 +98,7 @@ export async function updatePhoneNumber(
 export async function clearDefaultNumber(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  kind: 'is_default' | 'is_default_fax',
+  kind: 'isDefault' | 'isDefaultFax',
 ): Promise<void> {
   await sql`
     update phone_numbers set ${sql(kind)} = false

@@ -15,13 +15,13 @@ export interface ReportRow {
   /** own: noted by this server. */
   provider: 'generic' | 'twilio' | 'own';
   /** The provider's own. */
-  external_id: string;
+  externalId: string;
   kind: ReportKind;
   object: string | null;
-  record_id: string | null;
+  recordId: string | null;
   details: Record<string, unknown>;
-  occurred_at: Date;
-  received_at: Date;
+  occurredAt: Date;
+  receivedAt: Date;
 }
 
 /** Where records have a number and an address. */
@@ -59,15 +59,15 @@ export async function addReport(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   report: ReportRow,
-): Promise<Pick<ReportRow, 'id' | 'object' | 'record_id'> | undefined> {
+): Promise<Pick<ReportRow, 'id' | 'object' | 'recordId'> | undefined> {
   const row = { ...report, details: sql.json(report.details as never) };
   const added = await sql`
-    insert into received_reports ${sql({ company_id: companyId, test_mode: testMode, ...row })}
+    insert into received_reports ${sql({ companyId, testMode, ...row })}
     on conflict (company_id, test_mode, provider, external_id) do nothing`;
   if (added.count === 1) return undefined;
-  const [before] = await sql<[Pick<ReportRow, 'id' | 'object' | 'record_id'>]>`
+  const [before] = await sql<[Pick<ReportRow, 'id' | 'object' | 'recordId'>]>`
     select id, object, record_id from received_reports
-    where company_id = ${companyId} and test_mode = ${testMode} and provider = ${report.provider} and external_id = ${report.external_id}`;
+    where company_id = ${companyId} and test_mode = ${testMode} and provider = ${report.provider} and external_id = ${report.externalId}`;
   return before;
 }
 

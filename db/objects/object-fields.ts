@@ -12,15 +12,15 @@ export async function insertCustomFields(
 ): Promise<void> {
   if (fields.length === 0) return;
   const rows = fields.map((field) => ({
-    company_id: companyId,
+    companyId,
     object,
     name: field.name,
     label: field.label,
     type: field.type,
     required: field.required,
     options: field.options === null ? null : sql.json(field.options as never),
-    created_at: now,
-    updated_at: now,
+    createdAt: now,
+    updatedAt: now,
   }));
   await sql`insert into custom_fields ${sql(rows)}`;
 }

@@ -77,28 +77,28 @@ export async function createCompany(
     insert into user_roles (company_id, user_id, role_id)
     select ${company.id}, ${admin.id}, id from roles where name = 'Company_Admin'`;
   await insertStatuses(sql, company.id, defaults, now);
-  await insertPolicy(sql, company.id, { id: uuidv7(), ...defaults.policy, created_at: now, updated_at: now });
+  await insertPolicy(sql, company.id, { id: uuidv7(), ...defaults.policy, createdAt: now, updatedAt: now });
   const types = defaults.activityTypes.map((name, index) => ({
-    company_id: company.id,
+    companyId: company.id,
     id: uuidv7(),
     name,
-    is_system: true,
-    order_position: index + 1,
+    isSystem: true,
+    orderPosition: index + 1,
   }));
   await sql`insert into activity_types ${sql(types)}`;
   const taskTypes = defaults.taskTypes.map((name, index) => ({
-    company_id: company.id,
+    companyId: company.id,
     id: uuidv7(),
     name,
-    order_position: index + 1,
+    orderPosition: index + 1,
   }));
   await sql`insert into task_types ${sql(taskTypes)}`;
   const sources = defaults.sources.map((name) => ({
-    company_id: company.id,
+    companyId: company.id,
     id: uuidv7(),
     name,
-    created_at: now,
-    updated_at: now,
+    createdAt: now,
+    updatedAt: now,
   }));
   if (sources.length > 0) await sql`insert into sources ${sql(sources)}`;
   await sql`
@@ -116,9 +116,9 @@ export async function createCompany(
 
 async function insertStatuses(sql: Sql, companyId: string, defaults: Defaults, now: Date): Promise<void> {
   const rows = [
-    ...defaults.dealStatuses.map((status, index) => ({ ...status, object: 'deals', order_position: index + 1 })),
-    ...defaults.leadStatuses.map((status, index) => ({ ...status, object: 'leads', order_position: index + 1 })),
-  ].map((status) => ({ company_id: companyId, id: uuidv7(), ...status, created_at: now, updated_at: now }));
+    ...defaults.dealStatuses.map((status, index) => ({ ...status, object: 'deals', orderPosition: index + 1 })),
+    ...defaults.leadStatuses.map((status, index) => ({ ...status, object: 'leads', orderPosition: index + 1 })),
+  ].map((status) => ({ companyId, id: uuidv7(), ...status, createdAt: now, updatedAt: now }));
   await sql`insert into statuses ${sql(rows)}`;
 }
 

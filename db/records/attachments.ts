@@ -8,13 +8,13 @@ import type { Scope } from '../client/visibility.ts';
 export interface AttachmentRow extends CreatedByRow {
   id: string;
   object: string;
-  record_id: string;
-  file_id: string;
-  file_name: string;
-  content_type: string;
-  size_bytes: number;
+  recordId: string;
+  fileId: string;
+  fileName: string;
+  contentType: string;
+  sizeBytes: number;
   sha256: string;
-  created_at: Date;
+  createdAt: Date;
 }
 
 const columns = [

@@ -136,10 +136,10 @@ interface GoingRow {
   id: string;
   /** What it was logged on, or a task of. */
   parent: string;
-  assigned_to: string | null;
-  created_by_kind: string;
-  created_by_id: string;
-  created_by_user: string | null;
+  assignedTo: string | null;
+  createdByKind: string;
+  createdById: string;
+  createdByUser: string | null;
 }
 
 /**
@@ -183,12 +183,12 @@ async function deleteOwned(
   const rootOfActivity = new Map(
     rows.filter((row) => row.object === 'activities').map(({ id, parent }) => [id, parent]),
   );
-  return rows.map(({ parent, assigned_to, created_by_kind, created_by_id, created_by_user, ...gone }) => ({
+  return rows.map(({ parent, assignedTo, createdByKind, createdById, createdByUser, ...gone }) => ({
     ...gone,
     root: rootOfActivity.get(parent) ?? parent,
     possession: {
-      assignedTo: assigned_to,
-      createdBy: { kind: created_by_kind, id: created_by_id, userId: created_by_user },
+      assignedTo,
+      createdBy: { kind: createdByKind, id: createdById, userId: createdByUser },
     },
   }));
 }
@@ -249,7 +249,7 @@ async function deleteChildrenOf(
   const roots = new Map(going.map(({ id, root }) => [id, root]));
   const own = sql`
     company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${[...roots.keys()]}::uuid[])`;
-  const rows = await sql<{ child: 'notes' | 'attachments'; record_id: string }[]>`
+  const rows = await sql<{ child: 'notes' | 'attachments'; recordId: string }[]>`
     with gone_notes as (
       delete from notes where ${own} returning record_id
     ), gone_messages as (
@@ -262,7 +262,7 @@ async function deleteChildrenOf(
     select 'notes' as child, record_id from gone_notes
     union all
     select 'attachments', record_id from gone_attachments`;
-  return rows.map(({ child, record_id }) => ({ child, root: roots.get(record_id) as string }));
+  return rows.map(({ child, recordId }) => ({ child, root: roots.get(recordId) as string }));
 }
 
 /** What activities call the objects that they are logged on. */

@@ -7,10 +7,10 @@ import type { Scope } from '../client/visibility.ts';
 export interface NoteRow extends CreatedByRow {
   id: string;
   object: string;
-  record_id: string;
+  recordId: string;
   content: string;
-  created_at: Date;
-  updated_at: Date;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 /** The notes of a record, the newest first. @param after time and id of the last note of the page before */
@@ -36,10 +36,10 @@ export async function insertNote(
   note: { id: string; object: string; recordId: string; content: string },
   now: Date,
 ): Promise<NoteRow> {
-  const { id, object, recordId: record_id, content } = note;
-  const keys = { company_id: scope.companyId, test_mode: scope.testMode, id, object, record_id };
+  const { id, object, recordId, content } = note;
+  const keys = { companyId: scope.companyId, testMode: scope.testMode, id, object, recordId };
   const [row] = await sql<NoteRow[]>`
-    insert into notes ${sql({ ...keys, content, ...createdColumns(scope), created_at: now, updated_at: now })}
+    insert into notes ${sql({ ...keys, content, ...createdColumns(scope), createdAt: now, updatedAt: now })}
     returning id, object, record_id, content, created_by_kind, created_by_id, created_by_name, created_at, updated_at`;
   if (!row) throw new Error('an inserted note was not returned');
   return row;

@@ -7,7 +7,7 @@ export interface RecordTagRow {
   name: string;
   color: string;
   priority: number;
-  is_manual: boolean;
+  isManual: boolean;
 }
 
 /** The record that has a tag, or is to have it. */

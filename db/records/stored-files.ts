@@ -19,13 +19,12 @@ export async function announceFile(sql: Sql, file: StoredFile, now: Date): Promi
 
 /** Files that nothing refers to, of everybody. */
 export async function findFilesToRemove(sql: Sql, now: Date, limit: number): Promise<StoredFile[]> {
-  const rows = await sql<{ company_id: string; test_mode: boolean; id: string }[]>`
+  return sql<StoredFile[]>`
     select company_id, test_mode, id
     from stored_files
     where remove_after < ${now}
     order by remove_after
     limit ${limit}`;
-  return rows.map((row) => ({ companyId: row.company_id, testMode: row.test_mode, id: row.id }));
 }
 
 /** Forgets a file that was removed. */

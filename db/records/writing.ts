@@ -1,7 +1,6 @@
 // Inserts and changes records of all objects. Only services/records/ calls it, after validation.
 import type { Possession } from '../../domain/possession.ts';
 import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
@@ -30,7 +29,10 @@ export function insertRecords(
     company_id: scope.companyId,
     test_mode: scope.testMode,
     ...(table.object === undefined ? {} : { object: table.object }),
-    ...createdColumns(scope),
+    created_by_kind: scope.actor.kind,
+    created_by_id: scope.actor.id,
+    created_by_name: scope.actor.name,
+    created_by_user: scope.userId,
     version: 1,
     created_at: now.toISOString(),
     updated_at: now.toISOString(),

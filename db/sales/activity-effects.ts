@@ -19,11 +19,11 @@ interface Followed {
 
 interface ChangedRow {
   id: string;
-  contacted_before: Date | null;
-  followup_before: Date | null;
-  contacted_after: Date | null;
-  followup_after: Date | null;
-  updated_at: Date;
+  contactedBefore: Date | null;
+  followupBefore: Date | null;
+  contactedAfter: Date | null;
+  followupAfter: Date | null;
+  updatedAt: Date;
 }
 
 function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): EntityChange {
@@ -34,9 +34,9 @@ function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): Ent
   return {
     entityType,
     entityId: row.id,
-    before: followed(row.contacted_before, row.followup_before),
-    after: followed(row.contacted_after, row.followup_after),
-    changedAt: row.updated_at,
+    before: followed(row.contactedBefore, row.followupBefore),
+    after: followed(row.contactedAfter, row.followupAfter),
+    changedAt: row.updatedAt,
   };
 }
 

@@ -5,7 +5,7 @@ import { type UserScope, userInReach } from '../client/visibility.ts';
 export interface Assignee {
   id: string;
   email: string;
-  full_name: string;
+  fullName: string;
 }
 
 /** The active user with this address, or, without one, the active user in reach who has been there longest. */

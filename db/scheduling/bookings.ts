@@ -8,7 +8,7 @@ import type { TenantScope } from '../client/tenant.ts';
 import { members, type Reach } from '../client/visibility.ts';
 
 export interface BookingRow extends StoredBooking, CreatedByRow {
-  user_name: string;
+  userName: string;
 }
 
 type BookingScope = TenantScope & { reach: Reach };
@@ -100,10 +100,10 @@ export async function findBookingTimes(
   ids: readonly string[],
 ): Promise<Map<string, Interval>> {
   if (ids.length === 0) return new Map();
-  const rows = await sql<Pick<BookingRow, 'id' | 'start_at' | 'end_at'>[]>`
+  const rows = await sql<Pick<BookingRow, 'id' | 'startAt' | 'endAt'>[]>`
     select id, start_at, end_at from bookings
     where company_id = ${companyId} and not test_mode and id = any(${[...ids]}::uuid[])`;
-  return new Map(rows.map(({ id, start_at, end_at }) => [id, { start: start_at.getTime(), end: end_at.getTime() }]));
+  return new Map(rows.map(({ id, startAt, endAt }) => [id, { start: startAt.getTime(), end: endAt.getTime() }]));
 }
 
 /** As findBooking, and keeps it from changing under this call. */
@@ -122,8 +122,8 @@ export async function insertBooking(
   booking: StoredBooking,
   actor: Actor,
 ): Promise<void> {
-  const { created_by_user: _, ...creator } = createdColumns({ actor, userId: null });
-  await sql`insert into bookings ${sql({ company_id: companyId, test_mode: testMode, ...booking, ...creator })}`;
+  const { createdByUser: _, ...creator } = createdColumns({ actor, userId: null });
+  await sql`insert into bookings ${sql({ companyId, testMode, ...booking, ...creator })}`;
 }
 
 /** Ends a confirmed booking. */
@@ -131,14 +131,11 @@ export async function endBooking(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-  end: Pick<
-    StoredBooking,
-    'status' | 'rescheduled_to' | 'cancelled_at' | 'cancellation_reason' | 'invitation_sequence'
-  >,
+  end: Pick<StoredBooking, 'status' | 'rescheduledTo' | 'cancelledAt' | 'cancellationReason' | 'invitationSequence'>,
   now: Date,
 ): Promise<void> {
   await sql`
-    update bookings set ${sql({ ...end, updated_at: now })}
+    update bookings set ${sql({ ...end, updatedAt: now })}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 

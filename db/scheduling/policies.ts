@@ -4,8 +4,8 @@ import type { Sql } from '../client/pool.ts';
 
 export interface PolicyRow extends PolicySettings {
   id: string;
-  created_at: Date;
-  updated_at: Date;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -54,7 +54,7 @@ export async function findDefaultPolicy(sql: Sql, companyId: string): Promise<Po
 }
 
 export async function insertPolicy(sql: Sql, companyId: string, policy: PolicyRow): Promise<void> {
-  await sql`insert into scheduling_policies ${sql({ company_id: companyId, ...toRow(sql, policy) })}`;
+  await sql`insert into scheduling_policies ${sql({ companyId, ...toRow(sql, policy) })}`;
 }
 
 export async function updatePolicy(sql: Sql, companyId: string, { id, ...policy }: PolicyRow): Promise<void> {
@@ -79,6 +79,6 @@ export async function countPoolsOf(sql: Sql, companyId: string, policyId: string
 
 /** What is kept as JSON is said to be so. */
 function toRow<Policy extends Partial<PolicyRow>>(sql: Sql, policy: Policy) {
-  const { working_hours: hours } = policy;
-  return { ...policy, working_hours: hours ? sql.json(hours as never) : null };
+  const { workingHours } = policy;
+  return { ...policy, workingHours: workingHours ? sql.json(workingHours as never) : null };
 }

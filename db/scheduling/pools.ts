@@ -15,13 +15,13 @@ export interface PoolRow {
   id: string;
   name: string;
   description: string | null;
-  policy_id: string | null;
-  assignment_strategy: AssignmentStrategy | null;
+  policyId: string | null;
+  assignmentStrategy: AssignmentStrategy | null;
   rotation: number;
   /** In order. */
   members: PoolMember[];
-  created_at: Date;
-  updated_at: Date;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 interface PoolScope {
@@ -77,15 +77,15 @@ export interface PoolSettings {
   id: string;
   name: string;
   description: string | null;
-  policy_id: string | null;
-  assignment_strategy: AssignmentStrategy | null;
+  policyId: string | null;
+  assignmentStrategy: AssignmentStrategy | null;
   rotation: number;
-  created_at: Date;
-  updated_at: Date;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 export async function insertPool(sql: Sql, companyId: string, pool: PoolSettings): Promise<void> {
-  await sql`insert into scheduling_pools ${sql({ company_id: companyId, ...pool })}`;
+  await sql`insert into scheduling_pools ${sql({ companyId, ...pool })}`;
 }
 
 export async function updatePool(sql: Sql, companyId: string, { id, ...pool }: PoolSettings): Promise<void> {
@@ -102,9 +102,9 @@ export async function replaceMembers(
   await sql`delete from scheduling_pool_members where company_id = ${companyId} and pool_id = ${poolId}`;
   if (members.length === 0) return;
   const rows = members.map(({ user_id, weight }, position) => ({
-    company_id: companyId,
-    pool_id: poolId,
-    user_id,
+    companyId,
+    poolId,
+    userId: user_id,
     position,
     weight,
   }));
@@ -120,8 +120,8 @@ export async function findActiveUsers(
   sql: Sql,
   { companyId, reach }: PoolScope,
   ids: readonly string[],
-): Promise<{ id: string; full_name: string }[]> {
-  return await sql<{ id: string; full_name: string }[]>`
+): Promise<{ id: string; fullName: string }[]> {
+  return await sql<{ id: string; fullName: string }[]>`
     select u.id, u.full_name from users u
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
 }

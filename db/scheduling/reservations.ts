@@ -9,17 +9,17 @@ import { members, type Reach } from '../client/visibility.ts';
 export interface ReservationRow extends CreatedByRow {
   id: string;
   status: 'held' | 'released' | 'consumed' | 'expired';
-  user_id: string;
+  userId: string;
   /** False: the caller is not told who it is. */
-  is_assigned: boolean;
-  pool_id: string;
-  policy_id: string;
-  start_at: Date;
-  end_at: Date;
-  ttl_seconds: number;
-  expires_at: Date;
-  hard_cap_at: Date;
-  created_at: Date;
+  isAssigned: boolean;
+  poolId: string;
+  policyId: string;
+  startAt: Date;
+  endAt: Date;
+  ttlSeconds: number;
+  expiresAt: Date;
+  hardCapAt: Date;
+  createdAt: Date;
 }
 
 const columns = [
@@ -48,8 +48,8 @@ export async function insertReservation(
   reservation: NewReservation,
   actor: Actor,
 ): Promise<void> {
-  const { created_by_user: _, ...creator } = createdColumns({ actor, userId: null });
-  await sql`insert into slot_reservations ${sql({ company_id: companyId, test_mode: testMode, ...reservation, ...creator })}`;
+  const { createdByUser: _, ...creator } = createdColumns({ actor, userId: null });
+  await sql`insert into slot_reservations ${sql({ companyId, testMode, ...reservation, ...creator })}`;
 }
 
 /** One that still holds. */

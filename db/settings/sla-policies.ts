@@ -5,16 +5,16 @@ import type { Sql } from '../client/pool.ts';
 export interface SlaPolicyRow {
   id: string;
   name: string;
-  entity_type: 'lead' | 'customer' | 'deal';
+  entityType: 'lead' | 'customer' | 'deal';
   priority: number | null;
-  is_active: boolean;
-  first_response_time: number | null;
-  every_response_time: number | null;
-  resolution_time: number | null;
+  isActive: boolean;
+  firstResponseTime: number | null;
+  everyResponseTime: number | null;
+  resolutionTime: number | null;
   mode: '24/7' | 'business_hours';
-  business_hours_start: string | null;
-  business_hours_end: string | null;
-  business_days: number[] | null;
+  businessHoursStart: string | null;
+  businessHoursEnd: string | null;
+  businessDays: number[] | null;
   timezone: string;
   reminders: { type: Kind; minutes_before: number; recipient_user_ids: string[] }[];
   escalations: {
@@ -24,8 +24,8 @@ export interface SlaPolicyRow {
     recipient_user_ids: string[];
     message_template: string;
   }[];
-  created_at: Date;
-  updated_at: Date;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 type Kind = 'first_response' | 'every_response' | 'resolution';
@@ -56,7 +56,7 @@ function written(sql: Sql, policy: SlaPolicyRow) {
 }
 
 export async function insertPolicy(sql: Sql, companyId: string, policy: SlaPolicyRow): Promise<void> {
-  await sql`insert into sla_policies ${sql({ company_id: companyId, ...written(sql, policy) })}`;
+  await sql`insert into sla_policies ${sql({ companyId, ...written(sql, policy) })}`;
 }
 
 /** @param revisedAt set when running clocks have to follow the change */
@@ -66,8 +66,8 @@ export async function updatePolicy(
   policy: SlaPolicyRow,
   revisedAt: Date | undefined,
 ): Promise<void> {
-  const { id, created_at: _createdAt, ...changed } = written(sql, policy);
-  const row = { ...changed, ...(revisedAt ? { revised_at: revisedAt } : {}) };
+  const { id, createdAt: _createdAt, ...changed } = written(sql, policy);
+  const row = { ...changed, ...(revisedAt ? { revisedAt } : {}) };
   await sql`update sla_policies set ${sql(row)} where company_id = ${companyId} and id = ${id}`;
 }
 

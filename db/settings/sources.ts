@@ -5,9 +5,9 @@ export interface SourceRow {
   id: string;
   name: string;
   description: string | null;
-  is_enabled: boolean;
-  created_at: Date;
-  updated_at: Date;
+  isEnabled: boolean;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = ['id', 'name', 'description', 'is_enabled', 'created_at', 'updated_at'] as const;
@@ -25,11 +25,11 @@ export async function findSource(sql: Sql, companyId: string, id: string): Promi
 }
 
 export async function insertSource(sql: Sql, companyId: string, source: SourceRow): Promise<void> {
-  await sql`insert into sources ${sql({ company_id: companyId, ...source })}`;
+  await sql`insert into sources ${sql({ companyId, ...source })}`;
 }
 
 export async function updateSource(sql: Sql, companyId: string, source: SourceRow): Promise<void> {
-  const { id, created_at: _, ...changed } = source;
+  const { id, createdAt: _, ...changed } = source;
   await sql`update sources set ${sql(changed)} where company_id = ${companyId} and id = ${id}`;
 }
 

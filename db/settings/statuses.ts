@@ -6,15 +6,15 @@ export interface StatusRow {
   object: 'leads' | 'deals';
   name: string;
   description: string | null;
-  order_position: number;
-  is_active: boolean;
+  orderPosition: number;
+  isActive: boolean;
   color: string;
   outcome: string;
-  pre_condition_fields: string[];
+  preConditionFields: string[];
   /** As domain/settings/statuses.ts keeps them. */
-  pre_condition_rules: unknown;
-  created_at: Date;
-  updated_at: Date;
+  preConditionRules: unknown;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -42,11 +42,11 @@ export async function listStatuses(sql: Sql, companyId: string, object: string):
 }
 
 export async function insertStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
-  await sql`insert into statuses ${sql({ company_id: companyId, ...toRow(sql, status) })}`;
+  await sql`insert into statuses ${sql({ companyId, ...toRow(sql, status) })}`;
 }
 
 export async function updateStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
-  const { id, object, created_at: _, ...changed } = toRow(sql, status);
+  const { id, object, createdAt: _, ...changed } = toRow(sql, status);
   await sql`update statuses set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
 }
 
@@ -64,5 +64,5 @@ export async function deleteStatus(sql: Sql, companyId: string, id: string): Pro
 }
 
 function toRow(sql: Sql, status: StatusRow) {
-  return { ...status, pre_condition_rules: sql.json(status.pre_condition_rules as never) };
+  return { ...status, preConditionRules: sql.json(status.preConditionRules as never) };
 }

@@ -11,9 +11,9 @@ export interface TagRow {
   /** Conditions of a lead tag, names of fields of a customer tag. */
   fields: unknown;
   conditions: unknown;
-  condition_logic: 'AND' | 'OR';
-  created_at: Date;
-  updated_at: Date;
+  conditionLogic: 'AND' | 'OR';
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 const columns = [
@@ -46,11 +46,11 @@ export async function findTag(sql: Sql, companyId: string, object: string, id: s
 }
 
 export async function insertTag(sql: Sql, companyId: string, tag: TagRow): Promise<void> {
-  await sql`insert into tags ${sql({ company_id: companyId, ...toRow(sql, tag) })}`;
+  await sql`insert into tags ${sql({ companyId, ...toRow(sql, tag) })}`;
 }
 
 export async function updateTag(sql: Sql, companyId: string, tag: TagRow): Promise<void> {
-  const { id, object, created_at: _, ...changed } = toRow(sql, tag);
+  const { id, object, createdAt: _, ...changed } = toRow(sql, tag);
   await sql`update tags set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
 }
 

@@ -6,43 +6,43 @@ export type DeliveryStatus = 'pending' | 'retrying' | 'succeeded' | 'failed' | '
 /** A stored delivery. */
 export interface StoredDelivery {
   id: string;
-  subscription_id: string;
-  event_id: string;
+  subscriptionId: string;
+  eventId: string;
   event: string;
   status: DeliveryStatus;
   attempts: number;
-  max_attempts: number;
-  next_attempt_at: Date | null;
-  leased_until: Date | null;
-  last_response_code: number | null;
-  last_response_snippet: string | null;
-  last_error: string | null;
-  duration_ms: number | null;
-  replay_of: string | null;
-  is_test: boolean;
-  created_at: Date;
-  completed_at: Date | null;
+  maxAttempts: number;
+  nextAttemptAt: Date | null;
+  leasedUntil: Date | null;
+  lastResponseCode: number | null;
+  lastResponseSnippet: string | null;
+  lastError: string | null;
+  durationMs: number | null;
+  replayOf: string | null;
+  isTest: boolean;
+  createdAt: Date;
+  completedAt: Date | null;
 }
 
 /** While an attempt is on its way, the time of the next one is not known. */
 export function toDeliveryResponse(row: StoredDelivery, now: Date) {
-  const isUnderway = row.leased_until !== null && row.leased_until > now;
+  const isUnderway = row.leasedUntil !== null && row.leasedUntil > now;
   return {
     id: row.id,
-    subscription_id: row.subscription_id,
-    event_id: eventName(row.event_id),
+    subscription_id: row.subscriptionId,
+    event_id: eventName(row.eventId),
     event: row.event,
     status: row.status,
     attempts: row.attempts,
-    max_attempts: row.max_attempts,
-    next_attempt_at: isUnderway ? null : (row.next_attempt_at?.toISOString() ?? null),
-    last_response_code: row.last_response_code,
-    last_response_snippet: row.last_response_snippet,
-    last_error: row.last_error as 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error' | null,
-    duration_ms: row.duration_ms,
-    replay_of: row.replay_of,
-    is_test: row.is_test,
-    created_at: row.created_at.toISOString(),
-    completed_at: row.completed_at?.toISOString() ?? null,
+    max_attempts: row.maxAttempts,
+    next_attempt_at: isUnderway ? null : (row.nextAttemptAt?.toISOString() ?? null),
+    last_response_code: row.lastResponseCode,
+    last_response_snippet: row.lastResponseSnippet,
+    last_error: row.lastError as 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error' | null,
+    duration_ms: row.durationMs,
+    replay_of: row.replayOf,
+    is_test: row.isTest,
+    created_at: row.createdAt.toISOString(),
+    completed_at: row.completedAt?.toISOString() ?? null,
   };
 }

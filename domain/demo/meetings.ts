@@ -65,8 +65,8 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
       ...standardPolicy(demoCompany.timezone),
       id: exampleIds.schedulingPolicy,
       name: 'Demo call',
-      is_default: false,
-      buffer_after_minutes: 15,
+      isDefault: false,
+      bufferAfterMinutes: 15,
     },
     pools: [
       {

@@ -14,9 +14,9 @@ import { demoCompany } from './workspace.ts';
 
 export interface DemoMessaging {
   drafts: StoredDraft[];
-  doNotCall: { id: string; phone_number: string; reason: string }[];
+  doNotCall: { id: string; phoneNumber: string; reason: string }[];
   suppressed: { id: string; email: string; reason: 'unsubscribed' | 'bounced' | 'manual' }[];
-  phoneNumbers: { id: string; phone_number: string; friendly_name: string; is_default: boolean }[];
+  phoneNumbers: { id: string; phoneNumber: string; friendlyName: string; isDefault: boolean }[];
   campaigns: StoredCampaign[];
   runs: StoredRun[];
   messages: DemoMessage[];
@@ -26,7 +26,7 @@ export interface DemoMessaging {
 interface DemoMessage {
   id: string;
   object: 'leads';
-  record_id: string;
+  recordId: string;
   channel: 'email' | 'sms';
   direction: 'inbound' | 'outbound';
   sender: string | null;
@@ -34,7 +34,7 @@ interface DemoMessage {
   subject: string | null;
   body: string;
   status: 'received' | 'sent';
-  occurred_at: Date;
+  occurredAt: Date;
 }
 
 const offer: CampaignChannel = {
@@ -60,13 +60,13 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     object: 'leads',
     filter: null,
     channels: [offer],
-    audience_size: null,
-    scheduled_at: null,
-    started_at: null,
-    completed_at: null,
-    due_at: null,
-    created_at: addDays(now, -3),
-    updated_at: addDays(now, -3),
+    audienceSize: null,
+    scheduledAt: null,
+    startedAt: null,
+    completedAt: null,
+    dueAt: null,
+    createdAt: addDays(now, -3),
+    updatedAt: addDays(now, -3),
     ...more,
   });
   // Far ahead, so that it is still to come for whoever reads the documentation.
@@ -88,7 +88,7 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
         subject: 'Your quote',
         body: 'Hello, here is the quote for 30 seats.',
         object: first ? 'leads' : null,
-        record_id: first?.id ?? null,
+        recordId: first?.id ?? null,
         note: 'Asked for on the phone',
       },
       null,
@@ -104,7 +104,7 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
           subject: offer.subject,
           body: offer.body.replace('{{first_name}}', lead.first_name ?? ''),
           object: 'leads',
-          record_id: lead.id,
+          recordId: lead.id,
           note: null,
         },
         { id: exampleIds.campaign, runId: exampleIds.campaignRun },
@@ -125,13 +125,13 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     return {
       id: random.uuid(addDays(now, -days)),
       object: 'leads',
-      record_id: lead.id,
+      recordId: lead.id,
       ...more,
       sender: isInbound ? theirs : ours,
       recipient: isInbound ? ours : theirs,
       subject: isText ? null : `${isInbound ? 'Re: ' : ''}Your roof`,
       status: isInbound ? 'received' : 'sent',
-      occurred_at: addDays(now, -days),
+      occurredAt: addDays(now, -days),
     };
   };
   const [one, two] = reached.filter(({ mobile }) => mobile !== null);
@@ -148,31 +148,31 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
   return {
     drafts,
     messages,
-    doNotCall: [{ id: exampleIds.dncEntry, phone_number: '+4930901820099', reason: 'Asked on the phone' }],
+    doNotCall: [{ id: exampleIds.dncEntry, phoneNumber: '+4930901820099', reason: 'Asked on the phone' }],
     suppressed: [
       { id: exampleIds.suppression, email: 'unsubscribed@bluelake.example', reason: 'unsubscribed' },
       { id: random.uuid(now), email: 'gone@bluelake.example', reason: 'bounced' },
     ],
     phoneNumbers: [
-      { id: exampleIds.phoneNumber, phone_number: '+4930901820100', friendly_name: 'Front desk', is_default: true },
+      { id: exampleIds.phoneNumber, phoneNumber: '+4930901820100', friendlyName: 'Front desk', isDefault: true },
       {
         id: exampleIds.phoneNumberToRelease,
-        phone_number: '+4930901820101',
-        friendly_name: 'Engineering',
-        is_default: false,
+        phoneNumber: '+4930901820101',
+        friendlyName: 'Engineering',
+        isDefault: false,
       },
     ],
     campaigns: [
       campaign(exampleIds.campaign, 'Winter offer', {
         status: 'completed',
         description: 'Whoever asked for an offer in autumn',
-        audience_size: written.length,
-        started_at: yesterday,
-        completed_at: yesterday,
+        audienceSize: written.length,
+        startedAt: yesterday,
+        completedAt: yesterday,
       }),
       campaign(exampleIds.campaignToChange, 'Spring offer', {}),
-      campaign(exampleIds.campaignToPause, 'Summer offer', { status: 'scheduled', scheduled_at: later, due_at: later }),
-      campaign(exampleIds.campaignToResume, 'Autumn offer', { status: 'paused', scheduled_at: later }),
+      campaign(exampleIds.campaignToPause, 'Summer offer', { status: 'scheduled', scheduledAt: later, dueAt: later }),
+      campaign(exampleIds.campaignToResume, 'Autumn offer', { status: 'paused', scheduledAt: later }),
       campaign(exampleIds.campaignToCancel, 'Old offer', {}),
       campaign(exampleIds.campaignToRun, 'Berlin offer', { filter: ofBerlin }),
     ],
@@ -184,8 +184,8 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
       status: 'completed',
       audience: total,
       total,
-      started_at: yesterday,
-      finished_at: yesterday,
+      startedAt: yesterday,
+      finishedAt: yesterday,
     })),
   };
 }

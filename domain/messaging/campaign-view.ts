@@ -6,23 +6,21 @@ import type { StoredRun } from './campaigns.ts';
 export function toCampaignRunResponse(
   run: StoredRun,
   createdBy: components['schemas']['Actor'],
-  counts: readonly { run_id: string; status: string; count: number }[],
+  counts: readonly { runId: string; status: string; count: number }[],
 ): components['schemas']['CampaignRun'] {
   const are = (status: 'sent' | 'failed'): number =>
-    counts
-      .filter((each) => each.run_id === run.id && each.status === status)
-      .reduce((sum, { count }) => sum + count, 0);
+    counts.filter((each) => each.runId === run.id && each.status === status).reduce((sum, { count }) => sum + count, 0);
   return {
     id: run.id,
-    campaign_id: run.campaign_id,
+    campaign_id: run.campaignId,
     status: run.status,
     total: run.total,
     skipped: run.skipped,
     sent: are('sent'),
     failed: are('failed'),
-    started_at: run.started_at?.toISOString() ?? null,
-    finished_at: run.finished_at?.toISOString() ?? null,
-    error_summary: run.error_summary,
+    started_at: run.startedAt?.toISOString() ?? null,
+    finished_at: run.finishedAt?.toISOString() ?? null,
+    error_summary: run.errorSummary,
     created_by: createdBy,
   };
 }

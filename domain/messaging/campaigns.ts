@@ -28,13 +28,13 @@ export interface StoredCampaign {
   /** As it was sent. */
   filter: object | null;
   channels: readonly CampaignChannel[];
-  audience_size: number | null;
-  scheduled_at: Date | null;
-  started_at: Date | null;
-  completed_at: Date | null;
-  due_at: Date | null;
-  created_at: Date;
-  updated_at: Date;
+  audienceSize: number | null;
+  scheduledAt: Date | null;
+  startedAt: Date | null;
+  completedAt: Date | null;
+  dueAt: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 /** What a run prepares, as its campaign was when it began. */
@@ -53,18 +53,18 @@ export interface RunContent {
 /** A run as it is stored. */
 export interface StoredRun {
   id: string;
-  campaign_id: string;
+  campaignId: string;
   status: RunStatus;
   content: RunContent;
-  content_hash: Buffer | null;
-  last_record: string | null;
+  contentHash: Buffer | null;
+  lastRecord: string | null;
   audience: number;
   total: number;
   skipped: number;
-  error_summary: string | null;
-  started_at: Date | null;
-  finished_at: Date | null;
-  created_at: Date;
+  errorSummary: string | null;
+  startedAt: Date | null;
+  finishedAt: Date | null;
+  createdAt: Date;
 }
 
 /** What a run makes of a campaign as it is now. @param numberOf the number of a phone number's id */
@@ -159,18 +159,18 @@ export const noDrafts: StatusCounts = {
 export function newRun(id: string, campaignId: string, content: RunContent, now: Date): StoredRun {
   return {
     id,
-    campaign_id: campaignId,
+    campaignId,
     status: 'queued',
     content,
-    content_hash: null,
-    last_record: null,
+    contentHash: null,
+    lastRecord: null,
     audience: 0,
     total: 0,
     skipped: 0,
-    error_summary: null,
-    started_at: null,
-    finished_at: null,
-    created_at: now,
+    errorSummary: null,
+    startedAt: null,
+    finishedAt: null,
+    createdAt: now,
   };
 }
 

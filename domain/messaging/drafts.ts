@@ -25,29 +25,29 @@ export interface StoredDraft {
   subject: string | null;
   body: string;
   object: string | null;
-  record_id: string | null;
+  recordId: string | null;
   note: string | null;
-  campaign_id: string | null;
-  run_id: string | null;
-  approved_by: string | null;
-  approved_by_name: string | null;
-  approved_at: Date | null;
-  rejected_by: string | null;
-  rejected_by_name: string | null;
-  rejected_at: Date | null;
-  rejection_reason: string | null;
-  withdrawal_reason: string | null;
-  sent_at: Date | null;
-  provider_ref: string | null;
-  error_code: DraftErrorCode | null;
-  error_message: string | null;
-  created_at: Date;
-  updated_at: Date;
+  campaignId: string | null;
+  runId: string | null;
+  approvedBy: string | null;
+  approvedByName: string | null;
+  approvedAt: Date | null;
+  rejectedBy: string | null;
+  rejectedByName: string | null;
+  rejectedAt: Date | null;
+  rejectionReason: string | null;
+  withdrawalReason: string | null;
+  sentAt: Date | null;
+  providerRef: string | null;
+  errorCode: DraftErrorCode | null;
+  errorMessage: string | null;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 type Prepared = Pick<
   StoredDraft,
-  'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'record_id' | 'note'
+  'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'recordId' | 'note'
 >;
 
 /** A draft that nobody has decided about. @param campaign whose run made it; null: somebody did */
@@ -55,28 +55,28 @@ export function newDraft(prepared: Prepared, campaign: { id: string; runId: stri
   return {
     ...prepared,
     status: 'draft',
-    campaign_id: campaign?.id ?? null,
-    run_id: campaign?.runId ?? null,
-    approved_by: null,
-    approved_by_name: null,
-    approved_at: null,
-    rejected_by: null,
-    rejected_by_name: null,
-    rejected_at: null,
-    rejection_reason: null,
-    withdrawal_reason: null,
-    sent_at: null,
-    provider_ref: null,
-    error_code: null,
-    error_message: null,
-    created_at: now,
-    updated_at: now,
+    campaignId: campaign?.id ?? null,
+    runId: campaign?.runId ?? null,
+    approvedBy: null,
+    approvedByName: null,
+    approvedAt: null,
+    rejectedBy: null,
+    rejectedByName: null,
+    rejectedAt: null,
+    rejectionReason: null,
+    withdrawalReason: null,
+    sentAt: null,
+    providerRef: null,
+    errorCode: null,
+    errorMessage: null,
+    createdAt: now,
+    updatedAt: now,
   };
 }
 
 /** What subscribers are told when a draft becomes something else. */
 export function draftEvent(
-  draft: Pick<StoredDraft, 'id' | 'channel' | 'object' | 'record_id' | 'campaign_id'>,
+  draft: Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'>,
   from: DraftStatus,
   to: DraftStatus,
   now: Date,
@@ -88,8 +88,8 @@ export function draftEvent(
       channel: draft.channel,
       from,
       to,
-      ...(draft.record_id === null ? {} : { object: draft.object, record_id: draft.record_id }),
-      ...(draft.campaign_id === null ? {} : { campaign_id: draft.campaign_id }),
+      ...(draft.recordId === null ? {} : { object: draft.object, record_id: draft.recordId }),
+      ...(draft.campaignId === null ? {} : { campaign_id: draft.campaignId }),
       occurred_at: now.toISOString(),
     },
   };

@@ -134,7 +134,7 @@ export function isVisible(object: string, workspace: Workspace, { grants, module
 
 export interface Person {
   id: string;
-  full_name: string;
+  fullName: string;
   email: string;
 }
 
@@ -181,7 +181,7 @@ function expandedValue(
   if (typeof id !== 'string') return null;
   if (target === 'user') {
     const user = expansion.users.get(id);
-    return user ? { id, full_name: user.full_name, email: user.email } : null;
+    return user ? { id, full_name: user.fullName, email: user.email } : null;
   }
   if ('items' in target) {
     const item = target.items.find((each) => each.id === id);

@@ -44,14 +44,14 @@ interface Contact {
 
 /** What is looked up beside the record; groups that were not asked for are null. */
 export interface Profile {
-  created_by: components['schemas']['Actor'];
+  createdBy: components['schemas']['Actor'];
   account: Customer['account'];
   assignee: Customer['assigned_to'];
   tags: Customer['tags'];
   contacts: Contact[] | null;
-  deals_count: number | null;
-  leads_count: number | null;
-  activities_count: number | null;
+  dealsCount: number | null;
+  leadsCount: number | null;
+  activitiesCount: number | null;
 }
 
 /** Fields that a profile shows beside a field, and that go with it. */
@@ -96,11 +96,11 @@ export function showCustomer(
     full_name: fullName(object, self),
     tags: profile.tags,
     ...(profile.contacts === null ? {} : { contacts: contactsOf(object, self, profile.contacts) }),
-    ...(profile.deals_count === null ? {} : { deals_count: profile.deals_count }),
-    ...(profile.leads_count === null ? {} : { leads_count: profile.leads_count }),
-    ...(profile.activities_count === null ? {} : { activities_count: profile.activities_count }),
+    ...(profile.dealsCount === null ? {} : { deals_count: profile.dealsCount }),
+    ...(profile.leadsCount === null ? {} : { leads_count: profile.leadsCount }),
+    ...(profile.activitiesCount === null ? {} : { activities_count: profile.activitiesCount }),
     ...(include.has('custom_fields') ? { custom_fields: customFields(object, shown) } : {}),
-    created_by: profile.created_by,
+    created_by: profile.createdBy,
     created_at: shown.created_at,
     updated_at: shown.updated_at,
   };

@@ -25,59 +25,52 @@ export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | '
 export interface StoredBooking {
   id: string;
   status: BookingStatus;
-  user_id: string;
-  pool_id: string | null;
-  policy_id: string;
-  start_at: Date;
-  end_at: Date;
+  userId: string;
+  poolId: string | null;
+  policyId: string;
+  startAt: Date;
+  endAt: Date;
   timezone: string;
-  attendee_name: string;
-  attendee_email: string | null;
-  attendee_phone: string | null;
-  attendee_timezone: string | null;
-  attendee_locale: string | null;
-  meeting_title: string;
-  meeting_description: string | null;
-  location_kind: LocationKind;
+  attendeeName: string;
+  attendeeEmail: string | null;
+  attendeePhone: string | null;
+  attendeeTimezone: string | null;
+  attendeeLocale: string | null;
+  meetingTitle: string;
+  meetingDescription: string | null;
+  locationKind: LocationKind;
   location: string | null;
-  meeting_url: string | null;
+  meetingUrl: string | null;
   provider: BookingProvider;
-  calendar_event_link: string | null;
+  calendarEventLink: string | null;
   object: string | null;
-  record_id: string | null;
-  rescheduled_from: string | null;
-  rescheduled_to: string | null;
-  cancelled_at: Date | null;
-  cancellation_reason: string | null;
-  invitation_id: string;
-  invitation_sequence: number;
-  created_at: Date;
-  updated_at: Date;
+  recordId: string | null;
+  rescheduledFrom: string | null;
+  rescheduledTo: string | null;
+  cancelledAt: Date | null;
+  cancellationReason: string | null;
+  invitationId: string;
+  invitationSequence: number;
+  createdAt: Date;
+  updatedAt: Date;
 }
 
 /** What subscribers are told of a booking. */
 export function appointmentEvent(
   name: 'scheduled' | 'rescheduled' | 'cancelled',
-  booking: {
-    id: string;
-    object: string | null;
-    record_id: string | null;
-    start_at: Date;
-    end_at: Date;
-    user_id: string;
-  },
+  booking: Pick<StoredBooking, 'id' | 'object' | 'recordId' | 'startAt' | 'endAt' | 'userId'>,
   more: Record<string, unknown>,
   now: Date,
 ): { name: string; data: Record<string, unknown> } {
-  const { id, object, record_id, start_at, end_at, user_id } = booking;
+  const { id, object, recordId, startAt, endAt, userId } = booking;
   return {
     name: `appointment.${name}`,
     data: {
-      ...(record_id === null ? {} : { object, record_id }),
+      ...(recordId === null ? {} : { object, record_id: recordId }),
       appointment_id: id,
-      scheduled_at: start_at.toISOString(),
-      end_at: end_at.toISOString(),
-      user_id,
+      scheduled_at: startAt.toISOString(),
+      end_at: endAt.toISOString(),
+      user_id: userId,
       ...more,
       occurred_at: now.toISOString(),
     },

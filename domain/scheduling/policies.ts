@@ -9,42 +9,42 @@ export type LocationKind = 'video' | 'phone' | 'in_person';
 /** Named as the document names them. */
 export interface PolicySettings {
   name: string;
-  is_default: boolean;
-  duration_minutes: number;
-  slot_interval_minutes: number;
-  buffer_before_minutes: number;
-  buffer_after_minutes: number;
-  min_notice_minutes: number;
-  horizon_days: number;
-  reservation_ttl_seconds: number;
-  reservation_hard_cap_seconds: number;
+  isDefault: boolean;
+  durationMinutes: number;
+  slotIntervalMinutes: number;
+  bufferBeforeMinutes: number;
+  bufferAfterMinutes: number;
+  minNoticeMinutes: number;
+  horizonDays: number;
+  reservationTtlSeconds: number;
+  reservationHardCapSeconds: number;
   timezone: string;
-  working_hours: readonly WorkingWindow[] | null;
-  assignment_strategy: AssignmentStrategy;
+  workingHours: readonly WorkingWindow[] | null;
+  assignmentStrategy: AssignmentStrategy;
   exposure: Exposure;
-  max_bookings_per_day: number | null;
-  meeting_location_kind: LocationKind;
+  maxBookingsPerDay: number | null;
+  meetingLocationKind: LocationKind;
 }
 
 /** The policy that every workspace begins with. @param timezone the company's */
 export function standardPolicy(timezone: string): PolicySettings {
   return {
     name: 'Standard',
-    is_default: true,
-    duration_minutes: 30,
-    slot_interval_minutes: 30,
-    buffer_before_minutes: 0,
-    buffer_after_minutes: 0,
-    min_notice_minutes: 60,
-    horizon_days: 60,
-    reservation_ttl_seconds: 600,
-    reservation_hard_cap_seconds: 1800,
+    isDefault: true,
+    durationMinutes: 30,
+    slotIntervalMinutes: 30,
+    bufferBeforeMinutes: 0,
+    bufferAfterMinutes: 0,
+    minNoticeMinutes: 60,
+    horizonDays: 60,
+    reservationTtlSeconds: 600,
+    reservationHardCapSeconds: 1800,
     timezone,
-    working_hours: [1, 2, 3, 4, 5].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
-    assignment_strategy: 'round_robin',
+    workingHours: [1, 2, 3, 4, 5].map((weekday) => ({ weekday, start: '09:00', end: '17:00' })),
+    assignmentStrategy: 'round_robin',
     exposure: 'individual',
-    max_bookings_per_day: null,
-    meeting_location_kind: 'video',
+    maxBookingsPerDay: null,
+    meetingLocationKind: 'video',
   };
 }
 
@@ -58,10 +58,10 @@ export interface SettingProblem {
 export function policyProblems(policy: PolicySettings): SettingProblem[] {
   const problems = [
     ...timezoneProblems('timezone', policy.timezone),
-    ...windowProblems('working_hours', policy.working_hours ?? []),
+    ...windowProblems('working_hours', policy.workingHours ?? []),
   ];
-  if (policy.reservation_hard_cap_seconds < policy.reservation_ttl_seconds) {
-    const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds (${policy.reservation_ttl_seconds}).`;
+  if (policy.reservationHardCapSeconds < policy.reservationTtlSeconds) {
+    const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds (${policy.reservationTtlSeconds}).`;
     problems.push({ field: 'reservation_hard_cap_seconds', code: 'OUT_OF_RANGE', message });
   }
   return problems;

@@ -35,13 +35,13 @@ export function applicablePolicy(
 
 /** A policy as its settings show it, before it has an id. */
 export interface PolicySettings {
-  first_response_time: number | null;
-  every_response_time: number | null;
-  resolution_time: number | null;
+  firstResponseTime: number | null;
+  everyResponseTime: number | null;
+  resolutionTime: number | null;
   mode: '24/7' | 'business_hours';
-  business_hours_start: string | null;
-  business_hours_end: string | null;
-  business_days: readonly number[] | null;
+  businessHoursStart: string | null;
+  businessHoursEnd: string | null;
+  businessDays: readonly number[] | null;
   timezone: string;
   reminders: readonly Pick<Reminder, 'type' | 'minutes_before'>[];
   escalations: readonly Pick<Escalation, 'level' | 'message_template'>[];
@@ -56,7 +56,7 @@ const mostWeeks = 520;
  */
 export function policyProblems(policy: PolicySettings, before?: PolicySettings): FieldProblem[] {
   const problems: FieldProblem[] = [];
-  const times = [policy.first_response_time, policy.every_response_time, policy.resolution_time];
+  const times = [policy.firstResponseTime, policy.everyResponseTime, policy.resolutionTime];
   if (times.every((time) => time === null))
     problems.push(
       fieldProblem(
@@ -79,16 +79,23 @@ export function policyProblems(policy: PolicySettings, before?: PolicySettings):
   return problems;
 }
 
+/** Where a policy has the time of a clock. */
+const timeOf = {
+  first_response: 'firstResponseTime',
+  every_response: 'everyResponseTime',
+  resolution: 'resolutionTime',
+} as const;
+
 /** A reminder of a clock that the policy does not have would never be sent. */
 function reminderProblems(policy: PolicySettings, before: PolicySettings | undefined): FieldProblem[] {
   const lacks = (settings: PolicySettings, { type }: PolicySettings['reminders'][number]): boolean =>
-    settings[`${type}_time`] === null;
+    settings[timeOf[type]] === null;
   const isKept = (reminder: PolicySettings['reminders'][number]): boolean =>
     before !== undefined &&
     lacks(before, reminder) &&
     before.reminders.some((each) => each.type === reminder.type && each.minutes_before === reminder.minutes_before);
   const allowed = (['first_response', 'every_response', 'resolution'] as const).filter(
-    (type) => policy[`${type}_time`] !== null,
+    (type) => policy[timeOf[type]] !== null,
   );
   return policy.reminders.flatMap((reminder, index) => {
     if (!lacks(policy, reminder) || isKept(reminder)) return [];
@@ -98,7 +105,7 @@ function reminderProblems(policy: PolicySettings, before: PolicySettings | undef
 }
 
 function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
-  const { business_hours_start: start, business_hours_end: end, business_days: days } = policy;
+  const { businessHoursStart: start, businessHoursEnd: end, businessDays: days } = policy;
   const problems: FieldProblem[] = [];
   const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required if mode is business_hours');
   if (start === null) problems.push(required('business_hours_start'));

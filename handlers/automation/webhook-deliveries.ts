@@ -24,7 +24,7 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
     call,
     ['webhook deliveries', path.id, status, event, from, to],
     (after, limit) => db.listDeliveries(sql, caller, path.id, filter, after, limit),
-    (last: StoredDelivery) => [last.created_at.toISOString(), last.id],
+    (last: StoredDelivery) => [last.createdAt.toISOString(), last.id],
   );
   // What was sent is listed even when its subscription is gone.
   if (
@@ -42,7 +42,7 @@ export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) =>
   const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
-  if (row.subscription_id !== path.id) throw notFound();
+  if (row.subscriptionId !== path.id) throw notFound();
   return { status: 200, data: { delivery: { ...toDeliveryResponse(row, now), request_body: row.body } } };
 };
 
@@ -52,19 +52,19 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const { sql } = call.db;
   requireCompanyReach(call);
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
-  const subscription = await lockWebhook(sql, caller, row.subscription_id);
+  const subscription = await lockWebhook(sql, caller, row.subscriptionId);
   if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
   refuseDisabled(subscription);
-  const copy = copyOf(row, row.subscription_id, call, row.is_test);
+  const copy = copyOf(row, row.subscriptionId, call, row.isTest);
   await db.insertDeliveries(sql, caller, [copy]);
-  await wakeWebhooks(sql, caller, [row.subscription_id], now);
+  await wakeWebhooks(sql, caller, [row.subscriptionId], now);
   call.db.record({
     action: 'webhook.replay',
     object: 'webhooks',
-    recordId: row.subscription_id,
+    recordId: row.subscriptionId,
     metadata: { delivery_id: row.id, queued: 1 },
   });
-  return { status: 201, data: { delivery: toDeliveryResponse({ ...copy, leased_until: null }, now) } };
+  return { status: 201, data: { delivery: toDeliveryResponse({ ...copy, leasedUntil: null }, now) } };
 };
 
 export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async (call) => {
@@ -97,7 +97,7 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
   return { status: 202, data: { queued, has_more: queued === mostRecovered } };
 };
 
-function refuseDisabled({ disabled_at: disabledAt }: { disabled_at: Date | null }): void {
+function refuseDisabled({ disabledAt }: { disabledAt: Date | null }): void {
   if (disabledAt) throw conflict('subscription_disabled', 'The webhook endpoint is disabled. Enable it first.');
 }
 
@@ -107,28 +107,28 @@ function timeOf(text: string | undefined): Date | undefined {
 
 /** A fresh delivery of the same event. */
 function copyOf(
-  { id, event_id, event, body }: { id: string; event_id: string; event: string; body: string },
+  { id, eventId, event, body }: { id: string; eventId: string; event: string; body: string },
   subscriptionId: string,
   { caller, now }: Pick<Call, 'caller' | 'now'>,
   isTest: boolean,
 ): db.NewDelivery {
   return {
     id: uuidv7(),
-    subscription_id: subscriptionId,
-    event_id,
+    subscriptionId,
+    eventId,
     event,
     status: 'pending',
     attempts: 0,
     body,
-    max_attempts: isTest ? 1 : maxAttempts(caller.testMode),
-    next_attempt_at: now,
-    last_response_code: null,
-    last_response_snippet: null,
-    last_error: null,
-    duration_ms: null,
-    replay_of: id,
-    is_test: isTest,
-    created_at: now,
-    completed_at: null,
+    maxAttempts: isTest ? 1 : maxAttempts(caller.testMode),
+    nextAttemptAt: now,
+    lastResponseCode: null,
+    lastResponseSnippet: null,
+    lastError: null,
+    durationMs: null,
+    replayOf: id,
+    isTest,
+    createdAt: now,
+    completedAt: null,
   };
 }

@@ -28,7 +28,7 @@ export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = asy
     call,
     ['webhooks'],
     (after, limit) => db.listWebhooks(call.db.sql, call.caller, after, limit),
-    (last: db.WebhookRow) => [last.created_at.toISOString(), last.id],
+    (last: db.WebhookRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { subscriptions: rows.map((row) => toWebhookResponse(row, call)), ...rest } };
 };
@@ -54,7 +54,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     events: body.events,
     filter: body.filter ?? null,
     include: [...body.include],
-    skip_own: body.skip_own,
+    skipOwn: body.skip_own,
     ...stateOf(body.is_active, now),
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
@@ -76,16 +76,16 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     events: body.events ?? before.events,
     filter: body.filter === undefined ? before.filter : body.filter,
     include: body.include ? [...body.include] : before.include,
-    skip_own: body.skip_own ?? before.skip_own,
-    disabled_reason: before.disabled_reason,
-    disabled_at: before.disabled_at,
+    skipOwn: body.skip_own ?? before.skipOwn,
+    disabledReason: before.disabledReason,
+    disabledAt: before.disabledAt,
   };
-  if (body.is_active !== undefined && body.is_active !== (before.disabled_at === null))
+  if (body.is_active !== undefined && body.is_active !== (before.disabledAt === null))
     Object.assign(settings, stateOf(body.is_active, now));
   if (!record(call, 'update', before, { ...before, ...settings }))
     return { status: 200, data: { subscription: toWebhookResponse(before, call) } };
   await db.updateWebhook(call.db.sql, caller, path.id, settings, now);
-  if (before.disabled_at && !settings.disabled_at) await db.restartWebhook(call.db.sql, caller, path.id, now);
+  if (before.disabledAt && !settings.disabledAt) await db.restartWebhook(call.db.sql, caller, path.id, now);
   const after = found(await db.findWebhook(call.db.sql, caller, path.id));
   return { status: 200, data: { subscription: toWebhookResponse(after, call) } };
 };
@@ -115,7 +115,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   const rotated: db.RotatedSecret = {
     sealedSecret: call.services.secrets.encrypt(secret),
     secretLast4: secret.slice(-4),
-    sealedPrevious: previousExpiresAt && before.sealed_secret,
+    sealedPrevious: previousExpiresAt && before.sealedSecret,
     previousExpiresAt,
   };
   await db.rotateSecret(sql, caller, before.id, rotated, now);
@@ -160,22 +160,22 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   );
   const delivery = {
     id,
-    subscription_id: row.id,
-    event_id: eventId,
+    subscriptionId: row.id,
+    eventId,
     event,
     attempts: 1,
-    max_attempts: 1,
-    next_attempt_at: null,
+    maxAttempts: 1,
+    nextAttemptAt: null,
     status: outcome.error === null ? ('succeeded' as const) : ('failed' as const),
-    last_response_code: outcome.status,
-    last_response_snippet: outcome.snippet,
-    last_error: outcome.error,
-    duration_ms: outcome.durationMs,
-    replay_of: null,
-    is_test: true,
+    lastResponseCode: outcome.status,
+    lastResponseSnippet: outcome.snippet,
+    lastError: outcome.error,
+    durationMs: outcome.durationMs,
+    replayOf: null,
+    isTest: true,
     body: sent,
-    created_at: now,
-    completed_at: new Date(now.getTime() + outcome.durationMs),
+    createdAt: now,
+    completedAt: new Date(now.getTime() + outcome.durationMs),
   };
   await insertDeliveries(call.db.sql, caller, [delivery]);
   call.db.record({
@@ -184,16 +184,16 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     recordId: row.id,
     metadata: { event, status: delivery.status },
   });
-  return { status: 200, data: { delivery: toDeliveryResponse({ ...delivery, leased_until: null }, now) } };
+  return { status: 200, data: { delivery: toDeliveryResponse({ ...delivery, leasedUntil: null }, now) } };
 };
 
-function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabled_reason' | 'disabled_at'> {
-  return isActive ? { disabled_reason: null, disabled_at: null } : { disabled_reason: 'manual', disabled_at: now };
+function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabledReason' | 'disabledAt'> {
+  return isActive ? { disabledReason: null, disabledAt: null } : { disabledReason: 'manual', disabledAt: now };
 }
 
 /** Those that a request is signed with: while one is being replaced, both. */
 function secretsOf(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call, 'services' | 'now'>): string[] {
-  const { sealed_secret: sealed, sealed_previous_secret: previous, previous_secret_expires_at: until } = row;
+  const { sealedSecret: sealed, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = row;
   return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
 }
 
@@ -247,7 +247,7 @@ function record(
 const hostIn = (url: unknown): string | null => (typeof url === 'string' ? `${new URL(url).origin}/…` : null);
 
 function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'caller' | 'now'>): Webhook {
-  const { previous_secret_expires_at: until } = row;
+  const { previousSecretExpiresAt: until } = row;
   return {
     id: row.id,
     url: row.url,
@@ -255,19 +255,19 @@ function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'call
     events: row.events,
     filter: row.filter as Webhook['filter'],
     include: row.include,
-    skip_own: row.skip_own,
-    status: row.disabled_at ? 'disabled' : 'active',
-    disabled_reason: row.disabled_reason,
-    disabled_at: row.disabled_at?.toISOString() ?? null,
-    consecutive_failures: row.consecutive_failures,
-    last_delivery_at: row.last_delivery_at?.toISOString() ?? null,
-    last_success_at: row.last_success_at?.toISOString() ?? null,
-    secret_last4: row.secret_last4,
-    secret_rotated_at: row.secret_rotated_at?.toISOString() ?? null,
+    skip_own: row.skipOwn,
+    status: row.disabledAt ? 'disabled' : 'active',
+    disabled_reason: row.disabledReason,
+    disabled_at: row.disabledAt?.toISOString() ?? null,
+    consecutive_failures: row.consecutiveFailures,
+    last_delivery_at: row.lastDeliveryAt?.toISOString() ?? null,
+    last_success_at: row.lastSuccessAt?.toISOString() ?? null,
+    secret_last4: row.secretLast4,
+    secret_rotated_at: row.secretRotatedAt?.toISOString() ?? null,
     previous_secret_expires_at: until && until > now ? until.toISOString() : null,
     test_mode: caller.testMode,
     created_by: actorOf(row),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -36,7 +36,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
   call.db.record({
     action: 'workforce.enroll',
     object: run.object,
-    recordId: run.record_id,
+    recordId: run.recordId,
     metadata: { workforce_id: workforce.id, run_id: run.id },
   });
   const begun = { run_id: run.id, status: run.status, enrolled_at: now.toISOString(), detail: null, reason: null };
@@ -54,7 +54,7 @@ export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
     call,
     ['workforce runs', id, query.status],
     (after, limit) => db.listRuns(sql, caller, id, query.status, after, limit),
-    (last: db.RunRow) => [last.enrolled_at.toISOString(), last.id],
+    (last: db.RunRow) => [last.enrolledAt.toISOString(), last.id],
   );
   return { status: 200, data: { runs: rows.map((row) => toRunListItem(row, caller.testMode)), ...rest } };
 };
@@ -75,10 +75,15 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   requireCompanyReach(call);
   const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
   const run = cancelled ?? found(await db.findRun(sql, caller, path.id, path.run_id));
-  const { id, workforce_id, status, object, record_id: recordId } = run;
+  const { id, workforceId, status, object, recordId } = run;
   if (status !== 'cancelled') throw conflict('run_ended', 'This run has already ended.', { status });
   if (cancelled)
-    call.db.record({ action: 'workforce.cancel', object, recordId, metadata: { workforce_id, run_id: id } });
+    call.db.record({
+      action: 'workforce.cancel',
+      object,
+      recordId,
+      metadata: { workforce_id: workforceId, run_id: id },
+    });
   return { status: 200, data: { run: await toRunResponse(call, run) } };
 };
 
@@ -92,7 +97,7 @@ async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: 
 }
 
 /** @throws ApiError 409 for a workforce that takes no such record now */
-function refuseUnable({ name, status, subject_types: allowed }: WorkforceRow, type: SubjectType): void {
+function refuseUnable({ name, status, subjectTypes: allowed }: WorkforceRow, type: SubjectType): void {
   if (!allowed.includes(type))
     throw conflict('subject_type_not_allowed', `The workforce ${name} does not accept records of type ${type}.`, {
       allowed,
@@ -117,27 +122,27 @@ function newRun(
   context: Readonly<Record<string, unknown>>,
   now: Date,
 ): db.StoredRun {
-  const { steps, stop_when, stop_when_replied } = workforce;
+  const { steps, stopWhen, stopWhenReplied } = workforce;
   return {
     id,
-    workforce_id: workforce.id,
+    workforceId: workforce.id,
     status: 'queued',
     object,
-    record_id: recordId,
+    recordId,
     context,
     steps,
-    stop_when,
-    stop_when_replied,
+    stopWhen,
+    stopWhenReplied,
     position: 0,
-    next_step_at: now,
-    due_at: now,
+    nextStepAt: now,
+    dueAt: now,
     attempts: 0,
-    tried_since: null,
+    triedSince: null,
     call: null,
-    error_code: null,
-    error_message: null,
-    enrolled_at: now,
-    ended_at: null,
+    errorCode: null,
+    errorMessage: null,
+    enrolledAt: now,
+    endedAt: null,
   };
 }
 
@@ -150,18 +155,18 @@ async function toRunResponse({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'
 function toRunListItem(row: db.RunRow, testMode: boolean): Item {
   return {
     id: row.id,
-    workforce_id: row.workforce_id,
+    workforce_id: row.workforceId,
     subject_type: row.object.slice(0, -1) as SubjectType,
-    subject_id: row.record_id,
+    subject_id: row.recordId,
     status: row.status,
     context: { ...row.context },
     step_count: row.steps.length,
     steps_done: row.position,
-    next_step_at: row.next_step_at?.toISOString() ?? null,
+    next_step_at: row.nextStepAt?.toISOString() ?? null,
     error: errorOf(row),
     enrolled_by: actorOf(row),
-    enrolled_at: row.enrolled_at.toISOString(),
-    ended_at: row.ended_at?.toISOString() ?? null,
+    enrolled_at: row.enrolledAt.toISOString(),
+    ended_at: row.endedAt?.toISOString() ?? null,
     test_mode: testMode,
   };
 }
@@ -172,12 +177,12 @@ function toStepResponse({ kind }: GivenStep, position: number, done: db.RunStepR
     kind,
     status: done?.status ?? 'pending',
     at: done?.at.toISOString() ?? null,
-    made: done?.made_object && done.made_id ? { object: done.made_object, id: done.made_id } : null,
+    made: done?.madeObject && done.madeId ? { object: done.madeObject, id: done.madeId } : null,
     reason: done?.reason ?? null,
     error: done ? errorOf(done) : null,
   };
 }
 
-function errorOf({ error_code: code, error_message: message }: Pick<db.RunRow, 'error_code' | 'error_message'>) {
+function errorOf({ errorCode: code, errorMessage: message }: Pick<db.RunRow, 'errorCode' | 'errorMessage'>) {
   return code === null ? null : { code, message: message ?? '' };
 }

@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { countOnTheirWay, resumeRuns } from '../../db/automation/workforce-runs.ts';
 import * as db from '../../db/automation/workforces.ts';
+import { camelKeys } from '../../db/client/row-names.ts';
 import {
   checkPlan,
   type GivenStep,
@@ -33,7 +34,7 @@ export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
     call,
     ['workforces', query.status],
     (after, limit) => db.listWorkforces(sql, caller.companyId, query.status, after, limit),
-    (last: db.WorkforceRow) => [last.created_at.toISOString(), last.id],
+    (last: db.WorkforceRow) => [last.createdAt.toISOString(), last.id],
   );
   const counts = await countOnTheirWay(
     sql,
@@ -56,7 +57,7 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  await refuseUnfit(call, body);
+  await refuseUnfit(call, camelKeys(body));
   await db.lockWorkforces(sql, caller.companyId);
   const others = await db.listWorkforceNames(sql, caller.companyId);
   const row: db.WorkforceRow = {
@@ -65,12 +66,12 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
     description: body.description ?? null,
     kind: body.kind,
     status: body.status,
-    subject_types: body.subject_types,
+    subjectTypes: body.subject_types,
     steps: body.steps,
-    stop_when: body.stop_when ?? null,
-    stop_when_replied: body.stop_when_replied,
-    created_at: now,
-    updated_at: now,
+    stopWhen: body.stop_when ?? null,
+    stopWhenReplied: body.stop_when_replied,
+    createdAt: now,
+    updatedAt: now,
   };
   refuseTwin('A workforce', row.name, others);
   refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', 'workforces');
@@ -87,7 +88,14 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   await db.lockWorkforces(sql, caller.companyId);
   const before = found(await db.findWorkforce(sql, caller.companyId, path.id));
   const { kind: _, ...changes } = body;
-  const after = { ...before, ...changes, name: body.name?.trim() ?? before.name, updated_at: now } as db.WorkforceRow;
+  const after = {
+    ...before,
+    ...camelKeys(changes),
+    id: before.id,
+    name: body.name?.trim() ?? before.name,
+    createdAt: before.createdAt,
+    updatedAt: now,
+  };
   if (body.steps || body.subject_types || body.stop_when !== undefined) await refuseUnfit(call, after);
   refuseTwin('A workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
   if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
@@ -103,15 +111,15 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
  */
 async function refuseUnfit(
   call: ChangingCall,
-  plan: { subject_types: Plan['subjectTypes']; steps: readonly GivenStep[]; stop_when?: Plan['stopWhen'] | undefined },
+  plan: { subjectTypes: Plan['subjectTypes']; steps: readonly GivenStep[]; stopWhen?: Plan['stopWhen'] | undefined },
 ): Promise<void> {
   const misshapen = shapeProblems(plan.steps);
   if (misshapen.length > 0) throw call.request.rejection(misshapen);
   const steps = plan.steps as readonly Step[];
-  const objects = plan.subject_types.map(objectOf);
+  const objects = plan.subjectTypes.map(objectOf);
   const scopes = objects.flatMap((object) => [`${object}:view`, ...steps.flatMap((step) => scopesOf(step, object))]);
   for (const scope of new Set(scopes)) call.authorize(scope);
-  const asked = { subjectTypes: plan.subject_types, steps, stopWhen: plan.stop_when ?? null };
+  const asked = { subjectTypes: plan.subjectTypes, steps, stopWhen: plan.stopWhen ?? null };
   const { problems, toResolve } = checkPlan(asked, await call.services.loadWorkspace(), call.now);
   for (const { checked, at } of toResolve) {
     await resolve(call, checked);
@@ -127,12 +135,22 @@ function settingsOf({
   description,
   kind,
   status,
-  subject_types,
+  subjectTypes,
   steps,
-  stop_when,
-  stop_when_replied,
+  stopWhen,
+  stopWhenReplied,
 }: db.WorkforceRow) {
-  return { id, name, description, kind, status, subject_types, steps, stop_when, stop_when_replied };
+  return {
+    id,
+    name,
+    description,
+    kind,
+    status,
+    subject_types: subjectTypes,
+    steps,
+    stop_when: stopWhen,
+    stop_when_replied: stopWhenReplied,
+  };
 }
 
 async function toWorkforceResponse(
@@ -143,8 +161,8 @@ async function toWorkforceResponse(
   return {
     ...toWorkforceListItem(row, counts.get(row.id)),
     steps: row.steps as Workforce['steps'],
-    stop_when: row.stop_when as Workforce['stop_when'],
-    stop_when_replied: row.stop_when_replied,
+    stop_when: row.stopWhen as Workforce['stop_when'],
+    stop_when_replied: row.stopWhenReplied,
   };
 }
 
@@ -155,10 +173,10 @@ function toWorkforceListItem(row: db.WorkforceRow, onTheirWay = 0): Item {
     description: row.description,
     kind: row.kind,
     status: row.status,
-    subject_types: [...row.subject_types],
+    subject_types: [...row.subjectTypes],
     step_count: row.steps.length,
     enrolled_count: onTheirWay,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -20,7 +20,7 @@ export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
     call,
     ['campaign runs', path.id],
     (after, limit) => db.listRuns(sql, caller, path.id, after, limit),
-    (last: db.RunRow) => [last.created_at.toISOString(), last.id],
+    (last: db.RunRow) => [last.createdAt.toISOString(), last.id],
   );
   const counts = await countDrafts(sql, caller, path.id);
   return { status: 200, data: { runs: rows.map((run) => toCampaignRunResponse(run, actorOf(run), counts)), ...rest } };
@@ -35,17 +35,17 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign is cancelled.');
   if (await db.findActiveRun(sql, caller, campaign.id))
     throw conflict('run_in_progress', 'A run of this campaign is still in progress. Wait until it has ended.');
-  const numbers = new Map((await listPhoneNumbers(sql, caller)).map((each) => [each.id, each.phone_number]));
+  const numbers = new Map((await listPhoneNumbers(sql, caller)).map((each) => [each.id, each.phoneNumber]));
   const content = contentOf(campaign, (id) => numbers.get(id));
   if (content.channels.length === 0)
     throw conflict('no_channel', 'All channels of this campaign are disabled. Enable at least one.');
   const { kind, id, name } = caller.actor;
   const run: db.RunRow = {
     ...newRun(uuidv7(), campaign.id, content, now),
-    created_by_kind: kind,
-    created_by_id: id,
-    created_by_name: name,
-    created_by_user: caller.userId,
+    createdByKind: kind,
+    createdById: id,
+    createdByName: name,
+    createdByUser: caller.userId,
   };
   await db.insertRun(sql, caller, run);
   await updateCampaign(sql, caller, campaign.id, begun(now));

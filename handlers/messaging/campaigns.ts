@@ -36,7 +36,7 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
     call,
     ['campaigns', query.status],
     (after, limit) => db.listCampaigns(sql, caller, query.status, after, limit),
-    (last: db.CampaignRow) => [last.created_at.toISOString(), last.id],
+    (last: db.CampaignRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { campaigns: rows.map(toCampaignResponse), ...rest } };
 };
@@ -77,18 +77,18 @@ export const createCampaign: Handler<'createCampaign'> = async (call) => {
     description: body.description ?? null,
     status: 'draft',
     ...(await writingOf(call, { object: body.object, filter: body.filter ?? null, channels: body.channels })),
-    audience_size: null,
-    scheduled_at: null,
-    started_at: null,
-    completed_at: null,
-    due_at: null,
-    created_at: now,
-    updated_at: now,
+    audienceSize: null,
+    scheduledAt: null,
+    startedAt: null,
+    completedAt: null,
+    dueAt: null,
+    createdAt: now,
+    updatedAt: now,
   };
   await db.insertCampaign(sql, caller, campaign, caller);
   call.db.record({ action: 'campaign.create', object: 'campaigns', recordId: campaign.id });
   const { kind, id, name } = caller.actor;
-  const by = { created_by_kind: kind, created_by_id: id, created_by_name: name, created_by_user: caller.userId };
+  const by = { createdByKind: kind, createdById: id, createdByName: name, createdByUser: caller.userId };
   return { status: 201, data: { campaign: toCampaignResponse({ ...campaign, ...by }) } };
 };
 
@@ -108,7 +108,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
     name: name?.trim() ?? before.name,
     description: description === undefined ? before.description : description,
     ...(await writingOf(call, asked)),
-    updated_at: now,
+    updatedAt: now,
   };
   await db.updateCampaign(sql, caller, before.id, changes);
   call.db.record({
@@ -135,7 +135,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
   await refuseFixed(call, before);
   if (before.status === 'paused') throw notEditable(before);
   refuseSilent(before);
-  return changed(call, before, 'schedule', { status: 'scheduled', scheduled_at: at, due_at: at });
+  return changed(call, before, 'schedule', { status: 'scheduled', scheduledAt: at, dueAt: at });
 };
 
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
@@ -146,7 +146,7 @@ export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
     throw conflict('not_running', `Only running or scheduled campaigns can be paused. This one is ${before.status}.`, {
       status: before.status,
     });
-  return changed(call, before, 'pause', { status: 'paused', due_at: null });
+  return changed(call, before, 'pause', { status: 'paused', dueAt: null });
 };
 
 export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
@@ -161,15 +161,15 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
     });
   const isRunning = (await findActiveRun(sql, caller, before.id)) !== undefined;
   return isRunning
-    ? changed(call, before, 'resume', { status: 'running', due_at: now })
-    : changed(call, before, 'resume', { status: 'scheduled', due_at: before.scheduled_at });
+    ? changed(call, before, 'resume', { status: 'running', dueAt: now })
+    : changed(call, before, 'resume', { status: 'scheduled', dueAt: before.scheduledAt });
 };
 
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
   requireCompanyReach(call);
   const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'cancelled') return { status: 200, data: { campaign: toCampaignResponse(before) } };
-  return changed(call, before, 'cancel', { status: 'cancelled', scheduled_at: null, due_at: call.now });
+  return changed(call, before, 'cancel', { status: 'cancelled', scheduledAt: null, dueAt: call.now });
 };
 
 /** Has a campaign become something else. */
@@ -177,18 +177,18 @@ async function changed(
   call: ChangingCall,
   before: db.CampaignRow,
   verb: 'schedule' | 'pause' | 'resume' | 'cancel',
-  changes: Pick<Partial<StoredCampaign>, 'scheduled_at'> & Pick<StoredCampaign, 'status' | 'due_at'>,
+  changes: Pick<Partial<StoredCampaign>, 'scheduledAt'> & Pick<StoredCampaign, 'status' | 'dueAt'>,
 ): Promise<{ status: 200; data: { campaign: Campaign } }> {
   const { caller, now } = call;
   const { sql } = call.db;
-  await db.updateCampaign(sql, caller, before.id, { ...changes, updated_at: now });
+  await db.updateCampaign(sql, caller, before.id, { ...changes, updatedAt: now });
   call.db.record({
     action: `campaign.${verb}`,
     object: 'campaigns',
     recordId: before.id,
     changes: { status: { from: before.status, to: changes.status } },
   });
-  return { status: 200, data: { campaign: toCampaignResponse({ ...before, ...changes, updated_at: now }) } };
+  return { status: 200, data: { campaign: toCampaignResponse({ ...before, ...changes, updatedAt: now }) } };
 }
 
 /** @throws ApiError 409 for a campaign whose run is being prepared, and for one that was cancelled */
@@ -253,7 +253,7 @@ async function writingOf(
         problem(`${at}.body`, 'TOO_LONG', `${at}.body must have at most ${longestText} characters for sms`),
       );
     const number = phone_number_id === null ? undefined : numbers.get(phone_number_id.toLowerCase());
-    if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.can_sms)) {
+    if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.canSms)) {
       const message = `${at}.phone_number_id must be the id of an active phone number that can send SMS`;
       problems.push(problem(`${at}.phone_number_id`, 'NOT_FOUND', message));
     }
@@ -282,12 +282,12 @@ function toCampaignResponse(row: db.CampaignRow): Campaign {
     object: row.object,
     filter: row.filter as Campaign['filter'],
     channel_types: row.channels.filter(({ enabled }) => enabled).map(({ channel_type }) => channel_type),
-    audience_size: row.audience_size,
-    scheduled_at: row.scheduled_at?.toISOString() ?? null,
-    started_at: row.started_at?.toISOString() ?? null,
-    completed_at: row.completed_at?.toISOString() ?? null,
+    audience_size: row.audienceSize,
+    scheduled_at: row.scheduledAt?.toISOString() ?? null,
+    started_at: row.startedAt?.toISOString() ?? null,
+    completed_at: row.completedAt?.toISOString() ?? null,
     created_by: actorOf(row),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -19,7 +19,7 @@ export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
     call,
     ['do-not-call', patterns?.join(' ')],
     (after, limit) => listDnc(sql, caller, patterns, after, limit),
-    (last: DncRow) => [last.created_at.toISOString(), last.id],
+    (last: DncRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { entries: rows.map(toDncEntryResponse), ...rest } };
 };
@@ -37,9 +37,9 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
     caller,
     {
       id: uuidv7(),
-      phone_number: read.value,
+      phoneNumber: read.value,
       source: 'api',
-      created_at: now,
+      createdAt: now,
       reason: body.reason ?? null,
       notes: body.notes ?? null,
     },
@@ -58,11 +58,11 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
 function toDncEntryResponse(row: DncRow): components['schemas']['DncEntry'] {
   return {
     id: row.id,
-    phone_number: row.phone_number,
+    phone_number: row.phoneNumber,
     reason: row.reason,
     notes: row.notes,
     source: row.source,
     created_by: actorOf(row),
-    created_at: row.created_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
   };
 }

@@ -25,7 +25,7 @@ export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
     call,
     ['message drafts', status, channel, object, recordId],
     (after, limit) => db.listDrafts(sql, caller, filter, after, limit),
-    (last: db.DraftRow) => [last.created_at.toISOString(), last.id],
+    (last: db.DraftRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { drafts: await toDraftResponses(call, rows), ...rest } };
 };
@@ -50,7 +50,7 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
       subject: body.subject?.trim() ?? null,
       note: body.note ?? null,
       object: about.object,
-      record_id: about.recordId,
+      recordId: about.recordId,
     },
     null,
     now,
@@ -63,7 +63,7 @@ export const createMessageDraft: Handler<'createMessageDraft'> = async (call) =>
     metadata: { channel: draft.channel },
   });
   const { kind, id, name } = caller.actor;
-  const row = { ...draft, created_by_kind: kind, created_by_id: id, created_by_name: name };
+  const row = { ...draft, createdByKind: kind, createdById: id, createdByName: name };
   return { status: 201, data: { draft: await loadDraftResponse(call, row) } };
 };
 
@@ -85,7 +85,7 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
     changes: { status: { from: 'draft', to: 'withdrawn' } },
     event: draftEvent(row, 'draft', 'withdrawn', now),
   });
-  const after: db.DraftRow = { ...row, status: 'withdrawn', withdrawal_reason: reason, updated_at: now };
+  const after: db.DraftRow = { ...row, status: 'withdrawn', withdrawalReason: reason, updatedAt: now };
   return { status: 200, data: { draft: await loadDraftResponse(call, after) } };
 };
 
@@ -132,7 +132,7 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
 
 async function isOwn({ caller, db: { sql } }: Call, kind: 'email' | 'phone', address: string): Promise<boolean> {
   if (kind === 'email') return isActiveUser(sql, caller.companyId, { email: address });
-  return (await findActiveNumber(sql, caller, address))?.can_sms === true;
+  return (await findActiveNumber(sql, caller, address))?.canSms === true;
 }
 
 async function toDraftResponses(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {

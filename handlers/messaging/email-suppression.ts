@@ -13,7 +13,7 @@ export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'>
     call,
     ['email suppression', query.reason],
     (after, limit) => listSuppressed(sql, caller, query.reason, after, limit),
-    (last: SuppressionRow) => [last.created_at.toISOString(), last.id],
+    (last: SuppressionRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { entries: rows.map(toSuppressionResponse), ...rest } };
 };
@@ -27,8 +27,8 @@ export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'>
     email: body.email.trim().toLowerCase(),
     reason: body.reason,
     source: 'api',
-    campaign_id: null,
-    created_at: now,
+    campaignId: null,
+    createdAt: now,
   });
   if (isNew)
     call.db.record({
@@ -41,5 +41,12 @@ export const createEmailSuppressionEntry: Handler<'createEmailSuppressionEntry'>
 };
 
 function toSuppressionResponse(row: SuppressionRow): components['schemas']['EmailSuppression'] {
-  return { ...row, created_at: row.created_at.toISOString() };
+  return {
+    id: row.id,
+    email: row.email,
+    reason: row.reason,
+    source: row.source,
+    campaign_id: row.campaignId,
+    created_at: row.createdAt.toISOString(),
+  };
 }

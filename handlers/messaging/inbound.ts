@@ -32,7 +32,7 @@ export const rotateInboundSecret: Handler<'rotateInboundSecret'> = async (call) 
   const { environment, overlap_hours: hours } = call.request.body ?? { environment: 'live', overlap_hours: 24 };
   const until = hours === 0 ? null : new Date(now.getTime() + hours * hourMilliseconds);
   const secret = newSigningSecret();
-  const sealed = { environment, sealed_secret: call.services.secrets.encrypt(secret), secret_last4: secret.slice(-4) };
+  const sealed = { environment, sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
   const row = await putInboundSecret(sql, caller.companyId, sealed, until, now);
   call.db.record({ action: 'inbound.rotate_secret', object: 'inbound', metadata: { environment } });
   return { status: 200, data: { inbound: toInboundResponse(call, environment, row), secret } };
@@ -51,7 +51,10 @@ export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call
   const by = isUser ? { user_id: userId.toLowerCase() } : {};
   const { received, changes } = await receiveReport(sql, caller, 'generic', { ...report, ...by }, now);
   for (const change of changes) call.db.record(change);
-  return { status: 200, data: { received: true, ...received } };
+  return {
+    status: 200,
+    data: { received: true, id: received.id, object: received.object, record_id: received.recordId },
+  };
 };
 
 function toInboundResponse(
@@ -59,10 +62,10 @@ function toInboundResponse(
   environment: Environment,
   row: InboundSecretRow | undefined,
 ): components['schemas']['InboundDoor'] {
-  const until = row?.previous_secret_expires_at;
+  const until = row?.previousSecretExpiresAt;
   return {
-    secret_last4: row?.secret_last4 ?? null,
-    created_at: row?.created_at.toISOString() ?? null,
+    secret_last4: row?.secretLast4 ?? null,
+    created_at: row?.createdAt.toISOString() ?? null,
     previous_secret_expires_at: until && until > now ? until.toISOString() : null,
     urls: inboundUrls(caller.companyId, environment),
   };

@@ -12,7 +12,7 @@ export const listRecordMessages: Handler<'listRecordMessages'> = async (call) =>
     call,
     'messages',
     (after, limit) => listMessages(sql, caller, path, after, limit),
-    (last: MessageRow) => [last.occurred_at.toISOString(), last.id],
+    (last: MessageRow) => [last.occurredAt.toISOString(), last.id],
   );
   return { status: 200, data: { messages: rows.map(toMessage), ...rest } };
 };
@@ -28,9 +28,9 @@ function toMessage(row: MessageRow): components['schemas']['MessageTimelineItem'
     subject: row.subject,
     preview: row.preview,
     status: row.status,
-    record_id: row.record_id,
-    campaign_id: row.campaign_id,
-    draft_id: row.draft_id,
-    occurred_at: row.occurred_at.toISOString(),
+    record_id: row.recordId,
+    campaign_id: row.campaignId,
+    draft_id: row.draftId,
+    occurred_at: row.occurredAt.toISOString(),
   };
 }

@@ -17,7 +17,7 @@ export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
   const numbers = (await db.listPhoneNumbers(call.db.sql, call.caller)).filter(
     (number) =>
       (status === undefined || number.status === status) &&
-      `${number.phone_number}\n${number.friendly_name ?? ''}`.toLowerCase().includes(wanted),
+      `${number.phoneNumber}\n${number.friendlyName ?? ''}`.toLowerCase().includes(wanted),
   );
   const { rows, ...rest } = pageOfWhole(call, ['phone numbers', status, wanted], numbers, ({ id }) => id);
   return { status: 200, data: { phone_numbers: rows.map(toPhoneNumberResponse), ...rest } };
@@ -39,26 +39,26 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
   await refuseStranger(call, body.assigned_user_id);
   await db.lockPhoneNumbers(sql, caller.companyId);
   const numbers = (await db.listPhoneNumbers(sql, caller)).filter(({ status }) => status !== 'released');
-  const twin = numbers.find((number) => number.phone_number === read.value);
+  const twin = numbers.find((number) => number.phoneNumber === read.value);
   if (twin) throw alreadyExists(`The phone number ${read.value} is already registered.`, ['phone_number'], twin.id);
   refuseFull(numbers.length, configurationLimits.phoneNumbers, 'phone_number_limit_reached', 'phone numbers');
   const number: db.PhoneNumberRow = {
     id: uuidv7(),
-    phone_number: read.value,
-    friendly_name: body.friendly_name?.trim() ?? null,
+    phoneNumber: read.value,
+    friendlyName: body.friendly_name?.trim() ?? null,
     country: countryOf(read.value) ?? null,
-    number_type: body.number_type,
-    can_sms: sms,
-    can_voice: voice,
-    can_fax: fax,
+    numberType: body.number_type,
+    canSms: sms,
+    canVoice: voice,
+    canFax: fax,
     status: 'active',
-    monthly_cost_minor: body.monthly_cost_minor,
+    monthlyCostMinor: body.monthly_cost_minor,
     currency: body.currency ?? currency,
-    is_default: body.is_default || (sms && !numbers.some((each) => each.is_default)),
-    is_default_fax: body.is_default_fax || (fax && !numbers.some((each) => each.is_default_fax)),
-    assigned_user_id: body.assigned_user_id ?? null,
-    created_at: now,
-    updated_at: now,
+    isDefault: body.is_default || (sms && !numbers.some((each) => each.isDefault)),
+    isDefaultFax: body.is_default_fax || (fax && !numbers.some((each) => each.isDefaultFax)),
+    assignedUserId: body.assigned_user_id ?? null,
+    createdAt: now,
+    updatedAt: now,
   };
   refuseMute(number);
   await makeDefaults(call, number, undefined);
@@ -74,21 +74,21 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
   await refuseStranger(call, body.assigned_user_id);
   const before = await lockedNumber(call);
   if (before.status === 'released')
-    throw conflict('not_active', `The phone number ${before.phone_number} was released and cannot be changed.`);
+    throw conflict('not_active', `The phone number ${before.phoneNumber} was released and cannot be changed.`);
   const { friendly_name: name, assigned_user_id: userId } = body;
   const after: db.PhoneNumberRow = {
     ...before,
-    friendly_name: name === undefined ? before.friendly_name : (name?.trim() ?? null),
-    is_default: body.is_default ?? before.is_default,
-    is_default_fax: body.is_default_fax ?? before.is_default_fax,
-    assigned_user_id: userId === undefined ? before.assigned_user_id : userId,
-    updated_at: now,
+    friendlyName: name === undefined ? before.friendlyName : (name?.trim() ?? null),
+    isDefault: body.is_default ?? before.isDefault,
+    isDefaultFax: body.is_default_fax ?? before.isDefaultFax,
+    assignedUserId: userId === undefined ? before.assignedUserId : userId,
+    updatedAt: now,
   };
   refuseMute(after);
-  if ((before.is_default && !after.is_default) || (before.is_default_fax && !after.is_default_fax))
+  if ((before.isDefault && !after.isDefault) || (before.isDefaultFax && !after.isDefaultFax))
     throw conflict(
       'default_number',
-      `${before.phone_number} is the default phone number. Make another phone number the default first.`,
+      `${before.phoneNumber} is the default phone number. Make another phone number the default first.`,
     );
   if (!recordChange(call, 'phone_number', toPhoneNumberResponse(before), toPhoneNumberResponse(after)))
     return { status: 200, data: { phone_number: toPhoneNumberResponse(before) } };
@@ -105,9 +105,9 @@ export const releasePhoneNumber: Handler<'releasePhoneNumber'> = async (call) =>
   const after: db.PhoneNumberRow = {
     ...before,
     status: 'released',
-    is_default: false,
-    is_default_fax: false,
-    updated_at: now,
+    isDefault: false,
+    isDefaultFax: false,
+    updatedAt: now,
   };
   await db.updatePhoneNumber(sql, caller, after);
   recordChange(call, 'phone_number', toPhoneNumberResponse(before), toPhoneNumberResponse(after));
@@ -130,17 +130,14 @@ async function makeDefaults(
   after: db.PhoneNumberRow,
   before: db.PhoneNumberRow | undefined,
 ): Promise<void> {
-  for (const kind of ['is_default', 'is_default_fax'] as const)
+  for (const kind of ['isDefault', 'isDefaultFax'] as const)
     if (after[kind] && !before?.[kind]) await db.clearDefaultNumber(sql, caller, kind);
 }
 
 /** @throws ApiError 409 where a default cannot send what it is the default of */
 function refuseMute(number: db.PhoneNumberRow): void {
-  if ((number.is_default && !number.can_sms) || (number.is_default_fax && !number.can_fax))
-    throw conflict(
-      'cannot_send',
-      `${number.phone_number} cannot be a default because it lacks the capability to send.`,
-    );
+  if ((number.isDefault && !number.canSms) || (number.isDefaultFax && !number.canFax))
+    throw conflict('cannot_send', `${number.phoneNumber} cannot be a default because it lacks the capability to send.`);
 }
 
 /** @throws ApiError 422 for an id that no active user has */
@@ -155,18 +152,18 @@ async function refuseStranger({ caller, db: { sql } }: Pick<Call, 'db' | 'caller
 function toPhoneNumberResponse(row: db.PhoneNumberRow): components['schemas']['PhoneNumber'] {
   return {
     id: row.id,
-    phone_number: row.phone_number,
-    friendly_name: row.friendly_name,
+    phone_number: row.phoneNumber,
+    friendly_name: row.friendlyName,
     country: row.country,
-    number_type: row.number_type,
-    capabilities: { sms: row.can_sms, voice: row.can_voice, fax: row.can_fax },
+    number_type: row.numberType,
+    capabilities: { sms: row.canSms, voice: row.canVoice, fax: row.canFax },
     status: row.status,
-    monthly_cost_minor: row.monthly_cost_minor,
+    monthly_cost_minor: row.monthlyCostMinor,
     currency: row.currency,
-    is_default: row.is_default,
-    is_default_fax: row.is_default_fax,
-    assigned_user_id: row.assigned_user_id,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    is_default: row.isDefault,
+    is_default_fax: row.isDefaultFax,
+    assigned_user_id: row.assignedUserId,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -26,7 +26,7 @@ export const listAttachments: Handler<'listAttachments'> = async (call) => {
     call,
     'attachments',
     (after, limit) => listStored(sql, caller, path, after, limit),
-    (last: AttachmentRow) => [last.created_at.toISOString(), last.id],
+    (last: AttachmentRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { attachments: rows.map((row) => toAttachment(row, caller)), ...rest } };
 };
@@ -44,8 +44,8 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
   call.db.record({
     action: 'attachment.create',
     object,
-    recordId: row.record_id,
-    metadata: { attachment_id: row.id, file_name: row.file_name, size_bytes: row.size_bytes },
+    recordId: row.recordId,
+    metadata: { attachment_id: row.id, file_name: row.fileName, size_bytes: row.sizeBytes },
     event: { name: 'attachment.created', data: eventData(row, now) },
   });
   return { status: 201, data: { attachment: toAttachment(row, caller) } };
@@ -66,8 +66,8 @@ export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
   call.db.record({
     action: 'attachment.delete',
     object: row.object,
-    recordId: row.record_id,
-    metadata: { attachment_id: row.id, file_name: row.file_name },
+    recordId: row.recordId,
+    metadata: { attachment_id: row.id, file_name: row.fileName },
     event: { name: 'attachment.deleted', data: eventData(row, call.now) },
   });
   call.db.afterCommit(() => call.services.files.remove(placeOf(row, caller)));
@@ -90,29 +90,29 @@ async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'
   const row = found(await findAttachment(sql, caller, call.request.path.id));
   found(objects.get(row.object));
   if (!caller.grants.allows(`${row.object}:view`) || moduleState(row.object, caller.modules) !== 'on') throw notFound();
-  if (!(await hasRecord(sql, caller, row.object, row.record_id))) throw notFound();
+  if (!(await hasRecord(sql, caller, row.object, row.recordId))) throw notFound();
   return row;
 }
 
 function placeOf(row: AttachmentRow, { companyId, testMode }: Caller) {
-  return { companyId, testMode, id: row.file_id, name: row.file_name };
+  return { companyId, testMode, id: row.fileId, name: row.fileName };
 }
 
-function eventData({ id, object, record_id }: AttachmentRow, now: Date) {
-  return { object, record_id, attachment_id: id, occurred_at: now.toISOString() };
+function eventData({ id, object, recordId }: AttachmentRow, now: Date) {
+  return { object, record_id: recordId, attachment_id: id, occurred_at: now.toISOString() };
 }
 
 function toAttachment(row: AttachmentRow, caller: Caller): components['schemas']['Attachment'] {
   return {
     id: row.id,
     object: row.object,
-    record_id: row.record_id,
-    file_name: row.file_name,
-    content_type: row.content_type,
-    size_bytes: row.size_bytes,
+    record_id: row.recordId,
+    file_name: row.fileName,
+    content_type: row.contentType,
+    size_bytes: row.sizeBytes,
     sha256: row.sha256,
     uploaded_by: actorOf(row),
     test_mode: caller.testMode,
-    created_at: row.created_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
   };
 }

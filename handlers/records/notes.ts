@@ -14,7 +14,7 @@ export const listNotes: Handler<'listNotes'> = async (call) => {
     call,
     'notes',
     (after, limit) => listStored(sql, caller, path, after, limit),
-    (last: NoteRow) => [last.created_at.toISOString(), last.id],
+    (last: NoteRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { notes: rows.map(toNote), ...rest } };
 };
@@ -26,7 +26,7 @@ export const createNote: Handler<'createNote'> = async (call) => {
   const { object, id: recordId } = call.request.path;
   await openRecord(call);
   const row = await insertNote(sql, caller, { id: uuidv7(), object, recordId, content: body.content }, now);
-  call.db.record({ action: 'note.create', object, recordId: row.record_id, metadata: { note_id: row.id } });
+  call.db.record({ action: 'note.create', object, recordId: row.recordId, metadata: { note_id: row.id } });
   return { status: 201, data: { note: toNote(row) } };
 };
 
@@ -34,10 +34,10 @@ function toNote(row: NoteRow): components['schemas']['Note'] {
   return {
     id: row.id,
     object: row.object,
-    record_id: row.record_id,
+    record_id: row.recordId,
     content: row.content,
     created_by: actorOf(row),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -1,6 +1,11 @@
 // Tags on leads and customers: which a record has, and those that somebody puts on or takes off.
 import { retag } from '../../db/records/applied-tags.ts';
-import { addRecordTag, listRecordTags as listStored, removeRecordTag } from '../../db/records/record-tags.ts';
+import {
+  addRecordTag,
+  listRecordTags as listStored,
+  type RecordTagRow,
+  removeRecordTag,
+} from '../../db/records/record-tags.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
@@ -22,7 +27,7 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   ]);
   if (!visible) throw notFound();
   const { rows, ...rest } = pageOfWhole(call, ['tags of a record', path.object, path.id], tags, ({ id }) => id);
-  return { status: 200, data: { tags: [...rows], ...rest } };
+  return { status: 200, data: { tags: rows.map(toRecordTagResponse), ...rest } };
 };
 
 export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
@@ -43,7 +48,7 @@ export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
   const { changed, ...tag } = put;
   if (changed)
     call.db.record({ action: 'record.tag', object, recordId: id, metadata: { tag_id: tag.id, tag: tag.name } });
-  return { status: 201, data: { tag } };
+  return { status: 201, data: { tag: toRecordTagResponse(tag) } };
 };
 
 export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
@@ -64,3 +69,7 @@ export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
   call.db.record({ action: 'record.untag', object: name, recordId: id, metadata: { tag_id: tagId } });
   return { status: 200, data: { id: tagId, deleted: !left.some((tag) => tag.id === tagId) } };
 };
+
+function toRecordTagResponse({ id, name, color, priority, isManual }: RecordTagRow) {
+  return { id, name, color, priority, is_manual: isManual };
+}

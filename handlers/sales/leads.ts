@@ -72,7 +72,7 @@ function toLead(
     lead_status_id: statusId,
     assigned_to: text('assigned_to'),
     assigned_to_email: assignee?.email ?? null,
-    assigned_to_name: assignee?.full_name ?? null,
+    assigned_to_name: assignee?.fullName ?? null,
     tags: tags.map((tag) => tag.name),
     custom_fields: Object.fromEntries(own.map((field) => [field.name, custom[field.name] ?? null])),
     last_contacted_at: null,

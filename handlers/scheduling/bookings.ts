@@ -59,7 +59,7 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
     call,
     ['bookings', query.user_id, query.status, query.from, query.to],
     (after, limit) => db.listBookings(sql, caller, filter, after, limit),
-    (last: db.BookingRow) => [last.start_at.toISOString(), last.id],
+    (last: db.BookingRow) => [last.startAt.toISOString(), last.id],
   );
   return { status: 200, data: { bookings: rows.map((row) => toResponse(row, caller.testMode)), ...rest } };
 };
@@ -81,43 +81,43 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
   const meeting = {
     title: body.meeting.title.trim(),
     description: body.meeting.description ?? null,
-    locationKind: body.meeting.location_kind ?? policies.policy.meeting_location_kind,
+    locationKind: body.meeting.location_kind ?? policies.policy.meetingLocationKind,
     location: body.meeting.location ?? null,
   };
   const booking: StoredBooking = {
     id,
     status: 'confirmed',
-    user_id: userId,
-    pool_id: poolId,
-    policy_id: policies.policy.id,
-    start_at: new Date(start),
-    end_at: new Date(end),
+    userId,
+    poolId,
+    policyId: policies.policy.id,
+    startAt: new Date(start),
+    endAt: new Date(end),
     timezone: policies.policy.timezone,
-    attendee_name: attendee.name.trim(),
-    attendee_email: attendee.email?.toLowerCase() ?? null,
-    attendee_phone: phone,
-    attendee_timezone: attendee.timezone ?? timezone,
-    attendee_locale: attendee.locale ?? null,
-    meeting_title: meeting.title,
-    meeting_description: meeting.description,
-    location_kind: meeting.locationKind,
+    attendeeName: attendee.name.trim(),
+    attendeeEmail: attendee.email?.toLowerCase() ?? null,
+    attendeePhone: phone,
+    attendeeTimezone: attendee.timezone ?? timezone,
+    attendeeLocale: attendee.locale ?? null,
+    meetingTitle: meeting.title,
+    meetingDescription: meeting.description,
+    locationKind: meeting.locationKind,
     location: meeting.location,
-    meeting_url: meetingUrl(meeting),
+    meetingUrl: meetingUrl(meeting),
     provider,
-    calendar_event_link: null,
+    calendarEventLink: null,
     object: about.object,
-    record_id: about.recordId,
-    rescheduled_from: null,
-    rescheduled_to: null,
-    cancelled_at: null,
-    cancellation_reason: null,
-    invitation_id: id,
-    invitation_sequence: 0,
-    created_at: now,
-    updated_at: now,
+    recordId: about.recordId,
+    rescheduledFrom: null,
+    rescheduledTo: null,
+    cancelledAt: null,
+    cancellationReason: null,
+    invitationId: id,
+    invitationSequence: 0,
+    createdAt: now,
+    updatedAt: now,
   };
   await db.insertBooking(call.db.sql, caller, booking, caller.actor);
-  const row = { ...booking, user_name: userName, ...creatorOf(caller.actor) };
+  const row = { ...booking, userName, ...creatorOf(caller.actor) };
   await tellOf(call, 'scheduled', row, {});
   return { status: 201, data: { booking: toResponse(row, caller.testMode) } };
 };
@@ -129,9 +129,9 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const before = found(await db.findBooking(call.db.sql, caller, path.id));
   refuseOver(before);
   refuseOtherTime(before, start, end, now);
-  const [user] = await findMembers(call.db.sql, { ...caller, reach: { kind: 'company' } }, [before.user_id]);
-  if (!user?.isActive) throw inactive(before.user_name);
-  if (await askCalendar(call, before.user_id, { start, end }, before.id))
+  const [user] = await findMembers(call.db.sql, { ...caller, reach: { kind: 'company' } }, [before.userId]);
+  if (!user?.isActive) throw inactive(before.userName);
+  if (await askCalendar(call, before.userId, { start, end }, before.id))
     throw await takenThen(call, before, start, 'outside');
   const row = found(await db.lockBooking(call.db.sql, caller, path.id));
   refuseOver(row);
@@ -139,30 +139,30 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const move = {
     bookingId: row.id,
     newId: id,
-    userId: row.user_id,
+    userId: row.userId,
     startAt: new Date(start),
     endAt: new Date(end),
-    later: start - row.start_at.getTime(),
+    later: start - row.startAt.getTime(),
   };
   if (!(await moveTime(call.db.sql, caller, move, now))) throw await takenThen(call, row, start, 'here');
-  const sequence = row.invitation_sequence + 1;
-  const { user_name, created_by_kind: _kind, created_by_id: _id, created_by_name: _name, ...stored } = row;
+  const sequence = row.invitationSequence + 1;
+  const { userName, createdByKind: _kind, createdById: _id, createdByName: _name, ...stored } = row;
   const moved: StoredBooking = {
     ...stored,
     id,
-    provider: await providerOf(call, row.user_id),
-    start_at: move.startAt,
-    end_at: move.endAt,
-    calendar_event_link: null,
-    rescheduled_from: row.id,
-    invitation_sequence: sequence,
-    created_at: now,
-    updated_at: now,
+    provider: await providerOf(call, row.userId),
+    startAt: move.startAt,
+    endAt: move.endAt,
+    calendarEventLink: null,
+    rescheduledFrom: row.id,
+    invitationSequence: sequence,
+    createdAt: now,
+    updatedAt: now,
   };
-  const ended = { status: 'rescheduled', rescheduled_to: id, cancelled_at: null, cancellation_reason: null } as const;
-  await db.endBooking(call.db.sql, caller, row.id, { ...ended, invitation_sequence: sequence }, now);
+  const ended = { status: 'rescheduled', rescheduledTo: id, cancelledAt: null, cancellationReason: null } as const;
+  await db.endBooking(call.db.sql, caller, row.id, { ...ended, invitationSequence: sequence }, now);
   await db.insertBooking(call.db.sql, caller, moved, caller.actor);
-  const created = { ...moved, user_name, ...creatorOf(caller.actor) };
+  const created = { ...moved, userName, ...creatorOf(caller.actor) };
   await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
   return { status: 200, data: { booking: toResponse(created, caller.testMode) } };
 };
@@ -176,14 +176,14 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   refuseOver(row);
   const end = {
     status: 'cancelled',
-    rescheduled_to: null,
-    cancelled_at: now,
-    cancellation_reason: body?.reason ?? null,
-    invitation_sequence: row.invitation_sequence + 1,
+    rescheduledTo: null,
+    cancelledAt: now,
+    cancellationReason: body?.reason ?? null,
+    invitationSequence: row.invitationSequence + 1,
   } as const;
   await db.endBooking(sql, caller, row.id, end, now);
-  await freeTime(sql, caller, { id: row.id, userId: row.user_id });
-  const cancelled = { ...row, ...end, updated_at: now };
+  await freeTime(sql, caller, { id: row.id, userId: row.userId });
+  const cancelled = { ...row, ...end, updatedAt: now };
   await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
   return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
@@ -199,9 +199,9 @@ async function providerOf({ caller, db: { sql } }: BookingCall, userId: string):
 const toResponse = (row: db.BookingRow, testMode: boolean) => toBookingResponse(row, actorOf(row), testMode);
 
 const creatorOf = ({ kind, id, name }: Call['caller']['actor']) => ({
-  created_by_kind: kind,
-  created_by_id: id,
-  created_by_name: name,
+  createdByKind: kind,
+  createdById: id,
+  createdByName: name,
 });
 
 /** Whose time was taken for a booking. */
@@ -231,13 +231,13 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
       400,
     );
   const [policies, [user]] = await Promise.all([
-    policiesOf(call, held.policy_id),
-    findMembers(call.db.sql, caller, [held.user_id]),
+    policiesOf(call, held.policyId),
+    findMembers(call.db.sql, caller, [held.userId]),
   ]);
   if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
   if (await askCalendar(call, user.id, withBuffers(claim, policies.policy))) {
     const live = await liveTimes(call, user.id, claim.start, policies.policy);
-    const opened = await openPool(call, held.pool_id, held.policy_id, claim, { live });
+    const opened = await openPool(call, held.poolId, held.policyId, claim, { live });
     const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
     const alternatives = await alternativesFrom(call, opened, claim.start, terms, live);
     throw conflict('slot_conflict', `${user.fullName} has another event in the calendar at this time.`, {
@@ -246,17 +246,17 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   }
   const { sql } = call.db;
   // Turns before people, as assignments take them.
-  const rotation = await lockTurns(sql, caller.companyId, held.pool_id);
+  const rotation = await lockTurns(sql, caller.companyId, held.poolId);
   const times = { reservationId: held.id, bookingId: id, userId: user.id };
   const isBooked = await bookHeldTime(sql, caller, times, now);
   if (!isBooked || !(await endReservation(sql, caller, held.id, 'consumed'))) throw notFound();
-  if (rotation !== undefined) await countTurn(sql, caller, { id: held.pool_id, rotation }, user.id);
+  if (rotation !== undefined) await countTurn(sql, caller, { id: held.poolId, rotation }, user.id);
   return {
     userId: user.id,
     userName: user.fullName,
     provider: await providerOf(call, user.id),
     policies,
-    poolId: held.pool_id,
+    poolId: held.poolId,
     start: claim.start,
     end: claim.end,
     timezone: claim.timezone,
@@ -265,10 +265,10 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
 
 function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean {
   return (
-    held.pool_id === claim.poolId &&
-    held.policy_id === claim.policyId &&
-    held.start_at.getTime() === claim.start &&
-    held.end_at.getTime() === claim.end
+    held.poolId === claim.poolId &&
+    held.policyId === claim.policyId &&
+    held.startAt.getTime() === claim.start &&
+    held.endAt.getTime() === claim.end
   );
 }
 
@@ -334,7 +334,7 @@ async function takeOneOf(
   live: LiveTimes,
 ): Promise<{ slot: FreeSlot; person: Person } | { person: undefined; changed: string } | undefined> {
   const ids = people.map(({ userId }) => userId);
-  const choice = await choiceOf(call, ids, policy.assignment_strategy);
+  const choice = await choiceOf(call, ids, policy.assignmentStrategy);
   const byId = new Map(people.map((person) => [person.userId, person]));
   for (const slot of slots) {
     const left = new Set(slot.userIds);

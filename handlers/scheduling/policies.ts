@@ -1,5 +1,6 @@
 // Scheduling policies: made, shown, changed and deleted.
 import { v7 as uuidv7 } from 'uuid';
+import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/scheduling/policies.ts';
 import { type PolicySettings, policyProblems, standardPolicy } from '../../domain/scheduling/policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
@@ -30,17 +31,17 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
   const timezone = body.timezone ?? (await call.services.loadWorkspace()).timezone;
   const policy: db.PolicyRow = {
     ...standardPolicy(timezone),
-    working_hours: null,
-    ...body,
+    workingHours: null,
+    ...camelKeys(body),
     id: uuidv7(),
     name: body.name.trim(),
-    created_at: now,
-    updated_at: now,
+    createdAt: now,
+    updatedAt: now,
   };
   refuseUnfit(policy);
   refuseTwin('A policy', policy.name, policies);
   refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', 'scheduling policies');
-  if (policy.is_default) await db.clearDefault(sql, companyId);
+  if (policy.isDefault) await db.clearDefault(sql, companyId);
   await db.insertPolicy(sql, companyId, policy);
   recordChange(call, 'scheduling_policy', undefined, toPolicyResponse(policy));
   return { status: 201, data: { policy: toPolicyResponse(policy) } };
@@ -54,13 +55,20 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   await db.lockScheduling(sql, companyId);
   const policies = await db.listPolicies(sql, companyId);
   const before = found(policies.find(({ id }) => id === path.id.toLowerCase()));
-  const after = { ...before, ...body, name: body.name?.trim() ?? before.name, updated_at: now } as db.PolicyRow;
+  const after = {
+    ...before,
+    ...camelKeys(body),
+    id: before.id,
+    name: body.name?.trim() ?? before.name,
+    createdAt: before.createdAt,
+    updatedAt: now,
+  };
   refuseUnfit(after);
   refuseTwin('A policy', after.name, policies, before.id);
-  if (before.is_default && !after.is_default) throw isDefault(before.name);
+  if (before.isDefault && !after.isDefault) throw isDefault(before.name);
   if (!recordChange(call, 'scheduling_policy', toPolicyResponse(before), toPolicyResponse(after)))
     return { status: 200, data: { policy: toPolicyResponse(before) } };
-  if (after.is_default && !before.is_default) await db.clearDefault(sql, companyId);
+  if (after.isDefault && !before.isDefault) await db.clearDefault(sql, companyId);
   await db.updatePolicy(sql, companyId, after);
   return { status: 200, data: { policy: toPolicyResponse(after) } };
 };
@@ -71,7 +79,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policy = found(await db.findPolicy(sql, companyId, path.id));
-  if (policy.is_default) throw isDefault(policy.name);
+  if (policy.isDefault) throw isDefault(policy.name);
   const pools = await db.countPoolsOf(sql, companyId, policy.id);
   if (pools > 0)
     throw conflict('in_use', `The policy ${policy.name} is used by pools. Assign another policy to them first.`, {
@@ -95,22 +103,22 @@ function toPolicyResponse(row: db.PolicyRow): components['schemas']['SchedulingP
   return {
     id: row.id,
     name: row.name,
-    is_default: row.is_default,
-    duration_minutes: row.duration_minutes,
-    slot_interval_minutes: row.slot_interval_minutes,
-    buffer_before_minutes: row.buffer_before_minutes,
-    buffer_after_minutes: row.buffer_after_minutes,
-    min_notice_minutes: row.min_notice_minutes,
-    horizon_days: row.horizon_days,
-    reservation_ttl_seconds: row.reservation_ttl_seconds,
-    reservation_hard_cap_seconds: row.reservation_hard_cap_seconds,
+    is_default: row.isDefault,
+    duration_minutes: row.durationMinutes,
+    slot_interval_minutes: row.slotIntervalMinutes,
+    buffer_before_minutes: row.bufferBeforeMinutes,
+    buffer_after_minutes: row.bufferAfterMinutes,
+    min_notice_minutes: row.minNoticeMinutes,
+    horizon_days: row.horizonDays,
+    reservation_ttl_seconds: row.reservationTtlSeconds,
+    reservation_hard_cap_seconds: row.reservationHardCapSeconds,
     timezone: row.timezone,
-    working_hours: row.working_hours && [...row.working_hours],
-    assignment_strategy: row.assignment_strategy,
+    working_hours: row.workingHours && [...row.workingHours],
+    assignment_strategy: row.assignmentStrategy,
     exposure: row.exposure,
-    max_bookings_per_day: row.max_bookings_per_day,
-    meeting_location_kind: row.meeting_location_kind,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    max_bookings_per_day: row.maxBookingsPerDay,
+    meeting_location_kind: row.meetingLocationKind,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

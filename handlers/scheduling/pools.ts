@@ -46,11 +46,11 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
     id: uuidv7(),
     name,
     description: body.description ?? null,
-    policy_id: body.policy_id ?? null,
-    assignment_strategy: body.assignment_strategy ?? null,
+    policyId: body.policy_id ?? null,
+    assignmentStrategy: body.assignment_strategy ?? null,
     rotation: 1,
-    created_at: now,
-    updated_at: now,
+    createdAt: now,
+    updatedAt: now,
   };
   await db.insertPool(sql, companyId, pool);
   await db.replaceMembers(sql, companyId, pool.id, members);
@@ -79,12 +79,12 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
     ...settings,
     name,
     description: body.description === undefined ? before.description : body.description,
-    policy_id: body.policy_id === undefined ? before.policy_id : body.policy_id,
-    assignment_strategy: body.assignment_strategy ?? before.assignment_strategy,
+    policyId: body.policy_id === undefined ? before.policyId : body.policy_id,
+    assignmentStrategy: body.assignment_strategy ?? before.assignmentStrategy,
     rotation: isSame ? before.rotation : before.rotation + 1,
-    updated_at: now,
+    updatedAt: now,
   };
-  const differs = (['name', 'description', 'policy_id', 'assignment_strategy'] as const).some(
+  const differs = (['name', 'description', 'policyId', 'assignmentStrategy'] as const).some(
     (field) => after[field] !== before[field],
   );
   if (isSame && !differs) return { status: 200, data: { pool: toPoolResponse(before) } };
@@ -153,9 +153,9 @@ function toPoolResponse(row: db.PoolRow): Pool {
     description: row.description,
     member_ids: row.members.map(({ user_id }) => user_id),
     members: row.members,
-    policy_id: row.policy_id,
-    assignment_strategy: row.assignment_strategy,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    policy_id: row.policyId,
+    assignment_strategy: row.assignmentStrategy,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -22,7 +22,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
     throw conflict('slot_token_expired', 'This slot token has expired. Search again.');
   const opened = await openPool(call, claim.poolId, claim.policyId, claim);
   const { policy } = opened;
-  const ttl = askedSeconds(body.ttl_seconds, policy.reservation_ttl_seconds);
+  const ttl = askedSeconds(body.ttl_seconds, policy.reservationTtlSeconds);
   const expiresAt = new Date(now.getTime() + ttl * 1000);
   const demand = demandOf(policy, (claim.end - claim.start) / minute);
   const slot: SlotToTake = { id: uuidv7(), start: claim.start, demand, expiresAt };
@@ -38,21 +38,21 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const reservation: db.NewReservation = {
     id: slot.id,
     status: 'held',
-    user_id: person.userId,
-    is_assigned: claim.exposure !== 'shared',
-    pool_id: opened.pool.id,
-    policy_id: policy.id,
-    start_at: new Date(claim.start),
-    end_at: new Date(claim.end),
-    ttl_seconds: ttl,
-    expires_at: expiresAt,
-    hard_cap_at: new Date(now.getTime() + policy.reservation_hard_cap_seconds * 1000),
-    created_at: now,
+    userId: person.userId,
+    isAssigned: claim.exposure !== 'shared',
+    poolId: opened.pool.id,
+    policyId: policy.id,
+    startAt: new Date(claim.start),
+    endAt: new Date(claim.end),
+    ttlSeconds: ttl,
+    expiresAt,
+    hardCapAt: new Date(now.getTime() + policy.reservationHardCapSeconds * 1000),
+    createdAt: now,
   };
   await db.insertReservation(sql, caller, reservation, caller.actor);
   record(call, 'create', reservation.id, { user_id: person.userId, pool_id: opened.pool.id });
   const { kind, id, name } = caller.actor;
-  const row = { ...reservation, created_by_kind: kind, created_by_id: id, created_by_name: name };
+  const row = { ...reservation, createdByKind: kind, createdById: id, createdByName: name };
   return { status: 201, data: { reservation: toReservationResponse(row, caller.testMode) } };
 };
 
@@ -66,21 +66,21 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const row = found(await db.findHeld(sql, caller, path.id, now));
-  const policy = await findPolicy(sql, caller.companyId, row.policy_id);
-  const ttl = askedSeconds(body?.ttl_seconds, policy?.reservation_ttl_seconds ?? row.ttl_seconds);
-  if (row.expires_at >= row.hard_cap_at)
+  const policy = await findPolicy(sql, caller.companyId, row.policyId);
+  const ttl = askedSeconds(body?.ttl_seconds, policy?.reservationTtlSeconds ?? row.ttlSeconds);
+  if (row.expiresAt >= row.hardCapAt)
     throw conflict(
       'hard_cap_reached',
       'This reservation has reached its maximum duration. Book the slot, or search again.',
     );
-  const until = new Date(Math.min(now.getTime() + ttl * 1000, row.hard_cap_at.getTime()));
-  const expiresAt = await extendTime(sql, caller, { id: row.id, userId: row.user_id, until }, now);
+  const until = new Date(Math.min(now.getTime() + ttl * 1000, row.hardCapAt.getTime()));
+  const expiresAt = await extendTime(sql, caller, { id: row.id, userId: row.userId, until }, now);
   if (!expiresAt) throw notFound();
   await db.extendReservation(sql, caller, row.id, expiresAt);
   record(call, 'extend', row.id, { expires_at: expiresAt.toISOString() });
   return {
     status: 200,
-    data: { reservation: toReservationResponse({ ...row, expires_at: expiresAt }, caller.testMode) },
+    data: { reservation: toReservationResponse({ ...row, expiresAt }, caller.testMode) },
   };
 };
 
@@ -90,7 +90,7 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
   const { sql } = call.db;
   const row = found(await db.findHeld(sql, caller, path.id, now));
   // Another call may have booked or released it since it was read.
-  if (!(await freeTime(sql, caller, { id: row.id, userId: row.user_id }))) throw notFound();
+  if (!(await freeTime(sql, caller, { id: row.id, userId: row.userId }))) throw notFound();
   await db.endReservation(sql, caller, row.id, 'released');
   record(call, 'release', row.id, {});
   return { status: 200, data: { id: row.id, released: true } };
@@ -116,16 +116,16 @@ function toReservationResponse(row: db.ReservationRow, testMode: boolean): compo
   return {
     id: row.id,
     status: row.status,
-    start_at: row.start_at.toISOString(),
-    end_at: row.end_at.toISOString(),
-    user_id: row.is_assigned ? row.user_id : null,
-    pool_id: row.pool_id,
-    policy_id: row.policy_id,
-    ttl_seconds: row.ttl_seconds,
-    expires_at: row.expires_at.toISOString(),
-    hard_cap_at: row.hard_cap_at.toISOString(),
+    start_at: row.startAt.toISOString(),
+    end_at: row.endAt.toISOString(),
+    user_id: row.isAssigned ? row.userId : null,
+    pool_id: row.poolId,
+    policy_id: row.policyId,
+    ttl_seconds: row.ttlSeconds,
+    expires_at: row.expiresAt.toISOString(),
+    hard_cap_at: row.hardCapAt.toISOString(),
     created_by: actorOf(row),
-    created_at: row.created_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
     test_mode: testMode,
   };
 }

@@ -1,5 +1,6 @@
 // SLA policies: until when records want a response and a resolution, and who is told.
 import { v7 as uuidv7 } from 'uuid';
+import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/settings/sla-policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { policyProblems } from '../../domain/settings/sla-policies.ts';
@@ -9,7 +10,7 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
-type Settings = Omit<db.SlaPolicyRow, 'id' | 'created_at' | 'updated_at'>;
+type Settings = Omit<db.SlaPolicyRow, 'id' | 'createdAt' | 'updatedAt'>;
 
 export const listSlaPolicies: Handler<'listSlaPolicies'> = async (call) => {
   const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
@@ -29,16 +30,16 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
   const { slaPolicies, timezone } = await lockSettings(call);
   const settings: Settings = {
     name: body.name.trim(),
-    entity_type: body.entity_type,
+    entityType: body.entity_type,
     priority: body.priority ?? null,
-    is_active: body.is_active,
-    first_response_time: body.first_response_time ?? null,
-    every_response_time: body.every_response_time ?? null,
-    resolution_time: body.resolution_time ?? null,
+    isActive: body.is_active,
+    firstResponseTime: body.first_response_time ?? null,
+    everyResponseTime: body.every_response_time ?? null,
+    resolutionTime: body.resolution_time ?? null,
     mode: body.mode,
-    business_hours_start: body.business_hours_start ?? null,
-    business_hours_end: body.business_hours_end ?? null,
-    business_days: body.business_days ?? null,
+    businessHoursStart: body.business_hours_start ?? null,
+    businessHoursEnd: body.business_hours_end ?? null,
+    businessDays: body.business_days ?? null,
     timezone: body.timezone ?? timezone,
     reminders: body.reminders.map(withPlainIds),
     escalations: body.escalations.map(withPlainIds),
@@ -46,7 +47,7 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
   await refuseProblems(call, settings);
   refuseTwin('An SLA policy', settings.name, slaPolicies);
   refuseFull(slaPolicies.length, configurationLimits.slaPolicies, 'policy_limit_reached', 'SLA policies');
-  const policy = { id: uuidv7(), ...settings, created_at: now, updated_at: now };
+  const policy = { id: uuidv7(), ...settings, createdAt: now, updatedAt: now };
   await db.insertPolicy(sql, caller.companyId, policy);
   const shown = toPolicy(policy);
   recordChange(call, 'sla_policy', undefined, shown);
@@ -61,13 +62,13 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
   const before = found(await db.findPolicy(sql, caller.companyId, call.request.path.id));
   const after: db.SlaPolicyRow = {
     ...before,
-    ...body,
+    ...camelKeys(body),
     name: body.name?.trim() ?? before.name,
     reminders: body.reminders?.map(withPlainIds) ?? before.reminders,
     escalations: body.escalations?.map(withPlainIds) ?? before.escalations,
     id: before.id,
-    created_at: before.created_at,
-    updated_at: now,
+    createdAt: before.createdAt,
+    updatedAt: now,
   };
   await refuseProblems(call, after, before);
   refuseTwin('An SLA policy', after.name, slaPolicies, before.id);
@@ -89,7 +90,7 @@ export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
   if (open > 0)
     throw conflict(
       'in_use',
-      policy.is_active
+      policy.isActive
         ? `The SLA policy ${policy.name} has running clocks. Disable it instead.`
         : `The clocks of the SLA policy ${policy.name} are still being ended. Try again in 30 seconds.`,
       { references: { open_clocks: open } },
@@ -139,16 +140,16 @@ function toPolicy(row: db.SlaPolicyRow): components['schemas']['SlaPolicy'] {
   return {
     id: row.id,
     name: row.name,
-    entity_type: row.entity_type,
+    entity_type: row.entityType,
     priority: row.priority,
-    is_active: row.is_active,
-    first_response_time: row.first_response_time,
-    every_response_time: row.every_response_time,
-    resolution_time: row.resolution_time,
+    is_active: row.isActive,
+    first_response_time: row.firstResponseTime,
+    every_response_time: row.everyResponseTime,
+    resolution_time: row.resolutionTime,
     mode: row.mode,
-    business_hours_start: row.business_hours_start,
-    business_hours_end: row.business_hours_end,
-    business_days: row.business_days,
+    business_hours_start: row.businessHoursStart,
+    business_hours_end: row.businessHoursEnd,
+    business_days: row.businessDays,
     timezone: row.timezone,
     reminders: row.reminders.map(({ type, minutes_before, recipient_user_ids }) => ({
       type,
@@ -162,7 +163,7 @@ function toPolicy(row: db.SlaPolicyRow): components['schemas']['SlaPolicy'] {
       recipient_user_ids,
       message_template,
     })),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -38,9 +38,9 @@ export const createSource: Handler<'createSource'> = async (call) => {
     id: uuidv7(),
     name,
     description: body.description ?? null,
-    is_enabled: body.is_enabled,
-    created_at: now,
-    updated_at: now,
+    isEnabled: body.is_enabled,
+    createdAt: now,
+    updatedAt: now,
   };
   await insertSource(call.db.sql, call.caller.companyId, source);
   const shown = toSource(source);
@@ -61,8 +61,8 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
     ...before,
     name,
     description: body.description === undefined ? before.description : body.description,
-    is_enabled: body.is_enabled ?? before.is_enabled,
-    updated_at: now,
+    isEnabled: body.is_enabled ?? before.isEnabled,
+    updatedAt: now,
   };
   const [was, shown] = [toSource(before), toSource(after)];
   if (!recordChange(call, 'source', was, shown)) return { status: 200, data: { source: was } };
@@ -93,8 +93,8 @@ function toSource(row: SourceRow): components['schemas']['Source'] {
     id: row.id,
     name: row.name,
     description: row.description,
-    is_enabled: row.is_enabled,
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    is_enabled: row.isEnabled,
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -61,14 +61,14 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
     object,
     name,
     description: body.description ?? null,
-    order_position: order.indexOf(id) + 1,
-    is_active: body.is_active,
+    orderPosition: order.indexOf(id) + 1,
+    isActive: body.is_active,
     color: body.color,
     outcome: body.outcome,
-    pre_condition_fields: body.pre_condition_fields,
-    pre_condition_rules: rules ?? [],
-    created_at: now,
-    updated_at: now,
+    preConditionFields: body.pre_condition_fields,
+    preConditionRules: rules ?? [],
+    createdAt: now,
+    updatedAt: now,
   };
   await insertStatus(sql, companyId, status);
   await orderStatuses(sql, companyId, order, now);
@@ -88,8 +88,8 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A status', name, others);
-  const isActive = body.is_active ?? before.is_active;
-  if (before.is_active && !isActive) refuseLast(others);
+  const isActive = body.is_active ?? before.isActive;
+  if (before.isActive && !isActive) refuseLast(others);
 
   const order = placed(
     statuses.map((status) => status.id),
@@ -100,13 +100,13 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
     ...before,
     name,
     description: body.description === undefined ? before.description : body.description,
-    order_position: order.indexOf(before.id) + 1,
-    is_active: isActive,
+    orderPosition: order.indexOf(before.id) + 1,
+    isActive,
     color: body.color ?? before.color,
     outcome: body.outcome ?? before.outcome,
-    pre_condition_fields: body.pre_condition_fields ?? before.pre_condition_fields,
-    pre_condition_rules: rules ?? before.pre_condition_rules,
-    updated_at: now,
+    preConditionFields: body.pre_condition_fields ?? before.preConditionFields,
+    preConditionRules: rules ?? before.preConditionRules,
+    updatedAt: now,
   };
   const [was, shown] = [toStatus(before, workspace), toStatus(after, workspace)];
   if (!recordChange(call, 'status', was, shown)) return { status: 200, data: { status: was } };
@@ -133,7 +133,7 @@ export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
       },
     );
   }
-  if (status.is_active) refuseLast(others);
+  if (status.isActive) refuseLast(others);
   await deleteStored(sql, caller.companyId, status.id);
   await orderStatuses(
     sql,
@@ -183,25 +183,25 @@ function find(statuses: readonly StatusRow[], id: string): StatusRow {
 
 /** @throws ApiError 409 when no other status is active */
 function refuseLast(others: readonly StatusRow[]): void {
-  if (!others.some((status) => status.is_active))
+  if (!others.some((status) => status.isActive))
     throw conflict('last_active', 'At least one status must remain active.');
 }
 
 function toStatus(row: StatusRow, workspace: Workspace): Status {
   const object = builtinOf(row.object, workspace);
-  const rules = row.pre_condition_rules as KeptRule[];
+  const rules = row.preConditionRules as KeptRule[];
   return {
     id: row.id,
     object: row.object,
     name: row.name,
     description: row.description,
-    order_position: row.order_position,
-    is_active: row.is_active,
+    order_position: row.orderPosition,
+    is_active: row.isActive,
     color: row.color,
     outcome: row.outcome as Status['outcome'],
-    pre_condition_fields: row.pre_condition_fields,
+    pre_condition_fields: row.preConditionFields,
     pre_condition_rules: rules.map((rule) => toRuleResponse(object, workspace, rule)) as Status['pre_condition_rules'],
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

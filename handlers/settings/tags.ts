@@ -60,8 +60,8 @@ export const createTag: Handler<'createTag'> = async (call) => {
     color: body.color,
     priority: body.priority,
     ...ruleColumns(object, rule),
-    created_at: now,
-    updated_at: now,
+    createdAt: now,
+    updatedAt: now,
   };
   await insertTag(sql, companyId, tag);
   const shown = toTag(tag, workspace);
@@ -90,7 +90,7 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
     color: body.color ?? before.color,
     priority: body.priority ?? before.priority,
     ...ruleColumns(object, rule),
-    updated_at: now,
+    updatedAt: now,
   };
   const [was, shown] = [toTag(before, workspace), toTag(after, workspace)];
   if (!recordChange(call, 'tag', was, shown)) return { status: 200, data: { tag: was } };
@@ -125,10 +125,10 @@ function refuseConditions(others: readonly { conditions: readonly unknown[] }[],
 }
 
 /** A lead's tag keeps its conditions as fields; a customer's keeps both. */
-function ruleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'condition_logic'> {
+function ruleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'conditionLogic'> {
   return object === 'leads'
-    ? { fields: rule.conditions, conditions: [], condition_logic: 'AND' }
-    : { fields: rule.fieldNames, conditions: rule.conditions, condition_logic: rule.logic };
+    ? { fields: rule.conditions, conditions: [], conditionLogic: 'AND' }
+    : { fields: rule.fieldNames, conditions: rule.conditions, conditionLogic: rule.logic };
 }
 
 function ruleOf(row: TagRow): TagRule {
@@ -137,7 +137,7 @@ function ruleOf(row: TagRow): TagRule {
     : {
         fieldNames: row.fields as string[],
         conditions: row.conditions as KeptComparison[],
-        logic: row.condition_logic,
+        logic: row.conditionLogic,
       };
 }
 
@@ -155,7 +155,7 @@ function toTag(row: TagRow, workspace: Workspace): Tag {
     ...(row.object === 'leads'
       ? { fields: conditions }
       : { fields: [...rule.fieldNames], conditions, condition_logic: rule.logic }),
-    created_at: row.created_at.toISOString(),
-    updated_at: row.updated_at.toISOString(),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
   };
 }

@@ -132,16 +132,16 @@ async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueD
 async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Begun | undefined> {
   const run = await runs.takeRun(sql, scope, id, lease, now);
   if (!run) return undefined;
-  const workforce = await holdWorkforce(sql, scope.companyId, run.workforce_id);
+  const workforce = await holdWorkforce(sql, scope.companyId, run.workforceId);
   if (!workforce) throw new Error('a run has a workforce');
-  if (workforce.status !== 'active') return void (await runs.updateRun(sql, scope, run, { due_at: null }));
-  const { call, tried_since: triedSince } = run;
+  if (workforce.status !== 'active') return void (await runs.updateRun(sql, scope, run, { dueAt: null }));
+  const { call, triedSince } = run;
   if (triedSince && now.getTime() - triedSince.getTime() > givenUpAfter)
     return failed(sql, scope, run, 'SERVICE_UNAVAILABLE', 'All attempts failed for 12 hours.', now);
   if (call && triedSince) return { run, workforce, call, triedSince };
   const begun = await nextCall(sql, scope, run, now);
   if (!begun) return undefined;
-  await runs.updateRun(sql, scope, run, { call: begun, tried_since: now, status: 'running' });
+  await runs.updateRun(sql, scope, run, { call: begun, triedSince: now, status: 'running' });
   return { run, workforce, call: begun, triedSince: now };
 }
 
@@ -149,9 +149,9 @@ async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Beg
 async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Promise<StepCall | undefined> {
   const step = run.steps[run.position] as Step | undefined;
   if (!step) return end(sql, scope, run, 'completed', now);
-  const record = await findRecord(sql, scope, run.object, run.record_id);
+  const record = await findRecord(sql, scope, run.object, run.recordId);
   if (!record) return end(sql, scope, run, 'cancelled', now);
-  if (run.stop_when_replied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
+  if (run.stopWhenReplied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
   const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(run.object);
   if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is disabled.`, now);
   const holds = async (condition: KeptCondition): Promise<boolean | undefined> => {
@@ -161,7 +161,7 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
     return (await countRecords(sql, scope, run.object, both, 1)) > 0;
   };
   const misfit = 'A condition no longer matches the fields of the object.';
-  const stops = run.stop_when ? await holds(run.stop_when) : false;
+  const stops = run.stopWhen ? await holds(run.stopWhen) : false;
   if (stops === undefined) return failed(sql, scope, run, 'VALIDATION_ERROR', misfit, now);
   if (stops) return end(sql, scope, run, 'stopped', now);
   switch (step.kind) {
@@ -201,18 +201,18 @@ async function finish(
   const { data, error } = body as { data?: unknown; error?: { code: string; message: string } };
   if (status < 300) {
     const made = madeBy(call, data);
-    const noted = made && { made_object: made.object, made_id: made.id };
+    const noted = made && { madeObject: made.object, madeId: made.id };
     await advance(sql, scope, run, { status: 'done', ...noted }, now);
   } else if (status >= 500 || error?.code === 'IDEMPOTENCY_IN_PROGRESS') {
     const waited = now.getTime() - triedSince.getTime();
     const pause = Math.min(Math.max(waited, pauses.shortest), pauses.longest);
-    await runs.updateRun(sql, scope, run, { due_at: new Date(now.getTime() + pause) });
-  } else if (await hasRecord(sql, scope, run.object, run.record_id)) {
+    await runs.updateRun(sql, scope, run, { dueAt: new Date(now.getTime() + pause) });
+  } else if (await hasRecord(sql, scope, run.object, run.recordId)) {
     await failed(sql, scope, run, error?.code ?? 'INTERNAL_ERROR', error?.message ?? '', now);
   } else await end(sql, scope, run, 'cancelled', now);
 }
 
-const nothing = { made_object: null, made_id: null, reason: null, error_code: null, error_message: null };
+const nothing = { madeObject: null, madeId: null, reason: null, errorCode: null, errorMessage: null };
 
 type Outcome = Pick<runs.RunStepRow, 'status'> & Partial<Omit<runs.RunStepRow, 'position' | 'at'>>;
 
@@ -239,7 +239,7 @@ async function advance(
   const status = until ? 'waiting' : 'running';
   const change = isOver
     ? ended('completed', now)
-    : { status, next_step_at: next, due_at: next, call: null, tried_since: null };
+    : { status, nextStepAt: next, dueAt: next, call: null, triedSince: null };
   const isNoted =
     (await runs.updateRun(sql, scope, run, { ...change, position } as runs.RunChange)) ||
     (await runs.noteLateStep(sql, scope, run));
@@ -255,7 +255,7 @@ async function failed(
   message: string,
   now: Date,
 ): Promise<undefined> {
-  const error = { error_code: code, error_message: message };
+  const error = { errorCode: code, errorMessage: message };
   if (await runs.updateRun(sql, scope, run, { ...ended('failed', now), ...error }))
     await runs.insertRunStep(sql, scope, run.id, outcome(run, { status: 'failed', ...error }, now));
 }
@@ -272,9 +272,9 @@ async function end(
 
 const ended = (status: 'completed' | 'stopped' | 'cancelled' | 'failed', now: Date) => ({
   status,
-  next_step_at: null,
-  due_at: null,
+  nextStepAt: null,
+  dueAt: null,
   call: null,
-  tried_since: null,
-  ended_at: now,
+  triedSince: null,
+  endedAt: now,
 });

@@ -45,7 +45,7 @@ async function step(
   if (campaign.status === 'cancelled') await withdraw(sql, scope, campaign, batchSize, now, emit, audit);
   else if (campaign.status === 'scheduled') await begin(sql, scope, campaign, now, audit);
   else if (campaign.status === 'running') await prepare(sql, scope, campaign, batchSize, now, audit);
-  else await campaigns.updateCampaign(sql, scope, id, { due_at: null });
+  else await campaigns.updateCampaign(sql, scope, id, { dueAt: null });
   return true;
 }
 
@@ -56,10 +56,10 @@ async function begin(
   now: Date,
   audit: (row: AuditRow) => void,
 ): Promise<void> {
-  const { created_by_kind, created_by_id, created_by_name, created_by_user } = campaign;
-  const numbers = new Map((await listPhoneNumbers(sql, scope)).map((each) => [each.id, each.phone_number]));
+  const { createdByKind, createdById, createdByName, createdByUser } = campaign;
+  const numbers = new Map((await listPhoneNumbers(sql, scope)).map((each) => [each.id, each.phoneNumber]));
   const content = contentOf(campaign, (id) => numbers.get(id));
-  const by = { created_by_kind, created_by_id, created_by_name, created_by_user };
+  const by = { createdByKind, createdById, createdByName, createdByUser };
   const run = { ...newRun(uuidv7(), campaign.id, content, now), ...by };
   await runs.insertRun(sql, scope, run);
   await campaigns.updateCampaign(sql, scope, campaign.id, begun(now));
@@ -82,7 +82,7 @@ async function prepare(
   const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
   if (!object || problems.length > 0) {
     const why = problems[0]?.message ?? `the object ${content.object} no longer exists`;
-    await finish(sql, scope, campaign, { ...run, status: 'failed', error_summary: why }, now, audit);
+    await finish(sql, scope, campaign, { ...run, status: 'failed', errorSummary: why }, now, audit);
     return;
   }
   const everybody = {
@@ -95,7 +95,7 @@ async function prepare(
     sort: [{ field: 'id', descending: false }],
     filter,
     limit: batchSize,
-    after: run.last_record === null ? undefined : [run.last_record],
+    after: run.lastRecord === null ? undefined : [run.lastRecord],
   });
   const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
   const saidStop = await whoSaidStop(sql, scope, messages);
@@ -104,8 +104,8 @@ async function prepare(
   const after: runs.RunRow = {
     ...run,
     status: 'running',
-    started_at: run.started_at ?? now,
-    last_record: records.at(-1)?.record.id ?? run.last_record,
+    startedAt: run.startedAt ?? now,
+    lastRecord: records.at(-1)?.record.id ?? run.lastRecord,
     audience: run.audience + records.length,
     total: run.total + made,
     skipped: run.skipped + records.length * content.channels.length - made,
@@ -114,7 +114,7 @@ async function prepare(
   else {
     await saveRun(sql, scope, after);
     // Behind the others that are due.
-    await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: now });
+    await campaigns.updateCampaign(sql, scope, campaign.id, { dueAt: now });
   }
 }
 
@@ -126,14 +126,14 @@ async function finish(
   now: Date,
   audit: (row: AuditRow) => void,
 ): Promise<void> {
-  const ended = { ...run, finished_at: now, content_hash: runs.hashOfRun(run.content, run.total) };
+  const ended = { ...run, finishedAt: now, contentHash: runs.hashOfRun(run.content, run.total) };
   await saveRun(sql, scope, ended);
   await campaigns.updateCampaign(sql, scope, campaign.id, {
     status: 'completed',
-    completed_at: now,
-    audience_size: run.audience,
-    due_at: null,
-    updated_at: now,
+    completedAt: now,
+    audienceSize: run.audience,
+    dueAt: null,
+    updatedAt: now,
   });
   const metadata = { run_id: run.id, status: run.status, total: run.total, skipped: run.skipped };
   const about = { object: 'campaigns', recordId: campaign.id, metadata };
@@ -141,9 +141,9 @@ async function finish(
 }
 
 async function saveRun(sql: Sql, scope: TenantScope, run: runs.RunRow): Promise<void> {
-  const { status, content_hash, last_record, audience, total, skipped, error_summary, started_at, finished_at } = run;
-  const progress = { status, content_hash, last_record, audience, total, skipped };
-  await runs.updateRun(sql, scope, run.id, { ...progress, error_summary, started_at, finished_at });
+  const { status, contentHash, lastRecord, audience, total, skipped, errorSummary, startedAt, finishedAt } = run;
+  const progress = { status, contentHash, lastRecord, audience, total, skipped };
+  await runs.updateRun(sql, scope, run.id, { ...progress, errorSummary, startedAt, finishedAt });
 }
 
 /** Takes back what nobody decided about, and what is approved and not on its way. */
@@ -157,7 +157,7 @@ async function withdraw(
   audit: (row: AuditRow) => void,
 ): Promise<void> {
   const active = await runs.findActiveRun(sql, scope, campaign.id);
-  if (active) await runs.updateRun(sql, scope, active.id, { status: 'cancelled', finished_at: now });
+  if (active) await runs.updateRun(sql, scope, active.id, { status: 'cancelled', finishedAt: now });
   const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign is cancelled.', batchSize, now);
   const actor = { kind: 'system', id: 'campaigns', name: null };
   for (const draft of taken) {
@@ -166,5 +166,5 @@ async function withdraw(
   }
   const about = { object: 'campaigns', recordId: campaign.id, metadata: { withdrawn: taken.length } };
   if (taken.length > 0) audit(ownAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
-  await campaigns.updateCampaign(sql, scope, campaign.id, { due_at: taken.length < batchSize ? null : now });
+  await campaigns.updateCampaign(sql, scope, campaign.id, { dueAt: taken.length < batchSize ? null : now });
 }

@@ -174,7 +174,7 @@ async function begin(
     body,
     companyName: company?.name ?? '',
     unsubscribeUrl: context.unsubscribeUrl(queue, id),
-    isOfCampaign: draft.campaign_id !== null,
+    isOfCampaign: draft.campaignId !== null,
     engagement: company?.notesEngagement && channel === 'email' ? context.engagementUrls(queue.companyId, id) : null,
   };
   return { draft, sender, message };
@@ -195,7 +195,7 @@ async function senderOf(
   if (channel !== 'email') {
     const number = sender === null ? findDefaultNumber(sql, scope) : findActiveNumber(sql, scope, sender);
     const active = await number;
-    return active?.can_sms ? active.phone_number : undefined;
+    return active?.canSms ? active.phoneNumber : undefined;
   }
   if (sender === null) return null;
   return (await isActiveUser(sql, scope.companyId, { email: sender })) ? sender : undefined;
@@ -254,12 +254,12 @@ async function end(
   audit(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
   context.onAttempt?.(draft.channel, outcome.status);
   if (outcome.status !== 'sent') return;
-  const { id, object, record_id, channel, recipient, subject, body, campaign_id } = draft;
+  const { id, object, recordId, channel, recipient, subject, body, campaignId } = draft;
   // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
   await insertMessage(sql, scope, {
     id,
     object,
-    record_id,
+    recordId,
     channel,
     direction: 'outbound',
     source: null,
@@ -268,9 +268,9 @@ async function end(
     subject,
     body,
     status: 'sent',
-    campaign_id,
-    draft_id: id,
-    occurred_at: now,
+    campaignId,
+    draftId: id,
+    occurredAt: now,
   });
 }
 
@@ -278,7 +278,7 @@ async function end(
 async function heed(
   { kind }: SendingFault,
   scope: TenantScope,
-  { id: draftId, recipient, campaign_id }: db.TakenDraft,
+  { id: draftId, recipient, campaignId }: db.TakenDraft,
   sql: Sql,
   audit: (row: AuditRow) => void,
   now: Date,
@@ -286,13 +286,13 @@ async function heed(
   const traced = (action: string, object: string, recordId: string, source: string): void =>
     audit(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
   if (kind === 'said_stop') {
-    const told = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, created_at: now };
+    const told = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, createdAt: now };
     const by = { kind: 'system' as const, id: self, name: null };
-    const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phone_number: recipient, ...told }, by);
+    const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phoneNumber: recipient, ...told }, by);
     if (isNew) traced('dnc_entry.create', 'dnc_entries', entry.id, entry.source);
   }
   if (kind === 'unknown_recipient') {
-    const told = { reason: 'bounced' as const, source: 'provider' as const, campaign_id, created_at: now };
+    const told = { reason: 'bounced' as const, source: 'provider' as const, campaignId, createdAt: now };
     const { entry, isNew } = await addSuppressed(sql, scope, { id: uuidv7(), email: recipient, ...told });
     if (isNew) traced('email_suppression.create', 'email_suppressions', entry.id, entry.source);
   }

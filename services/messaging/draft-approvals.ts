@@ -97,7 +97,7 @@ function requirePerson({ caller, authorize }: Approving, scopes: readonly string
 async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraft> {
   requirePerson(call, ['inbox:create']);
   const draft = found(await db.lockHashedDraft(call.db.sql, call.caller, id));
-  if (draft.campaign_id !== null) call.authorize('campaigns:create');
+  if (draft.campaignId !== null) call.authorize('campaigns:create');
   if (draft.status !== 'draft')
     throw conflict(
       'not_a_draft',

@@ -24,7 +24,7 @@ const engagedStatus: Readonly<Partial<Record<NonNullable<Report['engagement']>, 
 };
 
 /** What the provider is told: always the same for the same report. */
-export type Received = Pick<ReportRow, 'id' | 'object' | 'record_id'>;
+export type Received = Pick<ReportRow, 'id' | 'object' | 'recordId'>;
 
 /** @returns what was stored, now or when it was first reported; and what is to be noted of it, nothing the second time */
 export async function receiveReport(
@@ -42,21 +42,21 @@ export async function receiveReport(
   const before = await addReport(sql, scope, {
     id,
     provider,
-    external_id,
+    externalId: external_id,
     kind: type,
     object,
-    record_id,
+    recordId: record_id,
     // What a message is made of is in the message.
     details: channel ? {} : details,
-    occurred_at: occurredAt,
-    received_at: now,
+    occurredAt,
+    receivedAt: now,
   });
   if (before) return { received: before, changes: [] };
   if (channel)
     await insertMessage(sql, scope, {
       id,
       object,
-      record_id,
+      recordId: record_id,
       channel,
       direction: 'inbound',
       status: 'received',
@@ -65,9 +65,9 @@ export async function receiveReport(
       recipient: report.to ?? null,
       subject: report.subject ?? null,
       body: report.body ?? '',
-      campaign_id: null,
-      draft_id: null,
-      occurred_at: occurredAt,
+      campaignId: null,
+      draftId: null,
+      occurredAt,
     });
   const status = report.engagement && engagedStatus[report.engagement];
   if (status && link.message_id !== null) await markEngaged(sql, scope, link.message_id, status);
@@ -80,7 +80,7 @@ export async function receiveReport(
     ...(event ? { event } : {}),
   };
   return {
-    received: { id, object, record_id },
+    received: { id, object, recordId: record_id },
     changes: [received, ...(await obeyStop(sql, scope, report, link, now))],
   };
 }
@@ -110,10 +110,10 @@ export function noteReport(
 /** A message that was opened says itself whose it is; all else is linked by number or address. */
 async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
   const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
-  const opened = { message_id: message?.id ?? null, campaign_id: message?.campaign_id ?? null };
-  const { object, record_id } = message ?? {};
-  if (object && record_id && (await holdRecord(sql, { ...scope, ...everywhere }, object, record_id)))
-    return { object, record_id, ...opened };
+  const opened = { message_id: message?.id ?? null, campaign_id: message?.campaignId ?? null };
+  const { object, recordId } = message ?? {};
+  if (object && recordId && (await holdRecord(sql, { ...scope, ...everywhere }, object, recordId)))
+    return { object, record_id: recordId, ...opened };
   for (const { kind, value } of contacts) {
     const contact = await findContact(sql, scope, kind, value);
     if (contact) return { object: contact.object, record_id: contact.id, ...opened };
@@ -135,12 +135,12 @@ async function obeyStop(
   const id = uuidv7();
   if (contact.kind === 'phone') {
     const said = { reason: report.body?.trim().toUpperCase() ?? null, notes: null, source: 'opt_out' } as const;
-    const entry = { id, phone_number: contact.value, ...said, created_at: now };
+    const entry = { id, phoneNumber: contact.value, ...said, createdAt: now };
     const { isNew } = await addDnc(sql, scope, entry, inboundActor);
     return isNew ? [listed('dnc_entry', 'dnc_entries', id, { source: 'opt_out' })] : [];
   }
   const source = reason === 'unsubscribed' ? 'opt_out' : 'provider';
-  const entry = { id, email: contact.value, reason, source, campaign_id, created_at: now } as const;
+  const entry = { id, email: contact.value, reason, source, campaignId: campaign_id, createdAt: now } as const;
   const { isNew } = await addSuppressed(sql, scope, entry);
   return isNew ? [listed('email_suppression', 'email_suppressions', id, { reason, source })] : [];
 }

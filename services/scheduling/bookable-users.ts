@@ -68,23 +68,23 @@ export function windowOf(now: Date, from: string | undefined, to: string | undef
 }
 
 /** What a policy lets be offered within a time. @param minutes in place of the policy's duration */
-export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes = policy.duration_minutes): SlotRules {
-  const soonest = now.getTime() + policy.min_notice_minutes * minute;
-  const latest = now.getTime() + policy.horizon_days * day;
+export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes = policy.durationMinutes): SlotRules {
+  const soonest = now.getTime() + policy.minNoticeMinutes * minute;
+  const latest = now.getTime() + policy.horizonDays * day;
   return {
     ...demandOf(policy, minutes),
-    intervalMinutes: policy.slot_interval_minutes,
+    intervalMinutes: policy.slotIntervalMinutes,
     within: { start: Math.max(within.start, soonest), end: Math.min(within.end, latest) },
   };
 }
 
 /** What a policy asks of whoever takes a slot, whenever that is. @param minutes in place of the policy's duration */
-export function demandOf(policy: PolicyRow, minutes = policy.duration_minutes): SlotDemand {
+export function demandOf(policy: PolicyRow, minutes = policy.durationMinutes): SlotDemand {
   return {
     durationMinutes: minutes,
-    bufferBeforeMinutes: policy.buffer_before_minutes,
-    bufferAfterMinutes: policy.buffer_after_minutes,
-    maxPerDay: policy.max_bookings_per_day,
+    bufferBeforeMinutes: policy.bufferBeforeMinutes,
+    bufferAfterMinutes: policy.bufferAfterMinutes,
+    maxPerDay: policy.maxBookingsPerDay,
     timezone: policy.timezone,
   };
 }
@@ -173,7 +173,7 @@ export async function peopleOf(
   const reached = { start: within.start - reach, end: within.end + reach };
   const [taken, starts, calendars] = await Promise.all([
     findTakenTimes(sql, scope, ids, window, now, separateBuffers ? 'separate' : 'whole'),
-    policy?.max_bookings_per_day ? findMeetingStarts(sql, scope, ids, days, now) : undefined,
+    policy?.maxBookingsPerDay ? findMeetingStarts(sql, scope, ids, days, now) : undefined,
     testMode ? undefined : findCalendars(sql, companyId, ids, reached),
   ]);
   return users.map((user) => {
@@ -232,9 +232,9 @@ export function hoursOf(
   policy: PolicyRow | undefined,
   standard: PolicyRow | undefined,
 ): WorkingHours {
-  if (policy?.working_hours) return { timezone: policy.timezone, weekly: policy.working_hours };
+  if (policy?.workingHours) return { timezone: policy.timezone, weekly: policy.workingHours };
   if (user.timezone !== null && user.weekly) return { timezone: user.timezone, weekly: user.weekly };
-  return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.working_hours ?? [] };
+  return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.workingHours ?? [] };
 }
 
 /** Members of a pool as the choice between them is made, in the order of the pool. */

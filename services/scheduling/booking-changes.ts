@@ -26,14 +26,14 @@ export async function tellOf(
   const { caller, now } = call;
   const verbs = { scheduled: 'create', rescheduled: 'reschedule', cancelled: 'cancel' } as const;
   const more = {
-    ...(before ? { previous_scheduled_at: before.start_at.toISOString() } : {}),
+    ...(before ? { previous_scheduled_at: before.startAt.toISOString() } : {}),
     ...(reason === undefined ? {} : { reason }),
   };
   call.db.record({
     action: `booking.${verbs[what]}`,
     object: 'bookings',
     recordId: booking.id,
-    metadata: { user_id: booking.user_id, start_at: booking.start_at.toISOString(), ...more },
+    metadata: { user_id: booking.userId, start_at: booking.startAt.toISOString(), ...more },
     ...(caller.testMode ? {} : { event: appointmentEvent(what, booking, more, now) }),
   });
   if (caller.testMode) return;
@@ -46,19 +46,19 @@ export async function tellOf(
 async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
   const { caller, now } = call;
   const { sql } = call.db;
-  const { attendee_email: email } = booking;
+  const { attendeeEmail: email } = booking;
   if (email === null) return;
   const mail = invitationOf({
     what,
-    invitationId: booking.invitation_id,
-    sequence: booking.invitation_sequence,
-    title: booking.meeting_title,
-    location: booking.meeting_url ?? booking.location,
-    startAt: booking.start_at,
-    endAt: booking.end_at,
-    attendee: { name: booking.attendee_name, email },
-    timezone: booking.attendee_timezone ?? booking.timezone,
-    userName: booking.user_name,
+    invitationId: booking.invitationId,
+    sequence: booking.invitationSequence,
+    title: booking.meetingTitle,
+    location: booking.meetingUrl ?? booking.location,
+    startAt: booking.startAt,
+    endAt: booking.endAt,
+    attendee: { name: booking.attendeeName, email },
+    timezone: booking.attendeeTimezone ?? booking.timezone,
+    userName: booking.userName,
     companyName: caller.companyName,
     changedAt: now,
   });
@@ -68,5 +68,5 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
 /** What a calendar outside is to do; committed with the booking, and done by a job. */
 async function orderEvent({ caller, now, db: { sql } }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
   if (booking.provider === 'internal') return;
-  await placeCalendarOrder(sql, caller.companyId, booking.id, booking.user_id, action, now);
+  await placeCalendarOrder(sql, caller.companyId, booking.id, booking.userId, action, now);
 }

@@ -49,8 +49,8 @@ function problemsOf({ request: { body } }: CreateCall): FieldProblem[] {
 }
 
 /** @throws ApiError 400 for a time that is over, or not as long as the one before */
-export function refuseOtherTime({ start_at, end_at }: BookingRow, start: number, end: number, now: Date): void {
-  const minutes = (end_at.getTime() - start_at.getTime()) / 60_000;
+export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, end: number, now: Date): void {
+  const minutes = (endAt.getTime() - startAt.getTime()) / 60_000;
   const problems: FieldProblem[] = [];
   if (end - start !== minutes * 60_000)
     problems.push(

@@ -11,8 +11,8 @@ import { horizonOf, nextSlots } from './slot-offers.ts';
 
 export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
   return {
-    start: start - policy.buffer_before_minutes * 60_000,
-    end: end + policy.buffer_after_minutes * 60_000,
+    start: start - policy.bufferBeforeMinutes * 60_000,
+    end: end + policy.bufferAfterMinutes * 60_000,
   };
 }
 
@@ -45,13 +45,13 @@ export async function takenThen(
 ): Promise<Error> {
   const { companyId } = call.caller;
   // The policy may be gone by now.
-  const policy = await findPolicy(call.db.sql, companyId, row.policy_id);
+  const policy = await findPolicy(call.db.sql, companyId, row.policyId);
   const slots = policy ? await otherTimes(call, row, start, policy, where) : [];
   const alternatives = slots.map((slot) => ({
     start_at: new Date(slot.start).toISOString(),
     end_at: new Date(slot.end).toISOString(),
   }));
-  return conflict('slot_conflict', `${row.user_name} is not available at this time.`, { alternatives });
+  return conflict('slot_conflict', `${row.userName} is not available at this time.`, { alternatives });
 }
 
 async function otherTimes(
@@ -61,11 +61,11 @@ async function otherTimes(
   policy: PolicyRow,
   where: 'here' | 'outside',
 ): Promise<FreeSlot[]> {
-  const live = where === 'outside' ? await liveTimes(call, row.user_id, start, policy, row.id) : undefined;
+  const live = where === 'outside' ? await liveTimes(call, row.userId, start, policy, row.id) : undefined;
   const [standard, users] = await Promise.all([
     findDefaultPolicy(call.db.sql, call.caller.companyId),
-    usersIn(call, 'user_id', [row.user_id], { kind: 'company' }),
+    usersIn(call, 'user_id', [row.userId], { kind: 'company' }),
   ]);
-  const minutes = (row.end_at.getTime() - row.start_at.getTime()) / 60_000;
+  const minutes = (row.endAt.getTime() - row.startAt.getTime()) / 60_000;
   return nextSlots(call, { policy, standard }, users, start, minutes, live);
 }

@@ -78,13 +78,13 @@ export async function openPool(
   const pool = found(await findPool(sql, caller, poolId));
   const order = pool.members.filter(({ is_active }) => is_active).map(({ user_id }) => user_id);
   const [policies, rows] = await Promise.all([
-    policiesOf(call, policyId, pool.policy_id),
+    policiesOf(call, policyId, pool.policyId),
     findMembers(sql, caller, order),
   ]);
   const users = rows.filter(({ isActive }) => isActive).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
   if (users.length === 0) throw conflict('no_eligible_rep', `The pool ${pool.name} has no active member in reach.`);
   const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
-  const strategy = pool.assignment_strategy ?? policies.policy.assignment_strategy;
+  const strategy = pool.assignmentStrategy ?? policies.policy.assignmentStrategy;
   const [people, candidates] = await Promise.all([
     peopleOf(call, users, policies, within, options),
     candidatesOf(call, pool, members, strategy),
@@ -119,7 +119,7 @@ export function offersOf(
 ): SlotOffer[] {
   const { companyId, testMode } = call.caller;
   const { pool, policy } = opened;
-  const expiresAt = call.now.getTime() + policy.reservation_ttl_seconds * 1000;
+  const expiresAt = call.now.getTime() + policy.reservationTtlSeconds * 1000;
   return slots.map(({ start, end, userIds }) => {
     const userId =
       terms.exposure === 'individual'
@@ -196,8 +196,8 @@ export async function nextSlots(
 }
 
 /** Milliseconds since 1970 until when slots are offered. */
-export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizon_days }: Policies['policy']): number =>
-  now.getTime() + horizon_days * day;
+export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizonDays }: Policies['policy']): number =>
+  now.getTime() + horizonDays * day;
 
 /**
  * The one slot that a time as long as the meeting is, on the grid or not; none for a longer one.

@@ -7,7 +7,7 @@ import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { problemsOf } from '../support/records.ts';
 import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
-import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 
 interface Admin {
   tenant: Tenant;
@@ -741,7 +741,7 @@ describe('GET /v1/api-keys/{id}/usage', () => {
         insert into api_key_days (company_id, day, api_key_id, calls)
         values (${admin.tenant.companyId}, current_date - 399, ${made.id}, 7), (${admin.tenant.companyId}, current_date - 401, ${made.id}, 100)`;
     }
-    while ((await sweepKeyDays(database(), 1000, new Date())) > 0);
+    while ((await sweepKeyDays(rowDatabase(), 1000, new Date())) > 0);
     for (const { tenant } of admins)
       expect(await database()`select calls::int from api_key_days where company_id = ${tenant.companyId}`).toEqual([
         { calls: 7 },

@@ -5,7 +5,7 @@ import { newBearer } from '../support/access-tokens.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { createRecord, lead, patchRecord, recordsPath } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { database, newKey, type Tenant } from '../support/tenants.ts';
+import { database, newKey, rowDatabase, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
 let key: string;
@@ -140,17 +140,17 @@ describe('months that are past their time', () => {
       );
     expect(await months()).toEqual(['audit_logs_2021_03', 'audit_logs_2021_04']);
     const kept = 400 * 86_400_000;
-    await dropAuditMonths(sql, new Date(Date.parse('2021-03-31T12:00:00Z') + kept));
+    await dropAuditMonths(rowDatabase(), new Date(Date.parse('2021-03-31T12:00:00Z') + kept));
     expect(await months()).toEqual(['audit_logs_2021_03', 'audit_logs_2021_04']);
-    expect(await dropAuditMonths(sql, new Date(Date.parse('2021-04-01T12:00:00Z') + kept))).toBe(1);
+    expect(await dropAuditMonths(rowDatabase(), new Date(Date.parse('2021-04-01T12:00:00Z') + kept))).toBe(1);
     expect(await months()).toEqual(['audit_logs_2021_04']);
     // Somebody writes just now: nobody is made to wait, and a later call drops it.
     const later = new Date(Date.parse('2021-05-02T00:00:00Z') + kept);
     await sql.begin(async (busy) => {
       await busy`lock table audit_logs in row exclusive mode`;
-      expect(await dropAuditMonths(sql, later)).toBe(0);
+      expect(await dropAuditMonths(rowDatabase(), later)).toBe(0);
     });
-    expect(await dropAuditMonths(sql, later)).toBe(1);
+    expect(await dropAuditMonths(rowDatabase(), later)).toBe(1);
     expect(await months()).toEqual([]);
   });
 
@@ -163,7 +163,7 @@ describe('months that are past their time', () => {
     const [kept, gone] = [crypto.randomUUID(), crypto.randomUUID()];
     await add(399, kept);
     await add(401, gone);
-    const swept = await database().begin(async (sql) => {
+    const swept = await rowDatabase().begin(async (sql) => {
       await sql`set local role crm_platform`;
       return sweepOtherAuditLogs(sql, 1000, now);
     });

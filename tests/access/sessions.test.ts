@@ -11,7 +11,7 @@ import { alternativesOf } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { newPerson, signIn } from '../support/sessions.ts';
 import { testSettings } from '../support/setup.ts';
-import { adminPassword, database, newTenant } from '../support/tenants.ts';
+import { adminPassword, database, newTenant, rowDatabase } from '../support/tenants.ts';
 
 const password = { grant_type: 'password' };
 const refresh = { grant_type: 'refresh_token' };
@@ -270,7 +270,7 @@ test('sessions are removed a day after their last refresh token ran out, and no 
   const sql = database();
   const [first] = await sql`select id from sessions where company_id = ${companyId} order by id limit 1`;
   await sql`update sessions set expires_at = now() - interval '25 hours' where id = ${first?.id}`;
-  await sql.begin(async (transaction) => {
+  await rowDatabase().begin(async (transaction) => {
     await transaction`set local role crm_platform`;
     await sweepSessions(transaction, 1000, new Date());
   });

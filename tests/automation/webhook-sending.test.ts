@@ -12,7 +12,7 @@ import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { verifyWebhook } from '../../sdk/src/index.ts';
 import type { Mode } from '../support/arranged-ids.ts';
 import { answering, type Behaviour, type Received, Receiver } from '../support/receivers.ts';
-import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { deliveriesOf, SenderWorld, webhookOf } from '../support/webhook-senders.ts';
 import { newWebhook } from '../support/webhooks.ts';
 
@@ -335,7 +335,7 @@ describe('a receiver that keeps failing', () => {
     receiver.behave = answering(200);
     await database()`update webhook_deliveries set status = 'pending', next_attempt_at = ${world.now} where subscription_id = ${id}`;
     await database()`update webhook_subscriptions set disabled_at = null, disabled_reason = null where id = ${id}`;
-    await restartWebhook(database(), scope, id, world.now);
+    await restartWebhook(rowDatabase(), scope, id, world.now);
     const before = receiver.requests.length;
     await world.send();
     expect(receiver.requests.length - before).toBe(3);
@@ -477,7 +477,7 @@ describe('a sender that ended in the middle', () => {
     const { tenant, receiver, id } = await subscribed();
     await world.tell(tenant, 'live');
     const scope = { companyId: tenant.companyId, testMode: false, id };
-    expect(await takeDeliveries(database(), scope, 10, claim(), world.now)).toHaveLength(1);
+    expect(await takeDeliveries(rowDatabase(), scope, 10, claim(), world.now)).toHaveLength(1);
     world.later(30 * second - 1);
     await world.send();
     expect(receiver.requests).toHaveLength(0);
@@ -491,7 +491,7 @@ describe('a sender that ended in the middle', () => {
     await world.tell(tenant, 'live', 15);
     const scope = { companyId: tenant.companyId, testMode: false, id };
     const taken = claim();
-    expect(await takeDeliveries(database(), scope, 10, taken, world.now)).toHaveLength(10);
+    expect(await takeDeliveries(rowDatabase(), scope, 10, taken, world.now)).toHaveLength(10);
     world.later(20 * second);
     await world.send();
     expect((await webhookOf(id)).due_at).toEqual(taken.leasedUntil);
@@ -514,7 +514,7 @@ describe('a sender that ended in the middle', () => {
         world.now = next.next_attempt_at;
         // Each attempt is begun, and nothing is heard of it any more.
         const retryAt = retriesAfterLoss(scope.testMode, world.now);
-        const taken = await takeDeliveries(database(), scope, 10, { ...claim(), retryAt }, world.now);
+        const taken = await takeDeliveries(rowDatabase(), scope, 10, { ...claim(), retryAt }, world.now);
         if (taken.length > 0) began.push(world.now.getTime() - start);
       }
       expect(began).toHaveLength(most);
@@ -549,7 +549,7 @@ describe('what waits', () => {
   test('for a subscription that is deleted is cancelled, however much it is, and its row goes', async () => {
     const { tenant, id, receiver } = await subscribed();
     await world.tell(tenant, 'live', 2500);
-    await hideWebhook(database(), { companyId: tenant.companyId, testMode: false }, id, world.now);
+    await hideWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id, world.now);
     await world.send();
     expect(new Set((await deliveriesOf(id)).map(({ status }) => status))).toEqual(new Set(['cancelled']));
     expect(await webhookOf(id)).toBeUndefined();

@@ -10,7 +10,7 @@ import { createRecord, lead, newCustomObject, patchRecord, recordsPath } from '.
 import { newWideTenant } from '../support/requests.ts';
 import { startServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
-import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
 let tenant: Tenant;
@@ -255,7 +255,7 @@ describe('a cursor', () => {
     // The third is as old, and stays behind one that is not.
     await age(1, 31);
     await age(3, 31);
-    expect(await sweepEvents(sql, 1000, new Date())).toBeGreaterThanOrEqual(1);
+    expect(await sweepEvents(rowDatabase(), 1000, new Date())).toBeGreaterThanOrEqual(1);
     expect((await readFeed(own)).changes).toHaveLength(2);
     const refused = await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor: start } });
     expect(refused.body.error).toMatchObject({
@@ -263,7 +263,7 @@ describe('a cursor', () => {
       details: { reason: 'cursor_expired', export: '/v1/objects/{object}/records' },
     });
     await age(2, 31);
-    await sweepEvents(sql, 1000, new Date());
+    await sweepEvents(rowDatabase(), 1000, new Date());
     await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor: second } });
     const { next_cursor: end } = await readFeed(own, { cursor: 'now' });
     expect(await readFeed(own)).toEqual({ changes: [], next_cursor: end, has_more: false });

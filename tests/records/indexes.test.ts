@@ -6,7 +6,7 @@ import type { Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
 import type { KeyValue } from '../../db/records/sort.ts';
 import { newCustomField } from '../support/records.ts';
-import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'];
 const always = ['id', 'created_at', 'updated_at'];
@@ -37,7 +37,7 @@ beforeAll(async () => {
 /** The plans of the statements of a page, as a request of the tenant would have them; nothing is read. */
 async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'): Promise<string[]> {
   const plans: string[] = [];
-  await database().begin(async (sql) => {
+  await rowDatabase().begin(async (sql) => {
     await sql`select set_config('app.company_id', ${tenant.companyId}, true), set_config('app.test_mode', 'false', true)`;
     await sql`set local role crm_app`;
     // The tables are small here: what a planner would do with large ones shows where it may not read all of them.

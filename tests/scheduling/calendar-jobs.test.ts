@@ -26,7 +26,7 @@ import { findProgram, skipNote } from '../support/programs.ts';
 import { type TestCalendar, TestRadicale } from '../support/radicale.ts';
 import { answering, Receiver } from '../support/receivers.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
-import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+import { database, newTenant, rowDatabase, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -81,18 +81,18 @@ describe('an order', () => {
     const now = new Date();
     const id = await newOrderedBooking(tenant, userId, now);
     const { companyId } = tenant;
-    const taken = await takeOrder(database(), companyId, id, minute, now);
+    const taken = await takeOrder(rowDatabase(), companyId, id, minute, now);
     expect(taken).toMatchObject({ action: 'write', attempts: 1 });
-    expect(await takeOrder(database(), companyId, id, minute, now)).toBeUndefined();
+    expect(await takeOrder(rowDatabase(), companyId, id, minute, now)).toBeUndefined();
     await cancelOrderedBooking(tenant, userId, id, now);
     expect((await orderOf(id)).due_at).toEqual(later(minute, now));
-    if (taken) await finishOrder(database(), companyId, taken, `${nowhere.url}a.ics`, now);
+    if (taken) await finishOrder(rowDatabase(), companyId, taken, `${nowhere.url}a.ics`, now);
     expect(await orderOf(id)).toMatchObject({ action: 'remove', due_at: now, event_url: `${nowhere.url}a.ics` });
     // Whoever was taken for dead and comes late says nothing any more.
-    const again = await takeOrder(database(), companyId, id, minute, now);
-    if (taken) await finishOrder(database(), companyId, { ...taken, action: 'remove' }, null, now);
+    const again = await takeOrder(rowDatabase(), companyId, id, minute, now);
+    if (taken) await finishOrder(rowDatabase(), companyId, { ...taken, action: 'remove' }, null, now);
     expect(await orderOf(id)).toMatchObject({ action: 'remove', attempts: 2, due_at: later(minute, now) });
-    if (again) await finishOrder(database(), companyId, again, null, now);
+    if (again) await finishOrder(rowDatabase(), companyId, again, null, now);
     expect(await orderOf(id)).toMatchObject({ due_at: null, event_url: null });
   });
 
@@ -103,7 +103,7 @@ describe('an order', () => {
     await carryOutOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
     await database()`delete from user_calendars where user_id = ${userId}`;
-    await placeCalendarOrder(database(), tenant.companyId, id, userId, 'remove', new Date());
+    await placeCalendarOrder(rowDatabase(), tenant.companyId, id, userId, 'remove', new Date());
     await carryOutOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
@@ -167,7 +167,7 @@ describe('a calendar', () => {
     expect(await unread(later(day, now))).not.toContain(userId);
     // Another one in its place is unknown again.
     const again = { userId, provider: 'caldav' as const, ...connection, sealedPassword: null };
-    await saveCalendar(database(), own.companyId, again, now);
+    await saveCalendar(rowDatabase(), own.companyId, again, now);
     expect(await unread(now)).toContain(userId);
     await receiver.stop();
     await database()`delete from user_calendars where user_id = ${userId}`;
@@ -216,19 +216,19 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
       looked_until: later(61 * day, now),
     });
     const within = { start: now.getTime(), end: later(90 * day, now).getTime() };
-    const found = await findCalendars(database(), own.companyId, [userId], within);
+    const found = await findCalendars(rowDatabase(), own.companyId, [userId], within);
     const hours = starts.slice(0, 2).map((start) => ({ start: start.getTime(), end: start.getTime() + hour }));
     const state = { provider: 'caldav', fault: null, checkedAt: now, readUntil: later(61 * day, now), busy: hours };
     expect(found.get(userId)).toEqual(state);
     // Cut to the time that is asked about.
     const [first] = hours;
     const part = { start: (first?.start ?? 0) + minute, end: (first?.start ?? 0) + 2 * minute };
-    expect((await findCalendars(database(), own.companyId, [userId], part)).get(userId)?.busy).toEqual([part]);
+    expect((await findCalendars(rowDatabase(), own.companyId, [userId], part)).get(userId)?.busy).toEqual([part]);
     // What went well before stays known where a look fails.
     await database()`update user_calendars set url = ${nowhere.url} where user_id = ${userId}`;
     const next = later(5 * minute, now);
     await lookAtCalendars(server.context({ now: () => next }), server.services);
-    const after = (await findCalendars(database(), own.companyId, [userId], within)).get(userId);
+    const after = (await findCalendars(rowDatabase(), own.companyId, [userId], within)).get(userId);
     expect(after).toMatchObject({ fault: 'unreachable', checkedAt: next, busy: hours });
     const [refused] = await database()`select * from user_calendars where fault = 'refused'`;
     expect(refused?.due_at).toEqual(later(hour, now));
@@ -237,10 +237,10 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
   test('a look of before does not count for a calendar that was connected meanwhile', async () => {
     const userId = await newOwner(tenant, calendar);
     const now = later(minute);
-    const taken = await takeCalendar(database(), tenant.companyId, userId, minute, now);
-    expect(await takeCalendar(database(), tenant.companyId, userId, minute, now)).toBeUndefined();
+    const taken = await takeCalendar(rowDatabase(), tenant.companyId, userId, minute, now);
+    expect(await takeCalendar(rowDatabase(), tenant.companyId, userId, minute, now)).toBeUndefined();
     await database()`update user_calendars set due_at = ${now} where user_id = ${userId}`;
-    if (taken) await noteLook(database(), tenant.companyId, taken, { fault: 'refused' }, later(hour, now), now);
+    if (taken) await noteLook(rowDatabase(), tenant.companyId, taken, { fault: 'refused' }, later(hour, now), now);
     expect(await calendarOf(userId)).toMatchObject({ fault: null, due_at: now });
     await database()`delete from user_calendars`;
     expect(await server.pools.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
@@ -255,7 +255,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const orders = await Promise.all(ids.map(orderOf));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
     // Told once more, it stays as it is.
-    await placeCalendarOrder(database(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
+    await placeCalendarOrder(rowDatabase(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
     await carryOutOrders(server.context({ now: () => now }), server.services);
     expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
@@ -321,7 +321,7 @@ describe('an invitation', () => {
     invitation: ReturnType<typeof invitationOf>,
   ): Promise<{ raw: string; parts: string[]; calendar: ICAL.Component }> {
     const before = smtp.received.length;
-    await insertMail(database(), { companyId: tenant.companyId, ...invitation }, new Date());
+    await insertMail(rowDatabase(), { companyId: tenant.companyId, ...invitation }, new Date());
     const mail = await vi.waitFor(() => {
       expect(smtp.received).toHaveLength(before + 1);
       return smtp.received.at(-1) ?? { raw: '', recipients: [] };

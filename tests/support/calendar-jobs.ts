@@ -11,7 +11,7 @@ import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { contextOf } from './job-runs.ts';
 import type { TestCalendar } from './radicale.ts';
-import { database, newUser, type Tenant } from './tenants.ts';
+import { newUser, rowDatabase, type Tenant } from './tenants.ts';
 
 const secrets = new Secrets('5e'.repeat(32));
 
@@ -47,7 +47,7 @@ export async function newOwner(
   const { id: userId } = await newUser(tenant);
   const sealedPassword = secrets.encrypt(password);
   const calendar = { userId, provider: 'caldav' as const, url, username, sealedPassword };
-  await saveCalendar(database(), tenant.companyId, calendar, new Date());
+  await saveCalendar(rowDatabase(), tenant.companyId, calendar, new Date());
   return userId;
 }
 
@@ -55,41 +55,41 @@ export async function newOwner(
 export async function newOrderedBooking({ companyId }: Tenant, userId: string, now = new Date()): Promise<string> {
   const id = uuidv7();
   const start = new Date(now.getTime() + 86_400_000);
-  await database().begin(async (sql) => {
+  await rowDatabase().begin(async (sql) => {
     await insertBooking(
       sql,
       { companyId, testMode: false },
       {
         id,
         status: 'confirmed',
-        user_id: userId,
-        pool_id: null,
-        policy_id: id,
-        start_at: start,
-        end_at: new Date(start.getTime() + 1_800_000),
+        userId,
+        poolId: null,
+        policyId: id,
+        startAt: start,
+        endAt: new Date(start.getTime() + 1_800_000),
         timezone: 'UTC',
-        attendee_name: 'Sara Ali',
-        attendee_email: 'sara@example.com',
-        attendee_phone: null,
-        attendee_timezone: null,
-        attendee_locale: null,
-        meeting_title: 'First call',
-        meeting_description: null,
-        location_kind: 'video',
+        attendeeName: 'Sara Ali',
+        attendeeEmail: 'sara@example.com',
+        attendeePhone: null,
+        attendeeTimezone: null,
+        attendeeLocale: null,
+        meetingTitle: 'First call',
+        meetingDescription: null,
+        locationKind: 'video',
         location: null,
-        meeting_url: null,
+        meetingUrl: null,
         provider: 'caldav',
-        calendar_event_link: null,
+        calendarEventLink: null,
         object: null,
-        record_id: null,
-        rescheduled_from: null,
-        rescheduled_to: null,
-        cancelled_at: null,
-        cancellation_reason: null,
-        invitation_id: id,
-        invitation_sequence: 0,
-        created_at: now,
-        updated_at: now,
+        recordId: null,
+        rescheduledFrom: null,
+        rescheduledTo: null,
+        cancelledAt: null,
+        cancellationReason: null,
+        invitationId: id,
+        invitationSequence: 0,
+        createdAt: now,
+        updatedAt: now,
       },
       { kind: 'system', id: 'tests', name: null },
     );
@@ -105,14 +105,14 @@ export async function cancelOrderedBooking(
   id: string,
   now = new Date(),
 ): Promise<void> {
-  await database().begin(async (sql) => {
+  await rowDatabase().begin(async (sql) => {
     const cancelled = {
       status: 'cancelled' as const,
-      rescheduled_to: null,
-      cancelled_at: now,
-      cancellation_reason: null,
+      rescheduledTo: null,
+      cancelledAt: now,
+      cancellationReason: null,
     };
-    await endBooking(sql, { companyId, testMode: false }, id, { ...cancelled, invitation_sequence: 1 }, now);
+    await endBooking(sql, { companyId, testMode: false }, id, { ...cancelled, invitationSequence: 1 }, now);
     await placeCalendarOrder(sql, companyId, id, userId, 'remove', now);
   });
 }

@@ -11,7 +11,7 @@ import type { MessageServices } from '../../jobs/messaging/message-sending.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
-import { database, type Tenant } from './tenants.ts';
+import { rowDatabase, type Tenant } from './tenants.ts';
 
 /** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */
 export async function openMessageServer(
@@ -54,9 +54,9 @@ export async function newStoredDraft(
   const scope = { companyId, testMode: false };
   const id = uuidv7();
   const text = { subject: channel === 'email' ? 'Your quote' : null, body: `Hello ${id}`, sender: null, note: null };
-  const draft = newDraft({ id, channel, recipient, ...text, object: 'leads', record_id: uuidv7() }, null, now);
+  const draft = newDraft({ id, channel, recipient, ...text, object: 'leads', recordId: uuidv7() }, null, now);
   const by = { actor: { kind: 'system' as const, id: 'tests', name: null }, userId: null };
-  await database().begin(async (sql) => {
+  await rowDatabase().begin(async (sql) => {
     await insertDraft(sql, scope, draft, by);
     const decided = { decision: 'approved' as const, userId: admin.id, userName: 'Ada Admin', reason: null, at: now };
     if (isApproved) await decideDraft(sql, scope, id, decided);
@@ -67,25 +67,25 @@ export async function newStoredDraft(
 /** The number that texts of a tenant come from. */
 export async function newDefaultNumber({ companyId }: Tenant, number: string, now = new Date()): Promise<void> {
   await insertPhoneNumber(
-    database(),
+    rowDatabase(),
     { companyId, testMode: false },
     {
       id: uuidv7(),
-      phone_number: number,
-      friendly_name: null,
+      phoneNumber: number,
+      friendlyName: null,
       country: null,
-      number_type: 'local',
-      can_sms: true,
-      can_voice: false,
-      can_fax: false,
+      numberType: 'local',
+      canSms: true,
+      canVoice: false,
+      canFax: false,
       status: 'active',
-      monthly_cost_minor: 0,
+      monthlyCostMinor: 0,
       currency: 'EUR',
-      is_default: true,
-      is_default_fax: false,
-      assigned_user_id: null,
-      created_at: now,
-      updated_at: now,
+      isDefault: true,
+      isDefaultFax: false,
+      assignedUserId: null,
+      createdAt: now,
+      updatedAt: now,
     },
   );
 }

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
+import { rowNames } from '../../db/client/row-names.ts';
 import { createCompany } from '../../db/onboarding/onboarding.ts';
 import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/onboarding/defaults.ts';
 import { standardPolicy } from '../../domain/scheduling/policies.ts';
@@ -21,6 +22,7 @@ function cheapHash(password: string): string {
 const passwordHash = cheapHash(adminPassword);
 
 let connection: postgres.Sql | undefined;
+let rowConnection: postgres.Sql | undefined;
 
 /** The database as its owner: for arranging, and for looking at what a call left behind. */
 export function database(): postgres.Sql {
@@ -28,10 +30,19 @@ export function database(): postgres.Sql {
   return connection;
 }
 
+/** The same for functions of db/, which expect rows with camelCase names. */
+export function rowDatabase(): postgres.Sql {
+  rowConnection ??= connectForRows(inject('databaseUrl'));
+  return rowConnection;
+}
+
+const connectForRows = (url: string) => postgres(url, { max: 2, onnotice: () => undefined, transform: rowNames });
+
 /** From now on this test file arranges in another database; undefined ends that. */
 export async function useDatabase(url: string | undefined): Promise<void> {
-  await connection?.end({ timeout: 1 });
+  await Promise.all([connection?.end({ timeout: 1 }), rowConnection?.end({ timeout: 1 })]);
   connection = url === undefined ? undefined : postgres(url, { max: 2, onnotice: () => undefined });
+  rowConnection = url === undefined ? undefined : connectForRows(url);
 }
 
 export interface Tenant {
@@ -60,7 +71,7 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
     currency: 'EUR',
   };
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
-  const created = await database().begin((sql) =>
+  const created = await rowDatabase().begin((sql) =>
     createCompany(
       sql,
       company,

@@ -37,7 +37,7 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
   const last = shown.at(-1)?.draft;
   const older =
     drafts.length > most && last
-      ? html`<p><a href="${inMode('/console/messages', testMode, { after: `${last.created_at.toISOString()} ${last.id}` })}">Older messages</a></p>`
+      ? html`<p><a href="${inMode('/console/messages', testMode, { after: `${last.createdAt.toISOString()} ${last.id}` })}">Older messages</a></p>`
       : null;
   const done = told[query.get('done') ?? ''];
   const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
@@ -115,7 +115,7 @@ function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest
 <dt>${draft.channel} to</dt><dd>${isolated(draft.recipient)}</dd>
 <dt>From</dt><dd>${draft.sender === null ? 'the default' : isolated(draft.sender)}</dd>
 ${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolated(draft.subject)}</dd>`}
-<dt>Prepared by</dt><dd>${isolated(by)}, ${draft.created_at.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
+<dt>Prepared by</dt><dd>${isolated(by)}, ${draft.createdAt.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
 ${draft.note === null ? null : html`<dt>Note</dt><dd>${isolated(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>

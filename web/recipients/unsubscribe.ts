@@ -51,8 +51,8 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
       email: mailed.recipient,
       reason: 'unsubscribed',
       source: 'opt_out',
-      campaign_id: mailed.campaignId,
-      created_at: now,
+      campaignId: mailed.campaignId,
+      createdAt: now,
     });
     if (isNew) {
       const metadata = { reason: entry.reason, source: entry.source, draft_id: id };
