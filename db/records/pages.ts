@@ -6,7 +6,9 @@ import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
 import { canBe } from './filter.ts';
 import { selectedNames } from './rows.ts';
-import type { KeyValue } from './sort.ts';
+
+/** A value of a sort key as a cursor carries it. */
+export type KeyValue = string | number | boolean | null;
 
 export interface Page {
   sort: readonly SortKey[];
@@ -21,27 +23,27 @@ export interface Page {
   offset?: number | undefined;
 }
 
-type Value = string | number | boolean | null;
+/** A complete statement. */
+export interface CommonPage {
+  text: string;
+  parameters: KeyValue[];
+}
 
-/** Rows of the usual pages, with the one that tells whether there are more: few, since each makes a statement of its own. */
-const usualLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
+/** Rows of common pages, with the one that says whether there are more: few, since each makes a statement of its own. */
+const commonLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
 
 /**
  * The statement of a page by age of a whole company, of all records or of those with one value, of which one plan is good for whatever
  * values; undefined for any other page. Its rows are the columns of the record, and then the key values of the sort. It is a text, since to put
  * it together from fragments takes a twentieth of such a call.
  */
-export function usualPage(
-  table: RecordTable,
-  scope: Scope,
-  page: Page,
-): { text: string; parameters: Value[] } | undefined {
+export function commonPage(table: RecordTable, scope: Scope, page: Page): CommonPage | undefined {
   const age = ageAsked(scope, page);
   const single = singleValue(table, scope, page);
-  if (!age || (page.filter && !single) || !usualLimits.has(page.limit)) return undefined;
+  if (!age || (page.filter && !single) || !commonLimits.has(page.limit)) return undefined;
 
-  const parameters: Value[] = [];
-  const parameter = (value: Value): string => `$${parameters.push(value)}`;
+  const parameters: KeyValue[] = [];
+  const parameter = (value: KeyValue): string => `$${parameters.push(value)}`;
   const own = `r.company_id = ${parameter(scope.companyId)} and r.test_mode = ${parameter(scope.testMode)}`;
   const ofObject = table.object === undefined ? '' : `and r.object = ${parameter(table.object)}`;
   const keys = [`r."${age}"`, 'r."id"'];

@@ -2,15 +2,16 @@
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { type Sql, setPlanning, unprepared } from '../client/pipeline.ts';
+import { type Sql, type Statement, setPlanning, unprepared } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
-import { type Page, singleValue, usualPage } from './pages.ts';
-import { ageOf, belongs, firstInReach, recordsInReach } from './reached.ts';
+import { type ListPart, type ListPlanning, planList } from './list-plan.ts';
+import type { KeyValue, Page } from './pages.ts';
+import { belongs, firstInReach, recordsInReach, type Source } from './reached.ts';
 import { fromRow, type Row, restOfRow, selection } from './rows.ts';
-import { type KeyValue, orderOf } from './sort.ts';
+import { keyColumns, listJoins, orderBy, partCondition } from './sort.ts';
 
 /** One record within reach, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -96,47 +97,58 @@ export async function listRecords(
   page: Page,
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
   const table = recordTable(object);
-  const usual = usualPage(table, scope, page);
-  if (usual) {
-    const query = sql.unsafe(usual.text, usual.parameters, { prepare: true }).values();
+  const plan = planList(table, scope, page);
+  if (plan.kind === 'common') {
+    const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
     return listed(table, await (setPlanning(query, 'in order') ? query : unprepared(query)));
   }
-  const [key] = page.sort;
-  const isWhole = scope.reach.kind === 'company';
-  const isCommon = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
-  const order = orderOf(sql, table, page.sort, page.after);
-  const all = isInOrderOfEach(table, scope, page) ? undefined : await recordsInReach(sql, scope, table);
+  const visible = plan.source === 'visibleRows' ? await recordsInReach(sql, scope, table) : undefined;
   const rows: Row[] = [];
-  for (const part of order.parts) {
-    const wanted = sql`
-      ${page.filter ? sql`and ${filterCondition(sql, table, page.filter)}` : sql``}
-      ${page.where ? sql`and ${page.where}` : sql``}
-      ${part.where}`;
+  for (const part of plan.parts) {
     const most = page.limit - rows.length;
-    const first = (): Fragment => sql`${wanted} order by ${part.orderBy} limit ${most + (page.offset ?? 0)}`;
-    const source = all ?? (await firstInReach(sql, scope, table, first()));
+    const wanted = wantedRows(sql, table, page, part);
+    const source = visible ?? (await firstInReach(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
     const query = sql`
-      select ${selection(sql, table)}, ${order.columns}
-      from ${source.rows} ${order.joins}
+      select ${selection(sql, table)}, ${keyColumns(sql, plan.keys)}
+      from ${source.rows} ${listJoins(sql, plan.keys)}
       where ${source.where} ${wanted}
-      order by ${part.orderBy}
+      order by ${orderBy(sql, part.keys)}
       limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    const isKept = singleValue(table, scope, page)
-      ? setPlanning(query, 'anew')
-      : isCommon && (isWhole || (source.isOfEach && setPlanning(query, 'once')));
-    rows.push(...(await (isKept ? query : unprepared(query))));
+    rows.push(...(await (isKept(query, plan.planning, source) ? query : unprepared(query))));
     if (rows.length === page.limit) break;
   }
   return listed(table, rows);
 }
 
+/** The conditions of a page for the rows of a part, each with a leading `and`. */
+function wantedRows(sql: Sql, table: RecordTable, { filter, where }: Page, part: ListPart): Fragment {
+  return sql`
+      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+      ${where ? sql`and ${where}` : sql``}
+      ${partCondition(sql, part)}`;
+}
+
+/** What a part reads of the rows of each user, which is no less than what it reads of all. */
+function firstOfPart(sql: Sql, wanted: Fragment, part: ListPart, { offset }: Page, most: number): Fragment {
+  return sql`${wanted} order by ${orderBy(sql, part.keys)} limit ${most + (offset ?? 0)}`;
+}
+
+/** Sets how a statement is planned. @returns false if it must not stay prepared */
+function isKept(query: Statement, planning: ListPlanning, { isOfEach }: Source): boolean {
+  switch (planning) {
+    case 'forValues':
+      return setPlanning(query, 'anew');
+    case 'kept':
+      return true;
+    case 'onceIfPerUser':
+      return isOfEach && setPlanning(query, 'once');
+    case 'unprepared':
+      return false;
+  }
+}
+
 const listed = (table: RecordTable, rows: readonly Row[]) =>
   rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
-
-/** True where indexes have the records of each person in the order of a page. */
-function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
-  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageOf(table);
-}
 
 /** How many records within reach pass the filter. @param most counts no further than one more than this */
 export async function countRecords(

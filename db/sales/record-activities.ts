@@ -2,8 +2,8 @@
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
+import type { KeyValue } from '../records/pages.ts';
 import { listRecords } from '../records/records.ts';
-import type { KeyValue } from '../records/sort.ts';
 import { isOfCustomer } from './customers.ts';
 
 /** Activities within reach, the latest first; none for objects that activities are not logged on. */

@@ -2,9 +2,8 @@
 import type { Sql, TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Column, recordTable } from '../../db/records/columns.ts';
-import type { Page } from '../../db/records/pages.ts';
+import type { KeyValue, Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
-import type { KeyValue } from '../../db/records/sort.ts';
 import { newCustomField } from '../support/records.ts';
 import { database, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
 

@@ -1,0 +1,106 @@
+// How a page of records is read: decided from what is asked for, before a statement is built.
+import type { SortKey } from '../../domain/objects/sort.ts';
+import type { Scope } from '../client/visibility.ts';
+import type { Column, RecordTable } from './columns.ts';
+import { type CommonPage, commonPage, type KeyValue, type Page, singleValue } from './pages.ts';
+import { ageOf } from './reached.ts';
+
+export interface OrderedKey {
+  /** undefined for the tenant's own fields. */
+  column: Column | undefined;
+  field: string;
+  descending: boolean;
+  /** Never null. */
+  filled: boolean;
+  /** Among the keys of the order: the first is 0. */
+  place: number;
+}
+
+/**
+ * Rows that one statement reads in the order of an index. Parts are read one after the other until
+ * the page is full.
+ */
+export interface ListPart {
+  /** Only the rows with a value in a column, or only those without; undefined for all rows. */
+  only: { column: string; hasValue: boolean } | undefined;
+  keys: readonly OrderedKey[];
+  /** The values of `keys` in the row after which the part begins. */
+  after: readonly KeyValue[] | undefined;
+}
+
+/**
+ * How PostgreSQL plans the statements. `forValues`: they stay prepared and are planned for their
+ * values each time. `kept`: they stay prepared. `onceIfPerUser`: they stay prepared with one plan if
+ * rows are read user by user, else they do not. `unprepared`: they do not, since their text depends
+ * on the request.
+ */
+export type ListPlanning = 'forValues' | 'kept' | 'onceIfPerUser' | 'unprepared';
+
+export type ListPlan =
+  /** A statement of which there are few, whose text is complete. */
+  | ({ kind: 'common' } & CommonPage)
+  | {
+      kind: 'composed';
+      /** What identifies a row in a cursor: the keys of the sort, and the id. */
+      keys: readonly OrderedKey[];
+      parts: readonly ListPart[];
+      /**
+       * `visibleRows`: one source for all parts. `firstOfEach`: indexes have the records of each
+       * user in the order of the page, so each part reads the first rows of each visible user.
+       */
+      source: 'visibleRows' | 'firstOfEach';
+      planning: ListPlanning;
+    };
+
+/** Plans the statements of a page. Asks nothing of the database. */
+export function planList(table: RecordTable, scope: Scope, page: Page): ListPlan {
+  const common = commonPage(table, scope, page);
+  if (common) return { kind: 'common', ...common };
+  const keys = orderedKeys(table, page.sort);
+  return {
+    kind: 'composed',
+    keys,
+    parts: partsOf(keys, page.after),
+    source: isInOrderOfEach(table, scope, page) ? 'firstOfEach' : 'visibleRows',
+    planning: planningOf(table, scope, page),
+  };
+}
+
+/** The keys of a sort. The id decides between equals, in the direction of the last key. */
+function orderedKeys(table: RecordTable, sort: readonly SortKey[]): OrderedKey[] {
+  const id = { field: 'id', descending: sort.at(-1)?.descending ?? true };
+  const all = sort.some(({ field }) => field === 'id') ? sort : [...sort, id];
+  return all.map(({ field, descending }, place) => {
+    const column = table.columns.get(field);
+    return { column, field, descending, filled: column?.filled === true, place };
+  });
+}
+
+/**
+ * Rows without a value come last in both directions. If an index has the rows with a value in
+ * order, they are read alone, and those without a value only after them.
+ */
+function partsOf(keys: readonly OrderedKey[], after: readonly KeyValue[] | undefined): ListPart[] {
+  const [first, ...rest] = keys;
+  if (!first?.column?.indexed || first.filled) return [{ only: undefined, keys, after }];
+  const column = first.column.name;
+  const withoutValue = { only: { column, hasValue: false }, keys: rest };
+  if (after?.[0] === null) return [{ ...withoutValue, after: after.slice(1) }];
+  return [
+    { only: { column, hasValue: true }, keys: [{ ...first, filled: true }, ...rest], after },
+    { ...withoutValue, after: undefined },
+  ];
+}
+
+/** True if indexes have the records of each user in the order of the page. */
+function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
+  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageOf(table);
+}
+
+function planningOf(table: RecordTable, scope: Scope, page: Page): ListPlanning {
+  if (singleValue(table, scope, page)) return 'forValues';
+  const [key] = page.sort;
+  const isFixedText = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
+  if (!isFixedText) return 'unprepared';
+  return scope.reach.kind === 'company' ? 'kept' : 'onceIfPerUser';
+}
