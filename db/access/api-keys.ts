@@ -43,11 +43,11 @@ export type NewApiKey = ApiKeySettings &
   >;
 
 const columns = (sql: Sql) => sql`
-  k.id, k.name, k.description, k.environment, k.prefix, k.last4, k.scopes, k.rate_limit_per_minute as "perMinute",
-  k.rate_limit_per_hour as "perHour", k.rate_limit_per_day as "perDay", k.ip_allowlist as "ipAllowlist", k.reach_kind as "reachKind",
-  k.reach_id as "reachId", k.expires_at as "expiresAt", k.created_by_id as "createdById", k.created_by_name as "createdByName",
-  k.created_at as "createdAt", k.revoked_at as "revokedAt", k.revoked_by as "revokedBy", k.revoke_reason as "revokeReason",
-  k.is_legacy as "isLegacy", u.last_used_at as "lastUsedAt", u.last_used_ip as "lastUsedIp", coalesce(u.total_requests, 0) as "totalRequests"`;
+  k.id, k.name, k.description, k.environment, k.prefix, k.last4, k.scopes, k.rate_limit_per_minute as per_minute,
+  k.rate_limit_per_hour as per_hour, k.rate_limit_per_day as per_day, k.ip_allowlist, k.reach_kind,
+  k.reach_id, k.expires_at, k.created_by_id, k.created_by_name,
+  k.created_at, k.revoked_at, k.revoked_by, k.revoke_reason,
+  k.is_legacy, u.last_used_at, u.last_used_ip, coalesce(u.total_requests, 0) as total_requests`;
 
 /** Counts the keys that are good now. Until the transaction ends nobody else can add one, so that the count holds. */
 export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date): Promise<number> {

@@ -71,15 +71,15 @@ export async function listAuditLogs(
     ), last as (
       select * from looked order by occurred_at, id limit 1
     )
-    select m.id, occurred_at as "occurredAt", jsonb_build_object('kind', actor_kind, 'id', actor_id, 'name', coalesce(key_name, u.full_name)) as actor,
-      action, object, record_id as "recordId", changes, m.metadata, request_id as "requestId", ip, test_mode as "testMode", true as "isMatch"
+    select m.id, occurred_at, jsonb_build_object('kind', actor_kind, 'id', actor_id, 'name', coalesce(key_name, u.full_name)) as actor,
+      action, object, record_id, changes, m.metadata, request_id, ip, test_mode, true as is_match
     from matching m
     left join users u on u.company_id = ${companyId} and u.id = case when actor_kind = 'user' then actor_id::uuid end
     union all
     select id, occurred_at, null, action, object, record_id, null, null, request_id, ip, test_mode, false
     from last
     where (select count(*) from looked) = ${stretch}
-    order by "isMatch" desc, "occurredAt" desc, id desc`;
+    order by is_match desc, occurred_at desc, id desc`;
   const found = rows.filter(({ isMatch }) => isMatch);
   const last = found.length === limit ? found.at(-1) : rows.find(({ isMatch }) => !isMatch);
   return { rows: found, reached: last && [last.occurredAt.toISOString(), last.id] };
@@ -117,7 +117,7 @@ export async function dropAuditMonths(sql: Sql, now: Date): Promise<number> {
 export async function sweepOtherAuditLogs(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * day);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from audit_logs_other
+    select company_id, id from audit_logs_other
     where occurred_at < ${before} order by occurred_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

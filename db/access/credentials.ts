@@ -30,10 +30,10 @@ export interface KeyRow extends SubscriptionRow {
 /** Finds keys of a company by their hashes in hexadecimal. @returns rows by hash */
 export async function findKeys(sql: Sql, companyId: string, hashes: readonly string[]): Promise<Map<string, KeyRow>> {
   const rows = await sql<(KeyRow & { hash: string })[]>`
-    select encode(k.key_hash, 'hex') as hash, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
-      c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)}, k.id as "keyId", k.name as "keyName",
-      k.environment = 'test' as "testMode", k.scopes, k.ip_allowlist as "ipAllowlist", k.reach_kind as "reachKind", k.reach_id as "reachId",
-      k.expires_at as "expiresAt", k.revoked_at as "revokedAt", k.rate_limit_per_minute as "perMinute", k.rate_limit_per_hour as "perHour",
+    select encode(k.key_hash, 'hex') as hash, c.id as company_id, c.name as company_name, c.config_version,
+      c.disabled_modules, ${subscriptionColumns(sql)}, k.id as key_id, k.name as key_name,
+      k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind, k.reach_id,
+      k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
       ${keyStamp(sql)} as stamp
     from api_keys k
     join companies c on c.id = ${companyId} and c.status = 'active'
@@ -109,12 +109,12 @@ export async function findSessions(
   ids: readonly string[],
 ): Promise<Map<string, SessionRow>> {
   const rows = await sql<SessionRow[]>`
-    select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
-      ${subscriptionColumns(sql)}, i.id as "sessionId", u.id as "userId", u.full_name as "fullName", u.branch_id as "branchId", u.team_id as "teamId",
+    select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
+      ${subscriptionColumns(sql)}, i.id as session_id, u.id as user_id, u.full_name, u.branch_id, u.team_id,
       ${profileOf(sql, companyId, sql`u.profile_id`)} as profile,
       coalesce((
         select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
-      ), false) as "mustChangePassword",
+      ), false) as must_change_password,
       array(
         select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
       ) as roles
@@ -145,7 +145,7 @@ export interface CompanyRow extends SubscriptionRow {
 /** An active company, for what is done without a credential. */
 export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
   const [row] = await sql<CompanyRow[]>`
-    select c.id as "companyId", c.name as "companyName", c.config_version as "configVersion", c.disabled_modules as "disabledModules",
+    select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
       ${subscriptionColumns(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
@@ -202,9 +202,9 @@ export async function findGrants(
         limit 1
       ) g on true
     )
-    select f.place::int as place, c.id as "companyId", c.name as "companyName", c.config_version as "configVersion",
-      c.disabled_modules as "disabledModules", ${subscriptionColumns(sql)},
-      f.user_id as "userId", f.branch_id as "branchId", f.team_id as "teamId", f.client_id as "clientId", f.grant,
+    select f.place::int as place, c.id as company_id, c.name as company_name, c.config_version,
+      c.disabled_modules, ${subscriptionColumns(sql)},
+      f.user_id, f.branch_id, f.team_id, f.client_id, f.grant,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
       ${profileOf(sql, companyId, sql`f.profile_id`)} as profile
     from found f

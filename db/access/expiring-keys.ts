@@ -17,7 +17,7 @@ export async function findExpiringKeys(
   limit: number,
 ): Promise<ExpiringKey[]> {
   return sql<ExpiringKey[]>`
-    select company_id as "companyId", environment = 'test' as "testMode", id, name, expires_at as "expiresAt"
+    select company_id, environment = 'test' as test_mode, id, name, expires_at
     from api_keys
     where expires_at > ${now} and expires_at <= ${until} and revoked_at is null and expiry_told_for is distinct from expires_at
       and company_id <> all(${[...besides]}::uuid[])

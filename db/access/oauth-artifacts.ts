@@ -35,7 +35,7 @@ export async function saveArtifact(sql: Sql, artifact: NewArtifact): Promise<voi
 
 export async function findArtifact(sql: Sql, model: string, idHash: Buffer): Promise<Artifact | undefined> {
   const [row] = await sql<Artifact[]>`
-    select payload, consumed_at as "consumedAt", expires_at as "expiresAt"
+    select payload, consumed_at, expires_at
     from oauth_artifacts where model = ${model} and id_hash = ${idHash}`;
   return row;
 }

@@ -24,9 +24,9 @@ export type NewOAuthGrant = Omit<OAuthGrantRow, 'userName' | 'revokedAt'>;
 export type GrantBefore = Pick<OAuthGrantRow, 'groups' | 'extraScopes'>;
 
 const columns = (sql: Sql) => sql`
-  g.id, g.user_id as "userId", u.full_name as "userName", g.client_id as "clientId", g.client_name as "clientName", g.audience, g.groups,
-  g.extra_scopes as "extraScopes",
-  g.created_at as "createdAt", g.revoked_at as "revokedAt"`;
+  g.id, g.user_id, u.full_name as user_name, g.client_id, g.client_name, g.audience, g.groups,
+  g.extra_scopes,
+  g.created_at, g.revoked_at`;
 
 /** What a user allows an app now for an audience; undefined if that is nothing. */
 export async function findActiveGrant(
@@ -131,7 +131,7 @@ export async function endFamily(
 /** Names of those who administrate a workspace, for whoever has to ask one of them. */
 export async function listAdminNames(sql: Sql, companyId: string, limit: number): Promise<string[]> {
   const rows = await sql<{ fullName: string }[]>`
-    select u.full_name as "fullName"
+    select u.full_name
     from users u
     join user_roles ur on ur.company_id = ${companyId} and ur.user_id = u.id
     join roles r on r.id = ur.role_id and r.name = 'Company_Admin'

@@ -4,7 +4,7 @@ import type { Sql } from '../client/pool.ts';
 /** The companies of API keys, by the keys' hashes in hexadecimal; for the platform role. */
 export async function findKeyPlaces(sql: Sql, hashes: readonly string[]): Promise<Map<string, string>> {
   const rows = await sql<{ hash: string; companyId: string }[]>`
-    select encode(key_hash, 'hex') as hash, company_id as "companyId"
+    select encode(key_hash, 'hex') as hash, company_id
     from api_key_places
     where key_hash in (select decode(hash, 'hex') from unnest(${hashes as string[]}::text[]) asked (hash))`;
   return new Map(rows.map(({ hash, companyId }) => [hash, companyId]));
@@ -13,14 +13,14 @@ export async function findKeyPlaces(sql: Sql, hashes: readonly string[]): Promis
 /** The companies of users; for the platform role. */
 export async function findUserPlaces(sql: Sql, userIds: readonly string[]): Promise<Map<string, string>> {
   const rows = await sql<{ userId: string; companyId: string }[]>`
-    select user_id as "userId", company_id as "companyId" from user_places where user_id = any(${userIds as string[]}::uuid[])`;
+    select user_id, company_id from user_places where user_id = any(${userIds as string[]}::uuid[])`;
   return new Map(rows.map(({ userId, companyId }) => [userId, companyId]));
 }
 
 /** The company of whoever signs in with an address; for the platform role. */
 export async function findSignInPlace(sql: Sql, email: string): Promise<string | undefined> {
   const [row] = await sql<{ companyId: string }[]>`
-    select company_id as "companyId" from user_places where email = ${email}`;
+    select company_id from user_places where email = ${email}`;
   return row?.companyId;
 }
 

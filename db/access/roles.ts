@@ -26,11 +26,11 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
     join users u on u.company_id = ur.company_id and u.id = ur.user_id
     where ur.company_id = ${companyId} and ur.role_id = r.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
   return sql<ProfileRow[]>`
-    select id, "roleId", name, description, "hasPermissions", "activeMemberCount"
+    select id, role_id, name, description, has_permissions, active_member_count
     from (
       select case when r.profile_id is null then 2 else 1 end as part, r.id::text as position,
-        coalesce(r.profile_id, r.id) as id, r.id as "roleId", r.name, null as description, r.profile_id is not null as "hasPermissions",
-        (${members}) as "activeMemberCount"
+        coalesce(r.profile_id, r.id) as id, r.id as role_id, r.name, null as description, r.profile_id is not null as has_permissions,
+        (${members}) as active_member_count
       from roles r
       where not r.is_hidden and (r.profile_id is not null
         or exists (select from user_roles ur where ur.company_id = ${companyId} and ur.role_id = r.id))
@@ -41,7 +41,7 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
       from profiles p
       where p.company_id = ${companyId}
     ) profile
-    ${id === undefined ? sql`` : sql`where ${id} in (id, "roleId")`}
+    ${id === undefined ? sql`` : sql`where ${id} in (id, role_id)`}
     order by part, position, id`;
 }
 

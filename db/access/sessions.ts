@@ -20,8 +20,8 @@ export async function findSignIn(sql: Sql, email: string): Promise<SignInRow | u
   // Of an unknown address nothing is found in no company, so that this takes as long as for a known one.
   const companyId = (await findSignInPlace(sql, email)) ?? nowhere;
   const [row] = await sql<SignInRow[]>`
-    select i.company_id as "companyId", i.user_id as "userId", u.full_name as "fullName", i.email, i.password_hash as "passwordHash",
-      i.must_change_password as "mustChangePassword", u.status = 'active' and c.status = 'active' as "isActive"
+    select i.company_id, i.user_id, u.full_name, i.email, i.password_hash,
+      i.must_change_password, u.status = 'active' and c.status = 'active' as is_active
     from sign_ins i
     join users u on u.company_id = ${companyId} and u.id = i.user_id
     join companies c on c.id = ${companyId}
@@ -84,9 +84,9 @@ export async function lockRefreshToken(
   tokenHash: Buffer,
 ): Promise<RefreshTokenRow | undefined> {
   const [row] = await sql<RefreshTokenRow[]>`
-    select t.company_id as "companyId", t.session_id as "sessionId", u.id as "userId", u.full_name as "fullName", i.email,
-      i.must_change_password as "mustChangePassword", u.status = 'active' and c.status = 'active' as "isActive",
-      t.issued_at as "issuedAt", t.used_at as "usedAt", s.ended_at as "endedAt"
+    select t.company_id, t.session_id, u.id as user_id, u.full_name, i.email,
+      i.must_change_password, u.status = 'active' and c.status = 'active' as is_active,
+      t.issued_at, t.used_at, s.ended_at
     from refresh_tokens t
     join sessions s on s.company_id = ${companyId} and s.id = t.session_id
     join users u on u.company_id = ${companyId} and u.id = s.user_id
@@ -141,7 +141,7 @@ export interface SessionRow {
 /** The sessions of a user that go on, the newest first. */
 export async function listSessionsOf(sql: Sql, companyId: string, userId: string, now: Date): Promise<SessionRow[]> {
   return sql<SessionRow[]>`
-    select id, created_at as "createdAt", expires_at as "expiresAt", ip, user_agent as "userAgent" from sessions
+    select id, created_at, expires_at, ip, user_agent from sessions
     where company_id = ${companyId} and user_id = ${userId} and ended_at is null and expires_at > ${now}
     order by created_at desc, id desc`;
 }
@@ -180,7 +180,7 @@ export async function findSignInOf(
   userId: string,
 ): Promise<{ email: string; passwordHash: string } | undefined> {
   const [row] = await sql<{ email: string; passwordHash: string }[]>`
-    select email, password_hash as "passwordHash" from sign_ins
+    select email, password_hash from sign_ins
     where company_id = ${companyId} and user_id = ${userId}`;
   return row;
 }
@@ -192,7 +192,7 @@ export async function lockSignInOf(
   userId: string,
 ): Promise<{ email: string; passwordHash: string; fullName: string } | undefined> {
   const [row] = await sql<{ email: string; passwordHash: string; fullName: string }[]>`
-    select i.email, i.password_hash as "passwordHash", u.full_name as "fullName" from sign_ins i
+    select i.email, i.password_hash, u.full_name from sign_ins i
     join users u on u.company_id = ${companyId} and u.id = i.user_id and u.status = 'active'
     join companies c on c.id = ${companyId} and c.status = 'active'
     where i.company_id = ${companyId} and i.user_id = ${userId}
@@ -211,7 +211,7 @@ export async function updatePassword(sql: Sql, companyId: string, userId: string
 export async function sweepSessions(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - 86_400_000);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from sessions where expires_at < ${before} order by expires_at limit ${limit}`;
+    select company_id, id from sessions where expires_at < ${before} order by expires_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from sessions

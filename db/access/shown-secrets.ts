@@ -65,14 +65,14 @@ export async function takeSecret(
       update shown_secrets set sealed_secret = null
       where company_id = ${companyId} and id = ${id} and exists (select from found where made_id is not null)
     )
-    select made_id as "madeId", sealed_secret as "sealedSecret" from found`;
+    select made_id, sealed_secret from found`;
   return row;
 }
 
 /** Removes the keys of forms that were sent long ago; for the platform role. @returns how many, at most the limit */
 export async function sweepForms(sql: Sql, limit: number, now: Date): Promise<number> {
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from shown_secrets where expires_at < ${now} order by expires_at limit ${limit}`;
+    select company_id, id from shown_secrets where expires_at < ${now} order by expires_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from shown_secrets

@@ -17,7 +17,7 @@ export async function findDueWebhooks(
   now: Date,
 ): Promise<DueWebhook[]> {
   return await sql<DueWebhook[]>`
-    select company_id as "companyId", test_mode as "testMode", id
+    select company_id, test_mode, id
     from webhook_subscriptions
     where due_at <= ${now} and id <> all(${[...besides]}::uuid[])
     order by due_at
@@ -48,15 +48,15 @@ export async function lockDueWebhook(
   now: Date,
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
-    select url, sealed_secret as "sealedSecret", sealed_previous_secret as "sealedPreviousSecret",
-      previous_secret_expires_at as "previousSecretExpiresAt", disabled_at is not null as "isDisabled",
-      deleted_at is not null as "isDeleted", recent_attempts as "recentAttempts", consecutive_failures as "consecutiveFailures"
+    select url, sealed_secret, sealed_previous_secret,
+      previous_secret_expires_at, disabled_at is not null as is_disabled,
+      deleted_at is not null as is_deleted, recent_attempts, consecutive_failures
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${now}
     for update skip locked`.execute();
   // Runs after the lock, so that what the sender before took is counted.
   const counted = sql<Pick<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
-    select count(*)::int as "inFlight", min(leased_until) as "firstLeaseEnds" from webhook_deliveries
+    select count(*)::int as in_flight, min(leased_until) as first_lease_ends from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id} and leased_until > ${now}`.execute();
   const [[row], [underway]] = await Promise.all([locked, counted]);
   return row && { inFlight: 0, firstLeaseEnds: null, ...underway, ...row };
@@ -113,7 +113,7 @@ export async function takeDeliveries(
       last_error = case when attempts < max_attempts then last_error else 'timeout' end,
       completed_at = case when attempts < max_attempts then completed_at else ${now}::timestamptz end
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from due))
-    returning id, event_id as "eventId", event, attempts, max_attempts as "maxAttempts", body, status`;
+    returning id, event_id, event, attempts, max_attempts, body, status`;
   return rows.filter(({ status }) => status !== 'failed');
 }
 
@@ -189,9 +189,9 @@ export async function lockHealth(
   { companyId, testMode, id }: DueWebhook,
 ): Promise<(Health & { isDisabled: boolean; url: string }) | undefined> {
   const [row] = await sql<(Health & { isDisabled: boolean; url: string })[]>`
-    select failing_since as "failingSince", consecutive_failures as "consecutiveFailures",
-      exhausted_deliveries as "exhaustedDeliveries", warned_at as "warnedAt", probing_since as "probingSince",
-      disabled_at is not null as "isDisabled", url
+    select failing_since, consecutive_failures,
+      exhausted_deliveries, warned_at, probing_since,
+      disabled_at is not null as is_disabled, url
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}
     for update`;
@@ -239,7 +239,7 @@ const keptDays = 30;
 export async function sweepDeliveries(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from webhook_deliveries
+    select company_id, id from webhook_deliveries
     where created_at < ${before} order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

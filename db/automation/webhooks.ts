@@ -217,8 +217,8 @@ export interface SubscribedRow {
 /** All that events of a mode may concern. */
 export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantScope): Promise<SubscribedRow[]> {
   return await sql<SubscribedRow[]>`
-    select id, events, filter, include, skip_own as "skipOwn", created_by_kind as "createdByKind", created_by_id as "createdById",
-      disabled_at is not null as "isDisabled", created_at as "createdAt"
+    select id, events, filter, include, skip_own, created_by_kind, created_by_id,
+      disabled_at is not null as is_disabled, created_at
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null`;
 }

@@ -163,7 +163,7 @@ export async function resumeRuns(sql: Sql, { companyId, testMode }: TenantScope,
 /** Runs that are due, those first that have waited longest, and of each company a few. */
 export async function findDueRuns(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueDataRow[]> {
   return await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id
+    select company_id, test_mode, id
     from (
       select company_id, test_mode, id, due_at, row_number() over (partition by company_id order by due_at) as turn
       from (
@@ -287,7 +287,7 @@ const keptDays = 90;
 export async function sweepRuns(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from workforce_runs
+    select company_id, test_mode, id from workforce_runs
     where ended_at < ${before} order by ended_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const removed = await sql`

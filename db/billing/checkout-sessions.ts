@@ -52,9 +52,9 @@ export async function findCheckout(
   id: string,
 ): Promise<CheckoutSession | undefined> {
   const [row] = await sql<CheckoutSession[]>`
-    select id, kind, package_code as "packageCode", billing_cycle as "billingCycle", seats, amount_minor as "amountMinor", currency,
-      success_url as "successUrl", cancel_url as "cancelUrl", url, created_at as "createdAt", expires_at as "expiresAt",
-      completed_at as "completedAt"
+    select id, kind, package_code, billing_cycle, seats, amount_minor, currency,
+      success_url, cancel_url, url, created_at, expires_at,
+      completed_at
     from checkout_sessions
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and url is not null`;
   return row;
@@ -87,7 +87,7 @@ export async function findNewestOpenCheckout(
   now: Date,
 ): Promise<Date | undefined> {
   const [row] = await sql<{ createdAt: Date }[]>`
-    select created_at as "createdAt" from checkout_sessions
+    select created_at from checkout_sessions
     where company_id = ${companyId} and test_mode = ${testMode} and completed_at is null
       and expires_at > ${new Date(now.getTime() - lateness)}
     order by created_at desc limit 1`;

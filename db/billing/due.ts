@@ -11,7 +11,7 @@ export async function findDueSubscriptions(
 ): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
     (
-      select company_id as "companyId", false as "testMode", due_at from subscriptions
+      select company_id, false as test_mode, due_at from subscriptions
       where due_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
       order by due_at limit ${limit}
     )
@@ -37,7 +37,7 @@ export async function findLeftOperations(
   now: Date,
 ): Promise<LeftOperation[]> {
   return await sql<LeftOperation[]>`
-    select company_id as "companyId", test_mode as "testMode", id from billing_orders
+    select company_id, test_mode, id from billing_orders
     where status = 'pending' and leased_until <= ${now} and company_id <> all(${[...besides]}::uuid[])
     order by leased_until
     limit ${limit}`;

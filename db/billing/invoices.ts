@@ -38,9 +38,9 @@ export async function listInvoices(
   limit: number,
 ): Promise<InvoiceRow[]> {
   return await sql<InvoiceRow[]>`
-    select id, number, status, kind, currency, subtotal_minor as "subtotalMinor", tax_minor as "taxMinor", total_minor as "totalMinor",
-      amount_paid_minor as "amountPaidMinor", period_start as "periodStart", period_end as "periodEnd", issued_at as "issuedAt",
-      due_at as "dueAt", paid_at as "paidAt", hosted_url as "hostedUrl", pdf_url as "pdfUrl", lines
+    select id, number, status, kind, currency, subtotal_minor, tax_minor, total_minor,
+      amount_paid_minor, period_start, period_end, issued_at,
+      due_at, paid_at, hosted_url, pdf_url, lines
     from invoices
     where company_id = ${companyId} and test_mode = ${testMode}
     order by issued_at desc, id desc

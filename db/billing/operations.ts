@@ -49,7 +49,7 @@ export const pendingResult = (action: Change['action']): ChangeResult => ({
 const lease = 60_000;
 
 const columns = (sql: Sql) => sql`
-  id, change, asked_by as "askedBy", status, result, attempts, leased_until as "leasedUntil", created_at as "createdAt", base`;
+  id, change, asked_by, status, result, attempts, leased_until, created_at, base`;
 
 /** The operation that is not finished. There is one at most. */
 export async function findPendingOperation(

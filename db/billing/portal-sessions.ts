@@ -25,7 +25,7 @@ export async function findPortalSession(
   id: string,
 ): Promise<PortalSession | undefined> {
   const [row] = await sql<PortalSession[]>`
-    select id, return_url as "returnUrl", created_at as "createdAt", expires_at as "expiresAt" from portal_sessions
+    select id, return_url, created_at, expires_at from portal_sessions
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
   return row;
 }

@@ -14,7 +14,7 @@ interface Row {
 /** @returns undefined if the provider was never looked at */
 export async function findProviderBill(sql: Sql, companyId: string): Promise<ProviderBill | undefined> {
   const [row] = await sql<Row[]>`
-    select prices, discounts, pending, next_charge_at as "nextChargeAt", problem from provider_bills
+    select prices, discounts, pending, next_charge_at, problem from provider_bills
     where company_id = ${companyId}`;
   if (!row) return undefined;
   const { prices, discounts, pending, nextChargeAt, problem } = row;

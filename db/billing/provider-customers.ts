@@ -10,7 +10,7 @@ const lookAgain = 24 * 3_600_000;
 
 export async function findCustomer(sql: Sql, companyId: string): Promise<string | undefined> {
   const [row] = await sql<{ customerId: string }[]>`
-    select customer_id as "customerId" from provider_customers where company_id = ${companyId}`;
+    select customer_id from provider_customers where company_id = ${companyId}`;
   return row?.customerId;
 }
 
@@ -34,7 +34,7 @@ export async function keepCustomer(sql: Sql, companyId: string, customerId: stri
 /** Whose customer that is; for the platform role. */
 export async function findCompanyOfCustomer(sql: Sql, customerId: string): Promise<string | undefined> {
   const [row] = await sql<{ companyId: string }[]>`
-    select company_id as "companyId" from provider_customer_places where customer_id = ${customerId}`;
+    select company_id from provider_customer_places where customer_id = ${customerId}`;
   return row?.companyId;
 }
 
@@ -55,7 +55,7 @@ export async function findDueCustomers(
   now: Date,
 ): Promise<{ companyId: string; testMode: boolean }[]> {
   return await sql<{ companyId: string; testMode: boolean }[]>`
-    select company_id as "companyId", false as "testMode" from provider_customers
+    select company_id, false as test_mode from provider_customers
     where due_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
     order by due_at
     limit ${limit}`;
@@ -72,7 +72,7 @@ export async function beginLook(sql: Sql, companyId: string, dueBy: Date | null,
   const [look] = await sql<Look[]>`
     update provider_customers set asked = asked + 1, due_at = ${new Date(now.getTime() + lease)}
     where company_id = ${companyId} ${dueBy === null ? sql`` : sql`and due_at <= ${dueBy}`}
-    returning customer_id as "customerId", asked::int as number`;
+    returning customer_id, asked::int as number`;
   return look;
 }
 
@@ -123,7 +123,7 @@ const keptDays = 30;
 export async function sweepProviderEvents(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<{ companyId: string; id: string }[]>`
-    select company_id as "companyId", id from provider_events where received_at < ${before} order by received_at limit ${limit}`;
+    select company_id, id from provider_events where received_at < ${before} order by received_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from provider_events where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::text[])`;

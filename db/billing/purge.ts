@@ -7,7 +7,7 @@ export async function closeCompany(sql: Sql, companyId: string): Promise<Date | 
   const [row] = await sql<{ endedAt: Date | null }[]>`
     update companies set status = 'deleting'
     where id = ${companyId}
-    returning (select ended_at from subscriptions where company_id = ${companyId}) as "endedAt"`;
+    returning (select ended_at from subscriptions where company_id = ${companyId}) as ended_at`;
   return row?.endedAt ?? null;
 }
 
@@ -32,7 +32,7 @@ export interface FileOfCompany {
 
 export async function findFilesOf(sql: Sql, companyId: string, limit: number): Promise<FileOfCompany[]> {
   return await sql<FileOfCompany[]>`
-    select company_id as "companyId", test_mode as "testMode", id from stored_files
+    select company_id, test_mode, id from stored_files
     where company_id = ${companyId} order by test_mode, id limit ${limit}`;
 }
 
@@ -78,7 +78,7 @@ export async function findUnswept(
   now: Date,
 ): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
-    select company_id as "companyId", false as "testMode" from purged_companies
+    select company_id, false as test_mode from purged_companies
     where swept_at is null and purged_at <= ${new Date(now.getTime() - stragglingTime)} and company_id <> all(${[...besides]}::uuid[])
     order by purged_at
     limit ${limit}`;

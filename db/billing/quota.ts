@@ -92,11 +92,11 @@ export async function chargeCalls(
     written as (
       update api_quota q set month_start = s.month_start, calls = s.used + s.charged + s.ahead from share s where q.company_id = ${companyId}
     )
-    select s.charged, s.ahead, s.month_limit as "limit", s.month_start as "monthStart", s.month_end as "monthEnd",
+    select s.charged, s.ahead, s.month_limit as "limit", s.month_start, s.month_end,
       exists (
         select from api_quota_blocks b
         where b.company_id = ${companyId} and b.holder <> ${holder} and b.month_start = s.month_start and b.calls > 0
-      ) as "heldByOthers"
+      ) as held_by_others
     from share s`;
   return row;
 }
@@ -175,7 +175,7 @@ const leaseKeptMs = 30_000;
 export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - leaseKeptMs);
   const due = await sql<{ companyId: string; holder: string }[]>`
-    select company_id as "companyId", holder from api_quota_blocks where renewed_at < ${before} order by renewed_at limit ${limit}`;
+    select company_id, holder from api_quota_blocks where renewed_at < ${before} order by renewed_at limit ${limit}`;
   return removeByCompany(due, (companyId) => sweepLeasesOf(sql, companyId, now));
 }
 
@@ -235,7 +235,7 @@ export async function findQuota(
   const [row] = await sql<QuotaFigures[]>`
     select u.calls - coalesce((
         select sum(b.calls) from api_quota_blocks b where b.company_id = ${companyId} and b.month_start = m.month_start
-      ), 0)::bigint as used, l.calls as "limit", m.month_start as "monthStart", m.month_end as "monthEnd"
+      ), 0)::bigint as used, l.calls as "limit", m.month_start, m.month_end
     from ${counters(sql, companyId, catalogue, now)}`;
   return row;
 }

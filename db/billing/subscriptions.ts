@@ -6,12 +6,12 @@ import type { TenantScope } from '../client/tenant.ts';
 const tableOf = ({ testMode }: TenantScope): string => (testMode ? 'test_subscriptions' : 'subscriptions');
 
 const columns = (sql: Sql) => sql`
-  status, package_code as "packageCode", billing_cycle as "billingCycle", currency, seats, add_ons as "addOns",
-  pending_add_ons as "pendingAddOns",
-  trial_ends_at as "trialEndsAt", period_start as "periodStart", period_end as "periodEnd", cancel_at_period_end as "cancelAtPeriodEnd",
-  scheduled, ended_at as "endedAt", past_due_since as "pastDueSince", charge_attempts as "chargeAttempts", credit_minor as "creditMinor",
-  payment_method as "paymentMethod", has_agreement as "hasAgreement", agreement_ends_at as "agreementEndsAt", due_at as "dueAt",
-  updated_at as "updatedAt"`;
+  status, package_code, billing_cycle, currency, seats, add_ons,
+  pending_add_ons,
+  trial_ends_at, period_start, period_end, cancel_at_period_end,
+  scheduled, ended_at, past_due_since, charge_attempts, credit_minor,
+  payment_method, has_agreement, agreement_ends_at, due_at,
+  updated_at`;
 
 /** undefined where nothing was ever subscribed to. */
 export async function findSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
@@ -102,7 +102,7 @@ function rowOf(sql: Sql, subscription: Subscription, now: Date) {
 /** When the workspace began. */
 export async function findBeginning(sql: Sql, companyId: string): Promise<Date | undefined> {
   const [row] = await sql<{ createdAt: Date }[]>`
-    select created_at as "createdAt" from companies where id = ${companyId}`;
+    select created_at from companies where id = ${companyId}`;
   return row?.createdAt;
 }
 
@@ -115,7 +115,7 @@ export interface AgreedLimitsRow {
 
 export async function findAgreedLimits(sql: Sql, scope: TenantScope): Promise<AgreedLimitsRow> {
   const [row] = await sql<AgreedLimitsRow[]>`
-    select api_rate_limit_per_minute as "agreedPerMinute", api_daily_cap as "agreedPerDay", api_call_cap as "agreedPerMonth"
+    select api_rate_limit_per_minute as agreed_per_minute, api_daily_cap as agreed_per_day, api_call_cap as agreed_per_month
     from ${sql(tableOf(scope))} where company_id = ${scope.companyId}`;
   return row ?? { agreedPerMinute: null, agreedPerDay: null, agreedPerMonth: null };
 }

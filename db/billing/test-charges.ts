@@ -21,7 +21,7 @@ export async function chargeOnce(
     values (${companyId}, ${testMode}, ${orderId}, ${amountMinor}, ${currency}, ${last4}, ${isDeclined}, ${now})
     on conflict (company_id, test_mode, order_id) do nothing`;
   const [entry] = await sql<{ isDeclined: boolean }[]>`
-    select is_declined as "isDeclined" from test_charges
+    select is_declined from test_charges
     where company_id = ${companyId} and test_mode = ${testMode} and order_id = ${orderId}`;
   return entry?.isDeclined === false;
 }

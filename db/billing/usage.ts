@@ -12,7 +12,7 @@ export interface KeyCalls {
 /** Calls of each key of the mode since a day, the busiest first. @param since YYYY-MM-DD */
 export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope, since: string): Promise<KeyCalls[]> {
   return await sql<KeyCalls[]>`
-    select k.id as "keyId", k.name, sum(d.calls)::bigint as calls
+    select k.id as key_id, k.name, sum(d.calls)::bigint as calls
     from api_key_days d
     join api_keys k on k.company_id = ${companyId} and k.id = d.api_key_id and k.environment = ${testMode ? 'test' : 'live'}
     where d.company_id = ${companyId} and d.day >= ${since}
@@ -50,7 +50,7 @@ const keptDays = 400;
 export async function sweepKeyDays(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000).toISOString().slice(0, 10);
   const due = await sql<{ companyId: string; day: string; keyId: string }[]>`
-    select company_id as "companyId", day, api_key_id as "keyId" from api_key_days
+    select company_id, day, api_key_id as key_id from api_key_days
     where day < ${before} order by day limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

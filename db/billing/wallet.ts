@@ -45,7 +45,7 @@ export async function reversePayments(
   now: Date,
 ): Promise<Reversal[]> {
   const booked = await sql<{ paymentId: string; reason: ReversalReason; amount: number }[]>`
-    select reverses as "paymentId", reason, sum(amount_minor)::bigint as amount from wallet_entries
+    select reverses as payment_id, reason, sum(amount_minor)::bigint as amount from wallet_entries
     where company_id = ${companyId} and test_mode = ${testMode} and reverses is not null
     group by reverses, reason`;
   const changed = reversals

@@ -111,7 +111,7 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
     if (!lock) throw new Error('an Idempotency-Key is claimed in a company that does not exist');
     if (lock.locked) return { kind: 'ours' };
     const holding = sql<{ hasBody: boolean | null }[]>`
-      select holder_has_body(${keyLock}::bigint, ${bodyLock}::bigint) as "hasBody"
+      select holder_has_body(${keyLock}::bigint, ${bodyLock}::bigint) as has_body
       from companies where id = ${claimed.companyId}`;
     // The holder may have come after the one that ran the call, and only be reading its answer; that answer then decides.
     const [[holder], [late]] = await Promise.all([holding.execute(), find()]);
@@ -177,7 +177,7 @@ export function save(sql: Sql, { claim, status, body }: StoredResponse, now: Dat
 export async function sweep(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptHours * 3_600_000);
   const due = await sql<{ companyId: string; testMode: boolean; endpoint: string; key: string }[]>`
-    select company_id as "companyId", test_mode as "testMode", endpoint, key
+    select company_id, test_mode, endpoint, key
     from idempotency_records where created_at < ${before} order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     // The age again: a key that was used anew has a new answer.

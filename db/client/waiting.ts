@@ -23,7 +23,7 @@ export async function findWaiting(
 ): Promise<Waiting> {
   const behind = after && sql`where (company_id, test_mode) > (${after.companyId}, ${after.testMode})`;
   const found = await sql<(TenantScope & { rows: number })[]>`
-    select company_id as "companyId", test_mode as "testMode", count(*)::int as rows
+    select company_id, test_mode, count(*)::int as rows
     from (
       select company_id, test_mode from ${sql(queue)} ${behind ?? sql``}
       order by company_id, test_mode

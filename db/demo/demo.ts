@@ -106,8 +106,8 @@ export async function findDemo(
       exists (
         select from api_keys
         where company_id = ${wanted.companyId} and key_hash = ${wanted.keyHash} and revoked_at is null and (expires_at is null or expires_at > ${now})
-      ) as "keyWorks",
-      (select password_hash from sign_ins where company_id = ${wanted.companyId} and email = ${wanted.email}) as "passwordHash"`;
+      ) as key_works,
+      (select password_hash from sign_ins where company_id = ${wanted.companyId} and email = ${wanted.email}) as password_hash`;
   return row as { exists: boolean; keyWorks: boolean; passwordHash: string | null };
 }
 

@@ -124,7 +124,7 @@ export async function countDrafts(
 /** Campaigns that the job has something to do with, the longest due first. */
 export async function findDueCampaigns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from campaigns
+    select company_id, test_mode, id from campaigns
     where due_at <= ${now} order by due_at limit ${limit}`;
 }
 

@@ -102,11 +102,11 @@ export async function lockRun(
   hash: string | null,
 ): Promise<UndecidedRun | undefined> {
   const [row] = await sql<UndecidedRun[]>`
-    select r.status, r.decision, coalesce(encode(r.content_hash, 'hex') = ${hash}, false) as "isAsShown",
+    select r.status, r.decision, coalesce(encode(r.content_hash, 'hex') = ${hash}, false) as is_as_shown,
       exists (
         select from campaigns c
         where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = ${campaignId} and c.status = 'cancelled'
-      ) as "isCancelled"
+      ) as is_cancelled
     from campaign_runs r
     where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.campaign_id = ${campaignId} and r.id = ${runId}
     for no key update`;
@@ -129,7 +129,7 @@ export async function decideRun(
 /** Runs about whose drafts something was decided, the longest due first. */
 export async function findDecidedRuns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from campaign_runs
+    select company_id, test_mode, id from campaign_runs
     where decision_due_at <= ${now} order by decision_due_at limit ${limit}`;
 }
 
@@ -147,12 +147,12 @@ export async function takeDecision(
   now: Date,
 ): Promise<DecidedRun | undefined> {
   const [row] = await sql<DecidedRun[]>`
-    select r.campaign_id as "campaignId", r.decision, r.decided_by as "userId", r.decided_by_name as "userName",
+    select r.campaign_id, r.decision, r.decided_by as user_id, r.decided_by_name as user_name,
       r.rejection_reason as reason, r.decided_at as at,
       exists (
         select from campaigns c
         where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status = 'cancelled'
-      ) as "isCancelled"
+      ) as is_cancelled
     from campaign_runs r
     where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = ${runId} and r.decision_due_at <= ${now}
     for no key update skip locked`;
@@ -207,7 +207,7 @@ export interface RunToDecide {
 }
 
 const ofRunToDecide = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
-  select r.id, r.campaign_id as "campaignId", c.name as "campaignName", r.content, r.total, r.skipped, encode(r.content_hash, 'hex') as hash
+  select r.id, r.campaign_id, c.name as campaign_name, r.content, r.total, r.skipped, encode(r.content_hash, 'hex') as hash
   from campaign_runs r
   join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
   where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null and r.total > 0`;

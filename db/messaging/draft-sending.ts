@@ -18,7 +18,7 @@ export async function findDueQueues(
   now: Date,
 ): Promise<Queue[]> {
   return sql<Queue[]>`
-    select company_id as "companyId", test_mode as "testMode", channel from message_drafts
+    select company_id, test_mode, channel from message_drafts
     where due_at <= ${now} and channel = any(${[...channels]}::text[])
     group by company_id, test_mode, channel
     order by min(due_at)
@@ -72,7 +72,7 @@ export async function takeDraft(
     from next
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = next.id
     returning d.id, d.channel, d.recipient, d.sender, d.subject, d.body, d.object, d.record_id, d.campaign_id, d.attempts,
-      next.attempted_at as "attemptedAt"`;
+      next.attempted_at`;
   return taken;
 }
 
@@ -87,7 +87,7 @@ export interface SendingCompany extends SubscriptionRow {
 /** @returns undefined for a company that is not active any more */
 export async function findSendingCompany(sql: Sql, companyId: string): Promise<SendingCompany | undefined> {
   const [row] = await sql<SendingCompany[]>`
-    select c.name, c.disabled_modules as "disabledModules", c.notes_email_engagement as "notesEngagement",
+    select c.name, c.disabled_modules, c.notes_email_engagement as notes_engagement,
       ${subscriptionColumns(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
@@ -152,7 +152,7 @@ export async function findMailedDraft(
   id: string,
 ): Promise<MailedDraft | undefined> {
   const [row] = await sql<MailedDraft[]>`
-    select d.recipient, d.campaign_id as "campaignId", c.name as "companyName"
+    select d.recipient, d.campaign_id, c.name as company_name
     from message_drafts d
     join companies c on c.id = ${companyId}
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;
@@ -173,7 +173,7 @@ export async function findEngagedDraft(
   id: string,
 ): Promise<EngagedDraft | undefined> {
   const [row] = await sql<EngagedDraft[]>`
-    select d.recipient, d.status = 'sent' as "isSent"
+    select d.recipient, d.status = 'sent' as is_sent
     from message_drafts d
     join companies c on c.id = ${companyId} and c.status = 'active'
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;

@@ -3,14 +3,14 @@ import type { Sql } from '../client/pool.ts';
 
 export async function isEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql<[{ isNoted: boolean }]>`
-    select notes_email_engagement as "isNoted" from companies where id = ${companyId}`;
+    select notes_email_engagement as is_noted from companies where id = ${companyId}`;
   return row.isNoted;
 }
 
 /** The same, kept from changing until the transaction ends. */
 export async function lockEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql<[{ isNoted: boolean }]>`
-    select notes_email_engagement as "isNoted" from companies where id = ${companyId} for no key update`;
+    select notes_email_engagement as is_noted from companies where id = ${companyId} for no key update`;
   return row.isNoted;
 }
 

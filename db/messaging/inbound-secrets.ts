@@ -55,9 +55,9 @@ export async function findInboundDoor(
   now: Date,
 ): Promise<{ companyName: string; configVersion: number; sealedSecrets: string[] } | undefined> {
   const [row] = await sql<[{ companyName: string; configVersion: number; sealedSecrets: string[] }?]>`
-    select c.name as "companyName", c.config_version as "configVersion",
+    select c.name as company_name, c.config_version,
       case when i.previous_secret_expires_at > ${now} then array[i.sealed_secret, i.sealed_previous_secret]
-        else array[i.sealed_secret] end as "sealedSecrets"
+        else array[i.sealed_secret] end as sealed_secrets
     from inbound_secrets i
     join companies c on c.id = ${companyId} and c.status = 'active'
     where i.company_id = ${companyId} and i.environment = ${environment}`;

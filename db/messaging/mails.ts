@@ -39,7 +39,7 @@ export async function takeMails(
   now: Date,
 ): Promise<{ taken: MailRow[]; due: number }> {
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from mails
+    select company_id, id from mails
     where status = 'queued' and next_attempt_at <= ${now}
     order by next_attempt_at
     limit ${limit}`;
@@ -52,7 +52,7 @@ export async function takeMails(
         where company_id = ${companyId} and id = ${id} and status = 'queued' and next_attempt_at <= ${now}
         for update skip locked
       )
-      returning company_id as "companyId", id, recipient, template, data, attempts`,
+      returning company_id, id, recipient, template, data, attempts`,
   );
   return { taken: (await Promise.all(taken)).flat(), due: due.length };
 }
@@ -78,7 +78,7 @@ const keptDays = 30;
 export async function sweepMails(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from mails
+    select company_id, id from mails
     where created_at < ${before} and status <> 'queued' order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`

@@ -78,7 +78,7 @@ const keptDays = 400;
 export async function sweepReports(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from received_reports
+    select company_id, test_mode, id from received_reports
     where received_at < ${before} order by received_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const removed = await sql`

@@ -60,16 +60,16 @@ function teamInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
 }
 
 const selectBranches = (sql: Sql, reach: Reach) => sql`
-  select b.id, b.name, b.code, b.is_default as "isDefault", b.is_active as "isActive", b.city, b.country, b.timezone,
-    b.manager_user_id as "managerUserId", b.created_at as "createdAt",
+  select b.id, b.name, b.code, b.is_default, b.is_active, b.city, b.country, b.timezone,
+    b.manager_user_id, b.created_at,
     (select count(*)::int from users u
-      where u.company_id = b.company_id and u.branch_id = b.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as "userCount"
+      where u.company_id = b.company_id and u.branch_id = b.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as user_count
   from branches b`;
 
 const selectTeams = (sql: Sql, reach: Reach) => sql`
-  select t.id, t.name, t.branch_id as "branchId", t.manager_user_id as "managerUserId", t.created_at as "createdAt",
+  select t.id, t.name, t.branch_id, t.manager_user_id, t.created_at,
     (select count(*)::int from users u
-      where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as "memberCount"
+      where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as member_count
   from teams t`;
 
 /** A page of branches, newest first. */
@@ -145,9 +145,9 @@ export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Prom
     select count(*)::int from users u
     where u.company_id = ${companyId} and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
   return sql<TreeNode[]>`
-    select id, kind, name, "parentId", manager, "userCount"
+    select id, kind, name, parent_id, manager, user_count
     from (
-      select 1 as level, c.id, 'company' as kind, c.name, null::uuid as "parentId", null::json as manager, (${active}) as "userCount"
+      select 1 as level, c.id, 'company' as kind, c.name, null::uuid as parent_id, null::json as manager, (${active}) as user_count
       from companies c
       where c.id = ${companyId}
       union all
@@ -172,9 +172,9 @@ export async function findPlace(
   const [place] =
     reach.kind === 'team'
       ? await sql<{ branchId: string; teamId: string | null }[]>`
-          select branch_id as "branchId", id as "teamId" from teams where company_id = ${companyId} and id = ${reach.id}`
+          select branch_id, id as team_id from teams where company_id = ${companyId} and id = ${reach.id}`
       : await sql<{ branchId: string; teamId: string | null }[]>`
-          select id as "branchId", null as "teamId" from branches
+          select id as branch_id, null as team_id from branches
           where company_id = ${companyId} and ${reach.kind === 'branch' ? sql`id = ${reach.id}` : sql`is_default`}
           order by created_at, id
           limit 1`;

@@ -19,14 +19,14 @@ export interface UserRow {
 }
 
 const selectUsers = (sql: Sql) => sql`
-  select u.id, u.full_name as "fullName", u.email, u.status,
+  select u.id, u.full_name, u.email, u.status,
     coalesce((
       select json_agg(json_build_object('id', r.id, 'name', r.name) order by r.name)
       from user_roles ur join roles r on r.id = ur.role_id
       where ur.company_id = u.company_id and ur.user_id = u.id and not r.is_hidden), '[]') as roles,
     case when b.id is not null then json_build_object('id', b.id, 'name', b.name) end as branch,
     case when t.id is not null then json_build_object('id', t.id, 'name', t.name, 'branchId', t.branch_id) end as team,
-    u.last_sign_in_at as "lastSignInAt", coalesce(s.must_change_password, false) as "mustChangePassword", u.created_at as "createdAt"
+    u.last_sign_in_at, coalesce(s.must_change_password, false) as must_change_password, u.created_at
   from users u
   left join branches b on b.company_id = u.company_id and b.id = u.branch_id
   left join teams t on t.company_id = u.company_id and t.id = u.team_id
@@ -88,7 +88,7 @@ export async function findByEmail(
   email: string,
 ): Promise<{ id: string; isInReach: boolean } | undefined> {
   const [user] = await sql<{ id: string; isInReach: boolean }[]>`
-    select u.id, coalesce(${userInReach(sql, reach, 'u')}, false) as "isInReach"
+    select u.id, coalesce(${userInReach(sql, reach, 'u')}, false) as is_in_reach
     from users u
     where u.company_id = ${companyId} and u.email = ${email}`;
   return user;
@@ -184,7 +184,7 @@ export interface Seats {
 export async function findSeats(sql: Sql, companyId: string): Promise<Seats> {
   const [seats] = await sql<[Seats]>`
     select (select count(*)::int from users where company_id = ${companyId} and status = 'active') as used,
-      s.package_code as "packageCode", s.seats as purchased
+      s.package_code, s.seats as purchased
     from (values (1)) one (row)
     left join subscriptions s on s.company_id = ${companyId}`;
   return seats;
@@ -202,7 +202,7 @@ export async function findAdmins(
   companyId: string,
 ): Promise<{ email: string; fullName: string; companyName: string }[]> {
   return await sql<{ email: string; fullName: string; companyName: string }[]>`
-    select u.email, u.full_name as "fullName", c.name as "companyName"
+    select u.email, u.full_name, c.name as company_name
     from users u
     join companies c on c.id = ${companyId}
     join user_roles ur on ur.company_id = ${companyId} and ur.user_id = u.id

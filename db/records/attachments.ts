@@ -118,7 +118,7 @@ export async function findLinkedFile(
   attachmentId: string,
 ): Promise<LinkedFile | undefined> {
   const [file] = await sql<LinkedFile[]>`
-    select company_id as "companyId", test_mode as "testMode", file_id as id, file_name as name, size_bytes as bytes
+    select company_id, test_mode, file_id as id, file_name as name, size_bytes as bytes
     from attachments
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${attachmentId}`;
   return file;

@@ -46,8 +46,8 @@ export async function readFeed(
       where f.company_id = ${companyId} and f.test_mode = ${testMode}
     ) ends
     left join lateral (
-      select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId",
-        data, coalesce(${inReach(sql, scope)}, false) as "wasInReach"
+      select position, id, event, object, record_id, occurred_at, actor, request_id,
+        data, coalesce(${inReach(sql, scope)}, false) as was_in_reach
       from feed_events
       where company_id = ${companyId} and test_mode = ${testMode}
         and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)

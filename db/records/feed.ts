@@ -92,7 +92,7 @@ export async function takeWaiting(
         assigned_to, created_by_kind, created_by_id, created_by_user
       from placed
     )
-    select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes
+    select position, id, event, object, record_id, occurred_at, actor, request_id, data, changes
     from placed`;
   return events.sort((a, b) => a.position - b.position);
 }
@@ -105,7 +105,7 @@ export async function findEvents(
   last: number,
 ): Promise<FeedEvent[]> {
   const events = await sql<FeedEvent[]>`
-    select position, id, event, object, record_id as "recordId", occurred_at as "occurredAt", actor, request_id as "requestId", data, changes
+    select position, id, event, object, record_id, occurred_at, actor, request_id, data, changes
     from feed_events
     where company_id = ${companyId} and test_mode = ${testMode} and position between ${first} and ${last}
     order by position`;
@@ -139,7 +139,7 @@ export async function findLastPositions(
   companyIds: readonly string[],
 ): Promise<(TenantScope & { last: number })[]> {
   return sql<(TenantScope & { last: number })[]>`
-    select company_id as "companyId", test_mode as "testMode", last_position as last
+    select company_id, test_mode, last_position as last
     from feeds where company_id = any(${[...companyIds]}::uuid[])`;
 }
 
@@ -154,7 +154,7 @@ const keptDays = 30;
 export async function sweepEvents(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * day);
   const due = await sql<TenantScope[]>`
-    select f.company_id as "companyId", f.test_mode as "testMode"
+    select f.company_id, f.test_mode
     from feeds f
     cross join lateral (
       select e.occurred_at from feed_events e

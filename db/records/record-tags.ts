@@ -68,6 +68,6 @@ export async function removeRecordTag(
       where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${id} and tag_id = ${tagId}
         and is_manual
     )
-    select is_manual as "wasManual" from there`;
+    select is_manual as was_manual from there`;
   return row;
 }

@@ -103,7 +103,7 @@ export async function clearReferences(
       set ${sql(column)} = null, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
       from referring
       where ${isOwnRow(sql, scope)} and r.id = any(array(select id from referring)) and r.id = referring.id
-      returning r.id, referring.gone as "from", r.updated_at as "changedAt"`;
+      returning r.id, referring.gone as "from", r.updated_at as changed_at`;
     cleared.push(...rows.map((row) => ({ ...row, object: source, field: column })));
   }
   return cleared;
@@ -148,7 +148,7 @@ export async function takeClearing(
   { companyId, testMode }: TenantScope,
 ): Promise<PendingClearing | undefined> {
   const [row] = await sql<PendingClearing[]>`
-    select object, record_id as "recordId", caused_by as "causedBy"
+    select object, record_id, caused_by
     from reference_clearings
     where company_id = ${companyId} and test_mode = ${testMode}
     order by object, record_id

@@ -49,7 +49,7 @@ export async function runReport(
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
       )
-      select key, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as "isTotal", (select count(*) from newest) as seen
+      select key, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as is_total, (select count(*) from newest) as seen
       from newest
       where number <= ${maxRows}
       group by grouping sets ((key, place), ())
@@ -130,7 +130,7 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
   const source = await recordsInReach(sql, scope, table);
   return sql<PipelineRow[]>`
-    select ${status} as "statusId", count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
+    select ${status} as status_id, count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
     from ${source.rows}
     where ${source.where}
     group by 1`;
@@ -141,7 +141,7 @@ async function countLeads(sql: Sql, { companyId, testMode }: TenantScope): Promi
   const count = (isIn: Fragment) => sql`
     (select count(*) from leads r where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.lead_status_id ${isIn})`;
   const rows = await sql<PipelineRow[]>`
-    select s.id as "statusId", ${count(sql`= s.id`)} as count, null::bigint as amount
+    select s.id as status_id, ${count(sql`= s.id`)} as count, null::bigint as amount
     from statuses s
     where s.company_id = ${companyId} and s.object = 'leads'
     union all
@@ -168,8 +168,8 @@ export function listSavedReports(
   limit: number,
 ): Promise<SavedReportRow[]> {
   return sql<SavedReportRow[]>`
-    select id, name, object, config, is_shared as "isShared", created_by_kind, created_by_id, created_by_name,
-      created_at as "createdAt", updated_at as "updatedAt"
+    select id, name, object, config, is_shared, created_by_kind, created_by_id, created_by_name,
+      created_at, updated_at
     from saved_reports
     where company_id = ${companyId} and object = any(${objects}::text[])
       and (is_shared or created_by_user = ${userId}::uuid)

@@ -37,8 +37,8 @@ export async function findDueChanges(
     sql`
     where (company_id, test_mode, object, id) > (${after.companyId}, ${after.testMode}, ${after.object}, ${after.lastId})`;
   const found = await sql<(WaitingChanges & { changes: number; isDue: boolean })[]>`
-    select company_id as "companyId", test_mode as "testMode", object, max(id) as "lastId", count(*)::int as changes,
-      coalesce(min(due_at) <= ${now}, false) as "isDue"
+    select company_id, test_mode, object, max(id) as last_id, count(*)::int as changes,
+      coalesce(min(due_at) <= ${now}, false) as is_due
     from (
       select company_id, test_mode, object, id, due_at from search_changes ${position ?? sql``}
       order by company_id, test_mode, object, id
@@ -72,7 +72,7 @@ export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string
       ) counted
       where changed <= ${mostChanged}
     )
-    returning id, record_id as "recordId", due_at is null as "isNew"`;
+    returning id, record_id, due_at is null as is_new`;
   const changed = taken.filter(({ isNew }) => !isNew).map(({ recordId }) => recordId);
   if (changed.length > 0) await removeTexts(sql, scope, object, changed);
   // A statement of its own: what it reads is not older than the changes that were taken.

@@ -19,7 +19,7 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   const { customerId, email, mobile, company } = keys;
   // Statements of their own: they must see what the locks' last holder committed.
   const customers = sql<{ id: string; accountId: string | null }[]>`
-    select id, account_id as "accountId"
+    select id, account_id
     from customers
     where ${own} and (id = ${customerId} or email collate "C" = ${email} or mobile collate "C" = ${mobile} or phone collate "C" = ${mobile})
     order by (id = ${customerId}) is true desc, updated_at desc, id desc

@@ -146,7 +146,7 @@ const grace = 15 * 60_000;
 export async function completeBookings(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - grace);
   const due = await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from bookings
+    select company_id, test_mode, id from bookings
     where status = 'confirmed' and end_at <= ${before} order by end_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const completed = await sql`

@@ -26,7 +26,7 @@ export async function placeCalendarOrder(
 /** Orders that are due, those first that have waited longest, and of each company a few. @returns the ids of their bookings */
 export async function findDueOrders(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
-    select company_id as "companyId", booking_id as id
+    select company_id, booking_id as id
     from (
       select company_id, booking_id, due_at, row_number() over (partition by company_id order by due_at) as turn
       from (select company_id, booking_id, due_at from calendar_orders where due_at <= ${now} order by due_at limit ${10 * limit}) due
@@ -75,7 +75,7 @@ export async function takeOrder(
         where company_id = ${companyId} and not test_mode and id = ${bookingId} and status not in ('cancelled', 'rescheduled')
       ) then action else 'remove' end
     where company_id = ${companyId} and booking_id = ${bookingId} and due_at <= ${now}
-    returning booking_id as "bookingId", user_id as "userId", action, event_url as "eventUrl", attempts, created_at as "createdAt"`;
+    returning booking_id, user_id, action, event_url, attempts, created_at`;
   return taken;
 }
 
@@ -85,9 +85,9 @@ export async function findOrderedBooking(
   bookingId: string,
 ): Promise<OrderedBooking | undefined> {
   const [booking] = await sql<OrderedBooking[]>`
-    select start_at as "startAt", end_at as "endAt", meeting_title as title, meeting_description as description,
-      coalesce(meeting_url, location) as location, attendee_name as "attendeeName", attendee_email as "attendeeEmail",
-      attendee_phone as "attendeePhone", created_at as "createdAt"
+    select start_at, end_at, meeting_title as title, meeting_description as description,
+      coalesce(meeting_url, location) as location, attendee_name, attendee_email,
+      attendee_phone, created_at
     from bookings
     where company_id = ${companyId} and not test_mode and id = ${bookingId}`;
   return booking;

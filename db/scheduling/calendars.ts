@@ -28,7 +28,7 @@ export async function findCalendars(
   within: Interval,
 ): Promise<Map<string, CalendarState>> {
   const rows = await sql<(Omit<CalendarState, 'busy'> & { userId: string; bounds: number[] })[]>`
-    select user_id as "userId", provider, fault, checked_at as "checkedAt", looked_until as "readUntil", busy as bounds
+    select user_id, provider, fault, checked_at, looked_until as read_until, busy as bounds
     from user_calendars
     where company_id = ${companyId} and user_id = any(${[...userIds]}::uuid[])`;
   return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: cut(bounds, within) }]));
@@ -47,7 +47,7 @@ function cut(bounds: readonly number[], within: Interval): Interval[] {
 
 export async function findCalendar(sql: Sql, companyId: string, userId: string): Promise<CalendarRow | undefined> {
   const [row] = await sql<CalendarRow[]>`
-    select provider, url, username, fault, checked_at as "checkedAt"
+    select provider, url, username, fault, checked_at
     from user_calendars
     where company_id = ${companyId} and user_id = ${userId}`;
   return row;
@@ -60,7 +60,7 @@ export async function findConnection(
   userId: string,
 ): Promise<SealedConnection | undefined> {
   const [row] = await sql<SealedConnection[]>`
-    select k.user_id as "userId", k.provider, k.url, k.username, k.sealed_password as "sealedPassword",
+    select k.user_id, k.provider, k.url, k.username, k.sealed_password,
       coalesce(h.timezone, c.timezone) as timezone
     from user_calendars k
     join companies c on c.id = ${companyId}
@@ -111,7 +111,7 @@ export interface DueRow {
 /** Calendars that are due, those first that have waited longest, and of each company a few. @returns the ids of their users */
 export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
-    select company_id as "companyId", user_id as id
+    select company_id, user_id as id
     from (
       select company_id, user_id, due_at, row_number() over (partition by company_id order by due_at) as turn
       from (select company_id, user_id, due_at from user_calendars where due_at <= ${now} order by due_at limit ${10 * limit}) due
@@ -124,7 +124,7 @@ export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, 
 /** As findDueCalendars, of calendars that were not read since they were connected. */
 export async function findUnreadCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
-    select company_id as "companyId", user_id as id
+    select company_id, user_id as id
     from (
       select company_id, user_id, due_at, row_number() over (partition by company_id order by due_at) as turn
       from (

@@ -21,7 +21,7 @@ export async function findMembers(
   ids: readonly string[],
 ): Promise<MemberRow[]> {
   return await sql<MemberRow[]>`
-    select u.id, u.full_name as "fullName", u.status = 'active' as "isActive", h.timezone, h.weekly, h.days_off as "daysOff", h.updated_at as "updatedAt"
+    select u.id, u.full_name, u.status = 'active' as is_active, h.timezone, h.weekly, h.days_off, h.updated_at
     from users u
     left join user_working_hours h on h.company_id = ${companyId} and h.user_id = u.id
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${userInReach(sql, reach, 'u')}`;

@@ -133,7 +133,7 @@ export async function findTurns(
   { id, rotation }: Pick<PoolRow, 'id' | 'rotation'>,
 ): Promise<Map<string, number>> {
   const rows = await sql<{ userId: string; assigned: number }[]>`
-    select user_id as "userId", assigned from scheduling_turns
+    select user_id, assigned from scheduling_turns
     where company_id = ${companyId} and test_mode = ${testMode} and pool_id = ${id} and rotation = ${rotation}`;
   return new Map(rows.map(({ userId, assigned }) => [userId, assigned]));
 }

@@ -110,7 +110,7 @@ const keptDays = 30;
 export async function sweepReservations(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from slot_reservations
+    select company_id, test_mode, id from slot_reservations
     where created_at < ${before} order by created_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const removed = await sql`
@@ -123,7 +123,7 @@ export async function sweepReservations(sql: Sql, limit: number, now: Date): Pro
 /** Removes held times that have run out. @returns how many, at most the limit */
 export async function sweepHeldTimes(sql: Sql, limit: number, now: Date): Promise<number> {
   const due = await sql<DueDataRow[]>`
-    select company_id as "companyId", test_mode as "testMode", id from taken_times
+    select company_id, test_mode, id from taken_times
     where expires_at <= ${now} order by expires_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     // Whoever takes a time of the same user removes these, too, and in another order.

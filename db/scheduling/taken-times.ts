@@ -170,7 +170,7 @@ export async function extendTime(
   const extended = sql<{ expiresAt: Date }[]>`
     update taken_times set expires_at = greatest(expires_at, ${until})
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and expires_at > ${now}
-    returning expires_at as "expiresAt"`;
+    returning expires_at`;
   const [[row]] = await Promise.all([extended, locked]);
   return row?.expiresAt;
 }
@@ -208,9 +208,9 @@ export async function findTakenTimes(
   const milliseconds = (column: string) =>
     sql`array_to_json(array_agg((date_part('epoch', ${sql(column)}) * 1000)::int8))`;
   const rows = await sql<TakenRow[]>`
-    select user_id as "userId", array_to_json(array_agg(lower(during))) as starts, array_to_json(array_agg(upper(during))) as ends,
+    select user_id, array_to_json(array_agg(lower(during))) as starts, array_to_json(array_agg(upper(during))) as ends,
       array_to_json(array_agg(expires_at is not null)) as held
-      ${parts === 'whole' ? sql`` : sql`, ${milliseconds('start_at')} as "meetingStarts", ${milliseconds('end_at')} as "meetingEnds"`}
+      ${parts === 'whole' ? sql`` : sql`, ${milliseconds('start_at')} as meeting_starts, ${milliseconds('end_at')} as meeting_ends`}
     from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
       and start_at >= ${new Date(from.getTime() - longestReach)} and start_at < ${new Date(to.getTime() + longestReach)}
@@ -254,7 +254,7 @@ export async function findMeetingStarts(
   now: Date,
 ): Promise<Map<string, number[]>> {
   const rows = await sql<{ userId: string; starts: number[] }[]>`
-    select user_id as "userId", array_to_json(array_agg(date_part('epoch', start_at) * 1000)) as starts
+    select user_id, array_to_json(array_agg(date_part('epoch', start_at) * 1000)) as starts
     from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
       and start_at >= ${from} and start_at < ${to} and (expires_at is null or expires_at > ${now})
@@ -273,7 +273,7 @@ export async function countAhead(
   now: Date,
 ): Promise<Map<string, number>> {
   const rows = await sql<{ userId: string; ahead: number }[]>`
-    select user_id as "userId", count(*)::int as ahead
+    select user_id, count(*)::int as ahead
     from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[]) and start_at >= ${now}
       and (expires_at is null or expires_at > ${now})

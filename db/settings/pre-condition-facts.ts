@@ -20,7 +20,7 @@ export async function countFacts(
       record.id,
       array[${counts}]::int[] as activities,
       ${needed.attachments ? attachmentsCounted(sql, scope, object) : sql`0`} as attachments,
-      ${needed.openTasks ? openTasksCounted(sql, scope, object) : sql`0`} as "openTasks"
+      ${needed.openTasks ? openTasksCounted(sql, scope, object) : sql`0`} as open_tasks
     from unnest(${ids as string[]}::uuid[]) record (id)`;
   return new Map(rows.map(({ id, ...facts }) => [id, facts]));
 }

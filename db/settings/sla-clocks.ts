@@ -82,7 +82,7 @@ export async function answerClocks(
     from answer join locked on locked.id = answer.id
     where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = answer.id and c.id = any(array(select id from locked))
       and c.ended_at is null
-    returning c.policy_id as "policyId", c.object, c.record_id as "recordId", c.kind, answer.last_at as "answeredAt"`;
+    returning c.policy_id, c.object, c.record_id, c.kind, answer.last_at as answered_at`;
   await startClocks(sql, scope, restarted(answered));
 }
 
@@ -121,7 +121,7 @@ export async function changeClocks(
     from locked
     where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = locked.id
       and c.id = any(array(select id from locked)) and c.ended_at is null
-    returning c.record_id as "recordId", c.kind, c.started_at as "startedAt"`;
+    returning c.record_id, c.kind, c.started_at`;
   const started = changes.flatMap((change) =>
     change.startedAfter(ended.filter(({ recordId }) => recordId === change.recordId)),
   );

@@ -15,7 +15,7 @@ const glance = 2000;
 /** The tenants of the clocks that are due first. @param besides companies that are left out */
 export async function findDueScopes(sql: Sql, besides: readonly string[], now: Date): Promise<ClockScope[]> {
   return sql<ClockScope[]>`
-    select distinct company_id as "companyId", test_mode as "testMode"
+    select distinct company_id, test_mode
     from (
       select company_id, test_mode from sla_clocks
       where next_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
@@ -47,9 +47,9 @@ export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, 
       limit ${limit}
       for no key update skip locked
     )
-    select c.id, c.object, c.record_id as "recordId", c.kind, c.due_at as "dueAt", c.handled_at as "handledAt",
-      c.breached_at as "breachedAt", c.satisfied_at as "satisfiedAt", c.ended_at as "endedAt",
-      case when p.id is not null then ${policyObject(sql)} end as policy, record.name as "recordName", u.full_name as "assignedTo"
+    select c.id, c.object, c.record_id, c.kind, c.due_at, c.handled_at,
+      c.breached_at, c.satisfied_at, c.ended_at,
+      case when p.id is not null then ${policyObject(sql)} end as policy, record.name as record_name, u.full_name as assigned_to
     from due c
     left join sla_policies p on p.company_id = ${scope.companyId} and p.id = c.policy_id
     left join lateral (
@@ -121,7 +121,7 @@ export interface RevisedPolicy {
 /** Policies whose running clocks have yet to follow a change. */
 export async function findRevisedPolicies(sql: Sql): Promise<RevisedPolicy[]> {
   return sql<RevisedPolicy[]>`
-    select company_id as "companyId", id, revised_at as "revisedAt"
+    select company_id, id, revised_at
     from sla_policies where revised_at is not null order by revised_at limit 100`;
 }
 
@@ -173,7 +173,7 @@ const keptDays = { clocks: 400, notifications: 90 };
 export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays.clocks * day);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id
+    select company_id, id
     from sla_clocks where ended_at < ${before} order by ended_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
@@ -187,7 +187,7 @@ export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<n
 export async function sweepNotifications(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays.notifications * day);
   const due = await sql<DueRow[]>`
-    select company_id as "companyId", id from notifications where created_at < ${before} order by created_at limit ${limit}`;
+    select company_id, id from notifications where created_at < ${before} order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from notifications

@@ -32,7 +32,7 @@ const sendings = {
   'look for due webhooks': /^select company_id .* from webhook_subscriptions\s+where due_at/s,
   'begin of a sender': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of a webhook': /^select url, sealed_secret/,
-  'count of what is on its way': /^select count\(\*\)::int as "inFlight"/,
+  'count of what is on its way': /^select count\(\*\)::int as in_flight/,
   'taking of deliveries': /^with due as materialized/,
   'end of a look': /^update webhook_subscriptions\s+set recent_attempts/,
   'lock of the health': /^select failing_since/,
@@ -82,7 +82,7 @@ export const stripePayments = {
 /** Every statement with which an order to a calendar is taken up and ended; on connections of their own. */
 const calendarOrders = {
   'taking of an order': /^update calendar_orders set attempts/,
-  'look at the booking': /^select start_at as "startAt"/,
+  'look at the booking': /^select start_at, end_at, meeting_title/,
   'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
   'commit of an order': /^select case when set_config\('app\.deadline'/,
 } as const;
