@@ -1,10 +1,10 @@
 // The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
 import { compileNothingMore } from './app/compiling.ts';
-import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/database.ts';
 import { ensureDemo, greeting } from './app/demo.ts';
 import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
 import { type BackgroundJobs, requireJobNames, startBackgroundJobs } from './app/jobs.ts';
+import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/pools.ts';
 import { type Prepared, serve } from './app/serve.ts';
 import { whyNot } from './app/start-failure.ts';
 import { openStorage } from './app/storage.ts';

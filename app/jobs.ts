@@ -23,6 +23,9 @@ import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { clickPath, openPath } from '../web/recipients/engagement.ts';
 import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
+import { openJobMetrics } from './job-metrics.ts';
+import { openSenders } from './message-senders.ts';
+import { openPayments } from './payments.ts';
 import {
   type DatabaseSettings,
   openCalendarsPool,
@@ -31,10 +34,7 @@ import {
   openPaymentsPool,
   openPurgePool,
   openSenderPools,
-} from './database.ts';
-import { openJobMetrics } from './job-metrics.ts';
-import { openSenders } from './message-senders.ts';
-import { openPayments } from './payments.ts';
+} from './pools.ts';
 import type { Serving } from './serve.ts';
 import { uploadFolder } from './storage.ts';
 

@@ -50,6 +50,7 @@ import { engagementPolicy, engagementScreens } from '../web/recipients/engagemen
 import { unsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
 import { credentialQueries } from './credentials.ts';
+import { openPayments } from './payments.ts';
 import {
   closePools,
   databaseSettings,
@@ -57,8 +58,7 @@ import {
   openPaymentsPool,
   openPools,
   transactionTimeout,
-} from './database.ts';
-import { openPayments } from './payments.ts';
+} from './pools.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 import { endTokenFamily } from './token-families.ts';
 import { startServingJobs } from './workforces.ts';

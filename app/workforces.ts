@@ -6,7 +6,7 @@ import { startJobs } from '../jobs/runner.ts';
 import type { CredentialStore } from '../runtime/credentials/credential-store.ts';
 import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
-import { type DatabaseSettings, openWorkforcesPool } from './database.ts';
+import { type DatabaseSettings, openWorkforcesPool } from './pools.ts';
 
 /**
  * @param platform finds whose turn it is

@@ -2,8 +2,8 @@
 // It is kept, since filling it takes minutes.
 import { resolve } from 'node:path';
 import postgres from 'postgres';
-import { openBackgroundPool, openBackgroundTenantPool } from '../app/database.ts';
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
+import { openBackgroundPool, openBackgroundTenantPool } from '../app/pools.ts';
 import { migrate } from '../db/client/migrate.ts';
 import { rowNames } from '../db/client/row-names.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';

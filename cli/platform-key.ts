@@ -1,7 +1,7 @@
 // Behind `make platform-key`: mints a platform key for onboarding and prints it, or revokes one.
 import { validate as isUuid, v7 as uuidv7 } from 'uuid';
-import { type DatabaseSettings, databaseSettings } from '../app/database.ts';
 import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
+import { type DatabaseSettings, databaseSettings } from '../app/pools.ts';
 import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
 import { type AuditRow, ownAuditRow } from '../db/client/change-log.ts';
 import { migrate } from '../db/client/migrate.ts';

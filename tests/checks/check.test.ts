@@ -31,7 +31,7 @@ describe('imports', () => {
     ['runtime/limits/a.ts', "import { plans } from '../../domain/billing/plans.ts';"],
     ['runtime/limits/a.ts', "import { chargeCalls } from '../../db/billing/quota.ts';"],
     ['runtime/limits/a.ts', "import type { KeyRow } from '../../db/access/credentials.ts';"],
-    ['runtime/limits/a.ts', "import { openPools } from '../../app/database.ts';"],
+    ['runtime/limits/a.ts', "import { openPools } from '../../app/pools.ts';"],
     ['runtime/limits/a.ts', "import { createServer } from 'node:http';"],
     ['oauth/a.ts', "import http from 'node:http';"],
     ['app/a.ts', "import { createServer } from 'node:http';"],
