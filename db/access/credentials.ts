@@ -2,29 +2,17 @@
 // Those of one company share a statement, once it is known whose they are.
 
 import type { Fragment } from 'postgres';
+import type { ApiKey } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { keyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
 import { type SubscriptionRow, subscriptionColumns } from './paying-subscription.ts';
 
-export interface KeyRow extends SubscriptionRow {
+export interface KeyRow extends ApiKey, SubscriptionRow {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  keyId: string;
-  keyName: string;
-  testMode: boolean;
-  scopes: string[];
-  ipAllowlist: string[];
-  reachKind: 'company' | 'branch' | 'team';
-  reachId: string | null;
-  expiresAt: Date | null;
-  revokedAt: Date | null;
-  perMinute: number;
-  perHour: number;
-  /** As in keyStamp. */
-  stamp: string;
 }
 
 /** Finds keys of a company by their hashes in hexadecimal. @returns rows by hash */

@@ -1,4 +1,5 @@
 // The monthly quota of each company: calls are charged one by one, or leased to a process.
+import type { ChargedCalls } from '../../domain/billing/quota.ts';
 import type { Sql } from '../client/pool.ts';
 import { removeByCompany } from '../client/sweeping.ts';
 
@@ -42,20 +43,6 @@ function counters(sql: Sql, companyId: string, { callsPerMonth, extraCalls }: Ca
     cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as calls) as u`;
 }
 
-/** The outcome of charging calls. */
-export interface ChargedRow {
-  /** How many of the calls that wait were charged; the others are beyond the limit. */
-  charged: number;
-  /** How many more were charged for a lease of calls to come. */
-  ahead: number;
-  /** null: unlimited. */
-  limit: number | null;
-  monthStart: Date;
-  monthEnd: Date;
-  /** True while other processes hold leases of this month that are not used up. */
-  heldByOthers: boolean;
-}
-
 /** So near to its end a month is charged call by call, so that exactly as many pass as it has. */
 const reserve = 2000;
 /** A lease is at most such a part of what is left of the month. */
@@ -76,8 +63,8 @@ export async function chargeCalls(
   ahead: number,
   catalogue: CallCatalogue,
   now: Date,
-): Promise<ChargedRow | undefined> {
-  const [row] = await sql<ChargedRow[]>`
+): Promise<ChargedCalls | undefined> {
+  const [row] = await sql<ChargedCalls[]>`
     with quota as (
       select m.month_start, m.month_end, l.calls as month_limit, u.calls as used, e.ended_at is null as open,
         greatest(coalesce(l.calls, ${plenty}::bigint) - u.calls, 0) as room

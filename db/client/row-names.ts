@@ -17,8 +17,8 @@ const toSnakeCase = cached((name) => name.replace(/[A-Z]/g, (letter) => `_${lett
 
 /**
  * The driver's `transform`. Columns of rows become camelCase, and keys of objects in statements
- * become columns. Values stay as they are, including the keys inside JSON. A column whose name has a
- * digit behind an underscore would not survive the way back, so there is none.
+ * become columns. Values stay as they are, including the keys inside JSON. No column has a digit
+ * behind an underscore, since its name would not survive the way back.
  */
 export const rowNames = { column: { from: toCamelCase, to: toSnakeCase } };
 

@@ -1,6 +1,7 @@
 // Looks up credentials, and remembers API keys as well as the companies of keys and users.
 import { LRUCache } from 'lru-cache';
 import type { Pool, Sql } from '../../db/client/pool.ts';
+import type { ApiKey } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Reach } from '../caller.ts';
@@ -25,21 +26,8 @@ export interface CompanyRecord {
   subscription: Subscription;
 }
 
-/** An API key, whether it is still valid or not. */
-export interface KeyRecord extends CompanyRecord {
-  keyId: string;
-  keyName: string;
-  testMode: boolean;
-  scopes: string[];
-  ipAllowlist: string[];
-  reachKind: 'company' | 'branch' | 'team';
-  reachId: string | null;
-  expiresAt: Date | null;
-  revokedAt: Date | null;
-  perMinute: number;
-  perHour: number;
-  /** Changes with any row that the record was made from. */
-  stamp: string;
+/** An API key with what its company's subscription opens. */
+export interface KeyRecord extends ApiKey, CompanyRecord {
   /** When the subscription changes without a change of any row; null: never. */
   trialEndsAt: Date | null;
 }

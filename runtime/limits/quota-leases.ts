@@ -1,4 +1,5 @@
 // Leases of the monthly quota: calls charged ahead, which this process may let pass without asking.
+import type { ChargedCalls } from '../../domain/billing/quota.ts';
 import { Semaphore } from './semaphore.ts';
 
 /** The month of a company that a call was charged to. */
@@ -16,24 +17,10 @@ export interface Quota extends Charge {
   monthEnd: Date;
 }
 
-/** The outcome of charging calls. */
-export interface Charged {
-  /** How many of the calls that wait were charged. */
-  charged: number;
-  /** Calls to come that were charged with them. */
-  ahead: number;
-  /** null: unlimited. */
-  limit: number | null;
-  monthStart: Date;
-  monthEnd: Date;
-  /** True while other processes hold leases of this month that are not used up. */
-  heldByOthers: boolean;
-}
-
 /** Counts the calls of each month. For each company, it is asked one question at a time. */
 interface LeaseStore {
   /** The process holds no lease then. @returns undefined if nothing is subscribed to */
-  charge(companyId: string, calls: number, ahead: number): Promise<Charged | undefined>;
+  charge(companyId: string, calls: number, ahead: number): Promise<ChargedCalls | undefined>;
   /** Reports what is left of the lease. @returns the calls charged to the month, by all; undefined if the lease no longer exists */
   renew(companyId: string, left: number): Promise<number | undefined>;
   /** Ends the lease and gives back what is left. @param left null: as much as was last reported */
@@ -194,7 +181,7 @@ export class QuotaLeases {
   async #acquire(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
     if (waiting.length === 0) return [];
     const { companyId } = account;
-    let found: Charged | undefined;
+    let found: ChargedCalls | undefined;
     try {
       // Used up; or not renewed in time, or of a month that is over.
       await this.#giveBack(account);
@@ -274,7 +261,7 @@ export class QuotaLeases {
 
 function quotaOf(
   companyId: string,
-  { limit, monthStart, monthEnd }: Pick<Charged, 'limit' | 'monthStart' | 'monthEnd'>,
+  { limit, monthStart, monthEnd }: Pick<ChargedCalls, 'limit' | 'monthStart' | 'monthEnd'>,
   charged: boolean,
 ): Quota {
   return { companyId, charged, limit, monthStart, monthEnd };

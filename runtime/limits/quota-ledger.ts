@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
-import { type Charge, type Charged, type Quota, QuotaLeases } from './quota-leases.ts';
+import type { ChargedCalls } from '../../domain/billing/quota.ts';
+import { type Charge, type Quota, QuotaLeases } from './quota-leases.ts';
 import { Refunds } from './refunds.ts';
 
 /** Calls of a month. */
@@ -25,7 +26,7 @@ export interface QuotaStatements<Catalogue> {
     ahead: number,
     catalogue: Catalogue,
     now: Date,
-  ): Promise<Charged | undefined>;
+  ): Promise<ChargedCalls | undefined>;
   saveLease(sql: Sql, lease: Charge & { holder: string; calls: number }, now: Date): Promise<number>;
   renewLease(sql: Sql, companyId: string, holder: string, left: number, now: Date): Promise<number | undefined>;
   returnLease(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void>;
@@ -105,7 +106,7 @@ export class QuotaLedger<Catalogue = unknown> {
   }
 
   /** Charges calls and leases more, in one transaction. */
-  #charge(companyId: string, calls: number, ahead: number): Promise<Charged | undefined> {
+  #charge(companyId: string, calls: number, ahead: number): Promise<ChargedCalls | undefined> {
     return inTransaction(this.#pool, 'platform', this.#timeoutMs, async (sql) => {
       const now = new Date();
       const { chargeCalls, saveLease } = this.#statements;
