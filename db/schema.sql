@@ -411,7 +411,7 @@ create policy removed on audit_logs_other for delete to crm_platform using (true
 create policy swept on audit_logs_other for select to crm_platform using (true);
 grant select (company_id, id, occurred_at), delete on audit_logs_other to crm_platform;
 
-create table billing_orders (
+create table billing_operations (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
   id uuid not null,
@@ -427,20 +427,21 @@ create table billing_orders (
   base jsonb,
   primary key (company_id, test_mode, id)
 );
-create index billing_orders_of_key on billing_orders (company_id, test_mode, retry_key) where retry_key is not null;
-create index billing_orders_overdue on billing_orders (leased_until) where status = 'pending';
-create unique index billing_orders_pending on billing_orders (company_id, test_mode) where status = 'pending';
-alter table billing_orders enable row level security, force row level security;
-create policy tenant on billing_orders to crm_app
+create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key)
+  where retry_key is not null;
+create index billing_operations_overdue on billing_operations (leased_until) where status = 'pending';
+create unique index billing_operations_pending on billing_operations (company_id, test_mode) where status = 'pending';
+alter table billing_operations enable row level security, force row level security;
+create policy tenant on billing_operations to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
-create policy platform on billing_orders for select to crm_platform using (true);
-create policy purge on billing_orders to crm_purge
+create policy platform on billing_operations for select to crm_platform using (true);
+create policy purge on billing_operations to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, update on billing_orders to crm_app;
-grant select (company_id, test_mode, id, status, leased_until) on billing_orders to crm_platform;
-grant select, insert, update, delete on billing_orders to crm_purge;
+grant select, insert, update on billing_operations to crm_app;
+grant select (company_id, test_mode, id, status, leased_until) on billing_operations to crm_platform;
+grant select, insert, update, delete on billing_operations to crm_purge;
 
 create table bookings (
   company_id uuid not null references companies (id) on delete cascade,
@@ -1265,7 +1266,7 @@ create table invoices (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
   id uuid not null,
-  order_id uuid,
+  operation_id uuid,
   number text not null,
   status text not null check (status in ('draft', 'open', 'paid', 'void', 'uncollectible')),
   kind text not null check (kind in ('subscription', 'wallet_topup', 'adjustment')),
@@ -1284,7 +1285,7 @@ create table invoices (
   hosted_url text,
   pdf_url text,
   primary key (company_id, test_mode, id),
-  unique (company_id, test_mode, order_id),
+  unique (company_id, test_mode, operation_id),
   unique (company_id, test_mode, number),
   unique (company_id, test_mode, provider_id)
 );
@@ -2678,13 +2679,13 @@ create trigger require_manager after insert on teams for each row
 create table test_charges (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
-  order_id uuid not null,
+  operation_id uuid not null,
   amount_minor bigint not null,
   currency text not null,
   last4 text not null,
   is_declined boolean not null,
   created_at timestamptz(3) not null,
-  primary key (company_id, test_mode, order_id)
+  primary key (company_id, test_mode, operation_id)
 );
 alter table test_charges enable row level security, force row level security;
 create policy tenant on test_charges to crm_app

@@ -37,7 +37,7 @@ export async function findLeftOperations(
   now: Date,
 ): Promise<LeftOperation[]> {
   return await sql<LeftOperation[]>`
-    select company_id, test_mode, id from billing_orders
+    select company_id, test_mode, id from billing_operations
     where status = 'pending' and leased_until <= ${now} and company_id <> all(${[...besides]}::uuid[])
     order by leased_until
     limit ${limit}`;

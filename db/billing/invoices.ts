@@ -55,11 +55,11 @@ export async function openAmount(sql: Sql, { companyId, testMode }: TenantScope)
   return row?.amount ?? 0;
 }
 
-/** Writes the invoice of an order. Its number follows the one before: the lock of the subscription keeps others from taking the same. */
+/** Writes the invoice of a billing operation. Its number follows the one before: the lock of the subscription keeps others from taking the same. */
 export async function insertInvoice(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  orderId: string,
+  operationId: string,
   { kind, currency, totalMinor, periodStart, periodEnd, lines }: NewInvoice,
   isPaid: boolean,
   now: Date,
@@ -70,7 +70,7 @@ export async function insertInvoice(
     companyId,
     testMode,
     id: uuidv7(),
-    orderId,
+    operationId,
     number: `INV-${String((counted?.count ?? 0) + 1).padStart(6, '0')}`,
     status: isPaid ? 'paid' : 'open',
     kind,

@@ -57,7 +57,7 @@ export async function findPendingOperation(
   { companyId, testMode }: TenantScope,
 ): Promise<OperationRow | undefined> {
   const [row] = await sql<OperationRow[]>`
-    select ${columns(sql)} from billing_orders
+    select ${columns(sql)} from billing_operations
     where company_id = ${companyId} and test_mode = ${testMode} and status = 'pending'`;
   return row && withDates(row);
 }
@@ -70,7 +70,7 @@ export async function findOperationOfKey(
   since: Date,
 ): Promise<OperationRow | undefined> {
   const [row] = await sql<OperationRow[]>`
-    select ${columns(sql)} from billing_orders
+    select ${columns(sql)} from billing_operations
     where company_id = ${companyId} and test_mode = ${testMode} and retry_key = ${retryKey} and created_at >= ${since}
       and status <> 'declined'
     order by created_at desc, id desc
@@ -117,7 +117,7 @@ export async function insertOperation(
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into billing_orders (company_id, test_mode, id, change, retry_key, asked_by, result, base, leased_until, created_at)
+    insert into billing_operations (company_id, test_mode, id, change, retry_key, asked_by, result, base, leased_until, created_at)
     values (${companyId}, ${testMode}, ${id}, ${sql.json(change as never)}, ${retryKey}, ${askedBy && sql.json(askedBy)},
       ${sql.json(result as never)}, ${base && sql.json(base as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
 }
@@ -130,7 +130,7 @@ export async function takeOperation(
   now: Date,
 ): Promise<number | undefined> {
   const [taken] = await sql<{ attempts: number }[]>`
-    update billing_orders set leased_until = ${new Date(now.getTime() + lease)}, attempts = attempts + 1
+    update billing_operations set leased_until = ${new Date(now.getTime() + lease)}, attempts = attempts + 1
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and leased_until <= ${now}
     returning attempts`;
   return taken?.attempts;
@@ -144,7 +144,7 @@ export async function releaseOperation(
   now: Date,
 ): Promise<void> {
   await sql`
-    update billing_orders set leased_until = ${now}
+    update billing_operations set leased_until = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
 }
 
@@ -166,7 +166,7 @@ export async function finishOperation(
   const { companyId, testMode } = scope;
   const before = await lockSubscription(sql, scope);
   const closed = await sql`
-    update billing_orders set status = ${settlement ? 'done' : 'declined'}, finished_at = ${now}
+    update billing_operations set status = ${settlement ? 'done' : 'declined'}, finished_at = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
   if (closed.count === 0 || !before) return { isFirst: false, before };
   if (!settlement || settlement.isWritten) return { isFirst: true, before };

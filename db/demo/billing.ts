@@ -20,7 +20,7 @@ export async function insertDemoBilling(sql: Sql, companyId: string, demo: DemoB
     values (${companyId}, 'active', ${packageCode}, array[${addOn}], ${periodStart}, ${periodEnd}, ${sql.json(card as never)}, ${periodEnd},
       ${periodStart}, ${periodStart})`;
   await sql`
-    insert into invoices (company_id, test_mode, id, order_id, number, status, kind, currency, subtotal_minor, total_minor, amount_paid_minor,
+    insert into invoices (company_id, test_mode, id, operation_id, number, status, kind, currency, subtotal_minor, total_minor, amount_paid_minor,
       period_start, period_end, issued_at, paid_at, lines)
     values (${companyId}, true, ${invoice.id}, ${invoice.id}, ${invoice.number}, 'paid', 'subscription', 'USD', ${invoice.totalMinor},
       ${invoice.totalMinor}, ${invoice.totalMinor}, ${periodStart}, ${periodEnd}, ${periodStart}, ${periodStart}, ${sql.json(invoice.lines as never)})`;

@@ -152,7 +152,7 @@ grant select on api_quota_blocks to crm_app;
 grant select, insert, update, delete on api_quota_blocks to crm_platform;
 
 -- Billing operations. Committed before the payment provider is called; the id is the idempotency key at the provider.
-create table billing_orders (
+create table billing_operations (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
   id uuid not null,
@@ -176,18 +176,18 @@ create table billing_orders (
   base jsonb,
   primary key (company_id, test_mode, id)
 );
-create index billing_orders_of_key on billing_orders (company_id, test_mode, retry_key) where retry_key is not null;
+create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key) where retry_key is not null;
 -- Operations whose process died.
-create index billing_orders_overdue on billing_orders (leased_until) where status = 'pending';
+create index billing_operations_overdue on billing_operations (leased_until) where status = 'pending';
 -- One operation at a time.
-create unique index billing_orders_pending on billing_orders (company_id, test_mode) where status = 'pending';
-alter table billing_orders enable row level security, force row level security;
-create policy tenant on billing_orders to crm_app
+create unique index billing_operations_pending on billing_operations (company_id, test_mode) where status = 'pending';
+alter table billing_operations enable row level security, force row level security;
+create policy tenant on billing_operations to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
-create policy platform on billing_orders for select to crm_platform using (true);
-grant select, insert, update on billing_orders to crm_app;
-grant select (company_id, test_mode, id, status, leased_until) on billing_orders to crm_platform;
+create policy platform on billing_operations for select to crm_platform using (true);
+grant select, insert, update on billing_operations to crm_app;
+grant select (company_id, test_mode, id, status, leased_until) on billing_operations to crm_platform;
 
 -- Invoices, of our own operations and of a provider that keeps its own books.
 create table invoices (
@@ -195,7 +195,7 @@ create table invoices (
   test_mode boolean not null,
   id uuid not null,
   -- The billing operation; it has at most one invoice. null: the provider created the invoice.
-  order_id uuid,
+  operation_id uuid,
   number text not null,
   status text not null check (status in ('draft', 'open', 'paid', 'void', 'uncollectible')),
   kind text not null check (kind in ('subscription', 'wallet_topup', 'adjustment')),
@@ -215,7 +215,7 @@ create table invoices (
   hosted_url text,
   pdf_url text,
   primary key (company_id, test_mode, id),
-  unique (company_id, test_mode, order_id),
+  unique (company_id, test_mode, operation_id),
   unique (company_id, test_mode, number),
   unique (company_id, test_mode, provider_id)
 );
@@ -230,13 +230,13 @@ grant select, insert, update on invoices to crm_app;
 create table test_charges (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
-  order_id uuid not null,
+  operation_id uuid not null,
   amount_minor bigint not null,
   currency text not null,
   last4 text not null,
   is_declined boolean not null,
   created_at timestamptz(3) not null,
-  primary key (company_id, test_mode, order_id)
+  primary key (company_id, test_mode, operation_id)
 );
 alter table test_charges enable row level security, force row level security;
 create policy tenant on test_charges to crm_app

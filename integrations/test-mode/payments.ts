@@ -35,12 +35,12 @@ async function settle(pool: Pool, operation: BillingOperation): Promise<Operatio
 }
 
 function isCharged(pool: Pool, operation: BillingOperation, amountMinor: number): Promise<boolean> {
-  const { companyId, testMode, id: orderId, change, subscription, askedAt } = operation;
+  const { companyId, testMode, id: operationId, change, subscription, askedAt } = operation;
   const card = 'card' in change ? change.card : subscription.paymentMethod;
   const charge = {
     companyId,
     testMode,
-    orderId,
+    operationId,
     amountMinor,
     currency: subscription.currency,
     last4: card?.last4 ?? '',

@@ -412,7 +412,7 @@ describe('done once', () => {
     expect((await upgrade()).status).toBe(200);
     await asIfCrashed(tenant);
     expect((await shown(tenant.key)).plan.package_code).toBe('starter');
-    await database()`update billing_orders set leased_until = now() where company_id = ${tenant.companyId}`;
+    await database()`update billing_operations set leased_until = now() where company_id = ${tenant.companyId}`;
     // A job may be at it just then.
     const again = await vi.waitUntil(
       async () => {
@@ -460,7 +460,7 @@ describe('done once', () => {
         .poll(
           () => held`
             select from pg_stat_activity
-            where application_name = 'crm crm_app' and state like 'idle in transaction%' and query like '%billing_orders%'`,
+            where application_name = 'crm crm_app' and state like 'idle in transaction%' and query like '%billing_operations%'`,
         )
         .toHaveLength(0);
       expect(failure(await upgrade('growth'))).toMatchObject({ status: 409, code: 'IDEMPOTENCY_IN_PROGRESS' });
@@ -490,6 +490,6 @@ async function asIfCrashed(tenant: Tenant): Promise<void> {
   const sql = database();
   await subscribed(tenant);
   await sql`delete from invoices where company_id = ${companyId}`;
-  await sql`update billing_orders set status = 'pending', finished_at = null, leased_until = now() + interval '1 minute' where company_id = ${companyId}`;
+  await sql`update billing_operations set status = 'pending', finished_at = null, leased_until = now() + interval '1 minute' where company_id = ${companyId}`;
   await sql`delete from idempotency_records where company_id = ${companyId}`;
 }

@@ -62,7 +62,7 @@ async function upgradeAtLast(tenant: Tenant, key: string): ReturnType<typeof upg
 /** As if a minute had passed, after which whoever held something is taken for dead. */
 async function passMinute({ companyId }: Tenant): Promise<void> {
   const sql = database();
-  await sql`update billing_orders set leased_until = now() - interval '1 second' where company_id = ${companyId} and status = 'pending'`;
+  await sql`update billing_operations set leased_until = now() - interval '1 second' where company_id = ${companyId} and status = 'pending'`;
   await sql`
     update idempotency_records set leased_until = now() - interval '1 second'
     where company_id = ${companyId} and leased_until is not null`;
@@ -89,8 +89,8 @@ test.each(fatal(paymentPoints))(
     const [row] = await sql`
     select (select package_code from subscriptions where company_id = ${companyId}) as package,
       (select count(*)::int from invoices where company_id = ${companyId}) as invoices,
-      (select count(*)::int from billing_orders where company_id = ${companyId} and status = 'done') as done,
-      (select count(*)::int from billing_orders where company_id = ${companyId} and status <> 'done') as others,
+      (select count(*)::int from billing_operations where company_id = ${companyId} and status = 'done') as done,
+      (select count(*)::int from billing_operations where company_id = ${companyId} and status <> 'done') as others,
       (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit`;
     expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
     expect(await charged(tenant)).toEqual([3500]);

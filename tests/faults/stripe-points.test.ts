@@ -70,7 +70,7 @@ async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<To
 async function passMinute({ companyId }: Tenant): Promise<void> {
   const sql = database();
   const past = new Date(Date.now() - 1000);
-  await sql`update billing_orders set leased_until = ${past} where company_id = ${companyId} and status = 'pending'`;
+  await sql`update billing_operations set leased_until = ${past} where company_id = ${companyId} and status = 'pending'`;
   await sql`update idempotency_records set leased_until = ${past} where company_id = ${companyId} and leased_until is not null`;
 }
 
@@ -83,11 +83,11 @@ async function expectOnce(tenant: Tenant): Promise<void> {
     scheduled_changes: [{ action: 'remove_module', module_key: 'campaigns' }],
   });
   expect(await world.charged(tenant)).toEqual([2900, 4900, 7000]);
-  const [orders] = await database()`
+  const [operations] = await database()`
     select count(*) filter (where status = 'done')::int as done, count(*) filter (where status <> 'done')::int as others,
       (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit
-    from billing_orders where company_id = ${companyId}`;
-  expect(orders).toEqual({ done: 3, others: 0, audit: 1 });
+    from billing_operations where company_id = ${companyId}`;
+  expect(operations).toEqual({ done: 3, others: 0, audit: 1 });
 }
 
 /** What a change asks of Stripe, in its order: it looks at everything before and after. */

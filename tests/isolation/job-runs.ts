@@ -127,7 +127,7 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   for (const name of ['subscriptions', 'test_subscriptions'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
   await sql.unsafe(
-    `update billing_orders t set leased_until = now() + interval '1 year' where ${others('billing_orders')}`,
+    `update billing_operations t set leased_until = now() + interval '1 year' where ${others('billing_operations')}`,
   );
   await sql.unsafe(
     `update taken_times t set expires_at = now() + interval '1 year' where ${others('taken_times')} and expires_at is not null`,

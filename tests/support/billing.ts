@@ -102,7 +102,7 @@ export async function invoiced(
   count: number,
 ): Promise<void> {
   await database()`
-    insert into invoices (company_id, test_mode, id, order_id, number, status, kind, currency, subtotal_minor, total_minor, amount_paid_minor,
+    insert into invoices (company_id, test_mode, id, operation_id, number, status, kind, currency, subtotal_minor, total_minor, amount_paid_minor,
       period_start, period_end, issued_at, lines)
     select ${companyId}, ${mode === 'test'}, gen_random_uuid(), gen_random_uuid(), ${mode} || n, 'paid', 'adjustment', 'USD', 1, 1, 1, now(), now(),
       now() - n * interval '1 hour', '[]'
@@ -129,7 +129,7 @@ export async function ageBill(days: number): Promise<void> {
   // What orders were computed from.
   for (const name of ['periodStart', 'periodEnd'])
     await sql.unsafe(
-      `update billing_orders set base = base || jsonb_build_object('${name}', (base->>'${name}')::timestamptz - interval '${days} days')
+      `update billing_operations set base = base || jsonb_build_object('${name}', (base->>'${name}')::timestamptz - interval '${days} days')
        where base is not null and company_id <> '00000000-0000-7000-8000-000000000000'`,
     );
 }

@@ -54,11 +54,11 @@ const matchings = {
 /** Every statement with which a call has a payment provider asked, the books of the test provider included. */
 export const payments = {
   'lock of the subscription': /^select .* from "subscriptions" .* for no key update/s,
-  order: /^insert into billing_orders/,
+  operation: /^insert into billing_operations/,
   'hold of the key': /^insert into idempotency_records .*leased_until\)/s,
   charge: /^insert into test_charges/,
   'look at the charge': /^select .* from test_charges/s,
-  outcome: /^update billing_orders set status/,
+  outcome: /^update billing_operations set status/,
   'new subscription': /^update "subscriptions" set/,
   invoice: /^insert into "?invoices/,
   'audit row': /^insert into audit_logs/,
@@ -67,7 +67,7 @@ export const payments = {
 
 /** Every statement with which a call has Stripe asked, and writes what Stripe has then. */
 export const stripePayments = {
-  order: payments.order,
+  operation: payments.operation,
   'hold of the key': payments['hold of the key'],
   'customer at Stripe': /^select customer_id/,
   'begin of the look': /^update provider_customers set asked/,
