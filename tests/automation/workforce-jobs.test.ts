@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelRun } from '../../db/automation/workforce-runs.ts';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { type Deed, runWorkforces, type WorkforceServices } from '../../jobs/automation/workforces.ts';
 import type { TenantJobContext } from '../../jobs/runner.ts';
@@ -23,7 +22,6 @@ const pools: Pool[] = [];
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   tenant = await newTenant();
 }, 60_000);

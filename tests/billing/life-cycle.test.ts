@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inTransaction } from '../../db/client/in-transaction.ts';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { OperationResult } from '../../domain/billing/provider.ts';
 import { testProvider } from '../../integrations/test-mode/payments.ts';
@@ -25,7 +24,6 @@ let pools: { platform: Pool; tenants: Pool; purges: Pool };
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 2 };
   pools = {

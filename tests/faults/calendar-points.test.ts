@@ -2,7 +2,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { carryOutOrders } from '../../jobs/scheduling/calendars.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openCalendarServer } from '../support/calendar-jobs.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -62,7 +61,6 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   // A database of its own: another server would carry out what was left.
   beforeAll(async () => {
     [url, radicale] = await Promise.all([newDatabase(), TestRadicale.start()]);
-    await migrate(url);
     await useDatabase(url);
     proxies.push(await FaultProxy.start(Number(new URL(url).port), traps.watch));
     proxies.push(await FaultProxy.start(radicale.port, requests.watch));

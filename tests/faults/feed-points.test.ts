@@ -1,6 +1,5 @@
 // The feed and the webhooks cut at each of their points: each change is told once, to each once.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, useDatabase } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';
@@ -18,7 +17,6 @@ let server: OwnServer;
 
 beforeAll(async () => {
   const url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
   server = await OwnServer.start({

@@ -1,6 +1,5 @@
 // The feed under writers, readers and faults: every change once for everybody, causes first.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { newDatabase } from '../support/databases.ts';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
 import {
@@ -32,7 +31,6 @@ let servers: OwnServer[] = [];
 
 beforeAll(async () => {
   const url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
   // The first one by way of the proxy, so that its dispatcher can be cut.

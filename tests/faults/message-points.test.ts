@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { sendDue } from '../../jobs/messaging/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
@@ -31,7 +30,6 @@ let job: ChildProcess | undefined;
 // A database of its own: another server would send what was left.
 beforeAll(async () => {
   [url, smtp, twilio] = await Promise.all([newDatabase(), startSmtp(), TestTwilio.start()]);
-  await migrate(url);
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
   server = await openMessageServer(url, `smtp://127.0.0.1:${smtp.port}`, twilio.url());

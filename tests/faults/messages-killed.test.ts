@@ -6,7 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { approveRun } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -31,7 +30,6 @@ let job: ChildProcess | undefined;
 
 beforeAll(async () => {
   [url, smtp] = await Promise.all([newDatabase(), startSmtp()]);
-  await migrate(url);
   await useDatabase(url);
   people = openPeople(url);
   tenants = await Promise.all(Array.from({ length: tenantCount }, () => newWideTenant()));

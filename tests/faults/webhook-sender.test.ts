@@ -4,7 +4,6 @@ import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
 import { deliver } from '../../jobs/automation/webhook-matching.ts';
@@ -48,7 +47,6 @@ let trap: { pattern: RegExp; isCommit: boolean; arrives: boolean; spring: () => 
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), () => {
     let isNext = false;

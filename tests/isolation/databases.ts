@@ -2,7 +2,6 @@
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { type CallOptions, call, useServer } from '../support/client.ts';
 import { inDatabase, newDatabase } from '../support/databases.ts';
 import type { DeclaredOperation } from '../support/document.ts';
@@ -73,7 +72,6 @@ export async function buildWorld(): Promise<World> {
 /** The tenant with nobody beside it, and the requests that reach what it has. */
 export async function buildAlone(): Promise<Filled> {
   const alone = await newDatabase();
-  await migrate(alone);
   await useDatabase(alone);
   const server = await startServer(settings(alone));
   useServer(server.url);

@@ -1,6 +1,5 @@
 // The dispatcher: what stands or falls with positions, and how servers share the work.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
 import { dispatcher, type Note } from '../../jobs/records/dispatcher.ts';
@@ -19,7 +18,6 @@ let note: Note = async () => false;
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
 });
 afterAll(async () => {

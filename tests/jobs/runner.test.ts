@@ -4,9 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { jobNames } from '../../jobs/index.ts';
 import { type Job, type JobPools, runPeriodically, startJobs } from '../../jobs/runner.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
-
-const { log } = openLog('silent');
+import { silentLog as log } from '../support/job-runs.ts';
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(5);

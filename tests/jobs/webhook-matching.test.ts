@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { webhookMatcher } from '../../jobs/automation/webhook-matching.ts';
 import { LoadShedder } from '../../jobs/load-shedder.ts';
@@ -24,7 +23,6 @@ let noted = 0;
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   dispatcherPools = newPools();
   const service = dispatcher({

@@ -7,8 +7,8 @@ import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { sweepFiles, sweepUploads } from '../../jobs/records/stored-files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
-import { openLog } from '../../runtime/telemetry/log.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
+import { silentLog } from '../support/job-runs.ts';
 import { Connection, requestText } from '../support/raw-connection.ts';
 import { createRecord, leftBehind, recordsPath } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
@@ -52,7 +52,7 @@ async function sweep(now: Date, remove = (name: string) => storage.remove(name))
     statementTimeout: 1500,
   });
   try {
-    return await sweepFiles({ platform: pool, log: openLog('silent').log, now: () => now }, remove);
+    return await sweepFiles({ platform: pool, log: silentLog, now: () => now }, remove);
   } finally {
     await pool.close(1);
   }
@@ -294,14 +294,13 @@ describe('a download link', () => {
   test('works for 600 seconds, to the millisecond', async () => {
     const { Files } = await import('../../runtime/files/files.ts');
     const { Secrets } = await import('../../runtime/credentials/secrets.ts');
-    const { log } = openLog('silent');
     const files = new Files({
       storage,
       folder,
       announce: async () => undefined,
       secrets: new Secrets('5e'.repeat(32)),
       baseUrl: () => 'http://a',
-      log,
+      log: silentLog,
     });
     const now = new Date('2026-11-20T23:55:00.000Z');
     const link = new URL(await files.link('some', { companyId: 'c', testMode: false, id: 'f', name: 'n' }, now));

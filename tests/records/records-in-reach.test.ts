@@ -1,7 +1,6 @@
 // What is in reach of a part of a company: found by whose it is, however much others have.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { Transaction } from '../../db/client/transaction.ts';
 import type { Reach, Scope } from '../../db/client/visibility.ts';
@@ -17,7 +16,6 @@ let pool: Pool;
 // A database of its own, whose statistics tell of all rows: what is read depends on plans.
 beforeAll(async () => {
   const url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 10_000 };
   pool = new Pool({ url, role: 'crm_app', lanes: 1, ...settings });

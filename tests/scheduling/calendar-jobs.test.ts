@@ -1,7 +1,6 @@
 // What calendars hold and are told, and invitations, under a clock that tests move.
 import ICAL from 'ical.js';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
 import {
@@ -39,7 +38,6 @@ let tenant: Tenant;
 
 beforeAll(async () => {
   url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   server = openCalendarServer(url);
   tenant = await newTenant();

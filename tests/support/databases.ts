@@ -1,6 +1,7 @@
 // Databases beside the common one, made from a template in an instant, dropped after use.
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
+import { templateBeside } from './migrated-template.ts';
 
 const made = new Set<string>();
 let count = 0;
@@ -25,12 +26,24 @@ export async function inDatabase<T>(url: string, work: (sql: Sql) => Promise<T>)
   }
 }
 
-/** @param template the address of a database that nobody is connected to; undefined: an empty one @returns its address */
-export async function newDatabase(template?: string): Promise<string> {
+/**
+ * Makes a database with the schema.
+ * @param template the address of one that nobody is connected to, to copy its rows too
+ * @returns its address
+ */
+export function newDatabase(template = templateBeside(inject('databaseUrl'))): Promise<string> {
+  return copyOf(new URL(template).pathname.slice(1));
+}
+
+/** Makes a database that no migration has come to yet. @returns its address */
+export function emptyDatabase(): Promise<string> {
+  return copyOf('template0');
+}
+
+async function copyOf(template: string): Promise<string> {
   count += 1;
   const name = `test_${process.pid}_${count}`;
-  const from = template === undefined ? 'template0' : new URL(template).pathname.slice(1);
-  await asOwner((sql) => sql`create database ${sql(name)} template ${sql(from)}`);
+  await asOwner((sql) => sql`create database ${sql(name)} template ${sql(template)}`);
   made.add(name);
   return urlOf(name);
 }

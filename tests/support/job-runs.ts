@@ -10,6 +10,9 @@ import {
 } from '../../jobs/runner.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 
+/** One for all: each keeps a timer, and waits for the end of the process. */
+export const { log: silentLog } = openLog('silent');
+
 /**
  * What a run of a job gets from the runner.
  * @param name of the job
@@ -22,7 +25,7 @@ export function contextOf(
 ): TenantJobContext {
   const job = [...backgroundJobs, ...servingJobs].find((each) => each.name === name);
   if (!job) throw new Error(`there is no job ${name}`);
-  const usual = { log: openLog('silent').log, now: () => new Date(), signal: new AbortController().signal };
+  const usual = { log: silentLog, now: () => new Date(), signal: new AbortController().signal };
   const timeoutMs = 'timeoutMs' in job ? job.timeoutMs : 0;
   return tenantContext({ batchSize: job.batchSize, ...usual, ...more }, pools, timeoutMs);
 }
@@ -42,6 +45,6 @@ export function startNamedJobs(
     calendars: pools,
     payments: pools,
   };
-  const environment = { platform: pools.platform, pools: all, log: openLog('silent').log };
+  const environment = { platform: pools.platform, pools: all, log: silentLog };
   return startJobs(jobs, { ...environment, services: services as BackgroundServices });
 }

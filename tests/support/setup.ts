@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { isWholeRun, reportCoverage } from './coverage.ts';
+import { makeTemplate } from './migrated-template.ts';
 import { sentStatements, startNoting, tried, triedRoles } from './noted-statements.ts';
 import { startServer } from './servers.ts';
 
@@ -72,6 +73,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     throw error;
   });
   await arrange(database.url);
+  await makeTemplate(database.url);
   project.provide('baseUrl', server.url);
   project.provide('databaseUrl', database.url);
   project.provide('secretKey', secretKey);

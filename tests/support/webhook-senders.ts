@@ -3,7 +3,6 @@ import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import type { HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
@@ -19,6 +18,9 @@ import type { Json } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
 import { contextOf } from './job-runs.ts';
 import { database, type Tenant, useDatabase } from './tenants.ts';
+
+/** One for all, as the silent one. */
+const { log: warnings } = openLog('warn');
 
 /** Rounds that any moment takes at most. */
 const mostRounds = 200;
@@ -41,7 +43,6 @@ export class SenderWorld {
 
   static async open(): Promise<SenderWorld> {
     const url = await newDatabase();
-    await migrate(url);
     await useDatabase(url);
     return new SenderWorld(url);
   }
@@ -55,7 +56,7 @@ export class SenderWorld {
 
   /** What a run gets, under the clock of this world. */
   get context(): TenantJobContext {
-    return contextOf('webhooks', this.#pools, { log: openLog('warn').log, now: () => this.now });
+    return contextOf('webhooks', this.#pools, { log: warnings, now: () => this.now });
   }
 
   get platform(): Pool {

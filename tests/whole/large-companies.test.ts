@@ -1,7 +1,6 @@
 // Rows are found by what names them, although most companies have few.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { migrate } from '../../db/client/migrate.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { Transaction } from '../../db/client/transaction.ts';
 import { suppressedOf } from '../../db/messaging/email-suppression.ts';
@@ -23,7 +22,6 @@ const scope = {
 let pool: Pool;
 beforeAll(async () => {
   const url = await newDatabase();
-  await migrate(url);
   await useDatabase(url);
   // Leads, tasks and suppressed addresses of companies, of which nothing else is asked: 4,000 have four, and one has 4,000.
   await database().begin(async (sql) => {
