@@ -36,8 +36,11 @@ const shared = {
   setupFiles: ['tests/support/each-file.ts'],
   // What was found instead is told whole: it may happen once, on a machine that is far away.
   chaiConfig: { truncateThreshold: 2000 },
-  testTimeout: 30_000,
-  hookTimeout: 60_000,
+  // Far beyond what anything takes here: what ends late on a busy machine is right all the same.
+  testTimeout: 90_000,
+  hookTimeout: 120_000,
+  // As tests/support/patience.ts has it for other ways of waiting.
+  expect: { poll: { timeout: 20_000, interval: 20 } },
   // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
   isolate: false,
 };

@@ -298,7 +298,7 @@ describe('two servers on one database', () => {
         select sum(total_requests)::int as total from api_key_usage where company_id = ${tenant.companyId}`;
       return row?.total;
     };
-    await expect.poll(total, { timeout: 5000 }).toBe(64 * 40);
+    await expect.poll(total).toBe(64 * 40);
   });
 });
 
@@ -415,7 +415,7 @@ describe('secrets', () => {
 
 /** Waits until the use of a key is written down. */
 async function counted(key: string, expected: object) {
-  await vi.waitFor(async () => expect(await usageOf(key)).toMatchObject(expected), { timeout: 5000, interval: 50 });
+  await vi.waitFor(async () => expect(await usageOf(key)).toMatchObject(expected));
   return usageOf(key);
 }
 

@@ -1,21 +1,26 @@
 // Keys that expire soon: told of once, in their own mode, whoever looks.
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { announceExpiringKeys } from '../../jobs/access/expiring-keys.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
-import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const day = 86_400_000;
+/** Of their own: a server would look as well, every minute. */
+let url: string;
 let pools: { platform: Pool; tenants: Pool };
 let tenant: Tenant;
 
 beforeAll(async () => {
+  url = await newDatabase();
+  await useDatabase(url);
   const shared = {
-    url: inject('databaseUrl'),
+    url,
     prepare: true,
     spread: false,
-    wait: 2000,
+    wait: 10_000,
     statementTimeout: 10_000,
     lanes: 2,
   };
@@ -25,7 +30,11 @@ beforeAll(async () => {
   };
   tenant = await newTenant();
 });
-afterAll(() => Promise.all([pools.platform.close(1), pools.tenants.close(1)]));
+afterAll(async () => {
+  await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
+  await useDatabase(undefined);
+  await dropDatabase(url);
+});
 
 const look = () => announceExpiringKeys(contextOf('expiring-keys', pools));
 

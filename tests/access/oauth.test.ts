@@ -297,9 +297,7 @@ describe('the keys of the issuer', () => {
     } finally {
       await issuer.start();
     }
-    await expect
-      .poll(async () => (await call('GET', '/v1/me', { token, baseUrl: cold.url })).status, { timeout: 10_000 })
-      .toBe(200);
+    await expect.poll(async () => (await call('GET', '/v1/me', { token, baseUrl: cold.url })).status).toBe(200);
     await expect.poll(() => cold.output()).toContain('are available again');
     expect(cold.output().match(/failed to fetch OAuth issuer keys/g)).toHaveLength(1);
     await Promise.all([warm.stop(), cold.stop()]);
@@ -320,13 +318,10 @@ describe('the settings', () => {
     try {
       // A busy issuer may not be heard in time.
       const statuses = started.map(({ url }) =>
-        vi.waitUntil(
-          async () => {
-            const { status } = await call('GET', '/v1/me', { token, baseUrl: url });
-            return status === 503 ? undefined : status;
-          },
-          { timeout: 10_000 },
-        ),
+        vi.waitUntil(async () => {
+          const { status } = await call('GET', '/v1/me', { token, baseUrl: url });
+          return status === 503 ? undefined : status;
+        }),
       );
       expect(await Promise.all(statuses)).toEqual([200, 401, 401]);
       expect(elsewhere.keyRequests()).toBeGreaterThan(0);

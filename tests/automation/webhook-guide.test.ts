@@ -46,7 +46,7 @@ async function start(program: string, file: string, source: string, secret: stri
   });
   const post = async (headers: Record<string, string>, body: string): Promise<number> =>
     (await fetch(`http://127.0.0.1:${port}/crm`, { method: 'POST', headers, body })).status;
-  await vi.waitFor(() => post({}, '{}'), { timeout: 10_000, interval: 50 });
+  await vi.waitFor(() => post({}, '{}'));
   return { printed: () => printed.trim().split('\n'), post };
 }
 

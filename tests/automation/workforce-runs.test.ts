@@ -104,7 +104,7 @@ describe('a run', () => {
     // What is changed meanwhile is for those who are enrolled from now on.
     await change(workforce, { steps: [{ kind: 'add_note', content: 'Others' }] });
     await passWait(runId);
-    await expect.poll(() => notesOf(lead.id), { timeout: 20_000 }).toEqual(['Salma']);
+    await expect.poll(() => notesOf(lead.id)).toEqual(['Salma']);
     expect(await runThatIs(/waiting/, tenant.key, workforce, runId)).toMatchObject({ steps_done: 3, step_count: 3 });
     await passWait(runId);
     expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('completed');
@@ -198,7 +198,7 @@ describe('a run', () => {
     await change(workforce, { status: 'paused' });
     await passWait(runId);
     const isLookedAt = async () => (await database()`select due_at from workforce_runs where id = ${runId}`)[0]?.due_at;
-    await expect.poll(isLookedAt, { timeout: 20_000 }).toBeNull();
+    await expect.poll(isLookedAt).toBeNull();
     expect(await readRun(tenant.key, workforce, runId)).toMatchObject({ status: 'waiting', steps_done: 1 });
     await change(workforce, { status: 'active' });
     expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('completed');
@@ -220,7 +220,7 @@ describe('a run', () => {
         await database()`select due_at > now() + interval '30 minutes' as later from workforce_runs where id = ${runId}`;
       return row?.later;
     };
-    await expect.poll(wait, { timeout: 20_000 }).toBe(true);
+    await expect.poll(wait).toBe(true);
     await switchModules([]);
     await passWait(runId);
     expect((await runThatIs(ended, other.key, workforce, runId)).status).toBe('completed');
@@ -236,7 +236,7 @@ describe('a run', () => {
     await database()`update subscriptions set api_rate_limit_per_minute = 1 where company_id = ${other.companyId}`;
     await passWait(runId);
     const status = async () => (await database()`select status from workforce_runs where id = ${runId}`)[0]?.status;
-    await expect.poll(status, { timeout: 20_000 }).toBe('completed');
+    await expect.poll(status).toBe('completed');
   });
 });
 

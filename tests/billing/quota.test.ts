@@ -38,7 +38,7 @@ async function used(tenant: Tenant): Promise<number> {
 
 /** Waits for a count: what a call turned out not to cost is given back after its answer. */
 const untilUsed = (tenant: Tenant, count: number): Promise<void> =>
-  vi.waitFor(async () => expect(await used(tenant)).toBe(count), { timeout: 5000, interval: 20 });
+  vi.waitFor(async () => expect(await used(tenant)).toBe(count));
 
 /** As the server opens it, with places for four processes. */
 const openCredentialPool = (): Pool =>
@@ -113,7 +113,7 @@ describe('a cap of N calls a month', () => {
       expect((await blocks()).length).toBeGreaterThan(0);
       await killed.stop('SIGKILL');
       // The other one gives its own back; what remains is that of the dead.
-      await expect.poll(async () => (await blocks()).length, { timeout: 5000 }).toBeLessThan(2);
+      await expect.poll(async () => (await blocks()).length).toBeLessThan(2);
       const [dead] = await blocks();
       await database()`
         update api_quota_blocks set renewed_at = now() - interval '31 seconds' where company_id = ${tenant.companyId}`;
@@ -465,7 +465,7 @@ describe('while the quota cannot be charged', () => {
     const blocks = () => database()`select calls from api_quota_blocks where company_id = ${tenant.companyId}`;
     for (const outage of [1, 2]) {
       // Calls that were charged ahead would pass, as they may.
-      await vi.waitFor(async () => expect(await blocks()).toEqual([]), { timeout: 5000 });
+      await vi.waitFor(async () => expect(await blocks()).toEqual([]));
       await database().begin(async (sql) => {
         // Only this tenant's counter: other tests go on.
         await sql`select from api_quota where company_id = ${tenant.companyId} for update`;
@@ -480,9 +480,9 @@ describe('while the quota cannot be charged', () => {
           expect(answer.headers.get('retry-after')).toBe('1');
         }
       });
-      await vi.waitFor(() => expect(alarms('critical')).toBe(outage), { timeout: 5000 });
+      await vi.waitFor(() => expect(alarms('critical')).toBe(outage));
       expect((await me(tenant.key, { baseUrl: server.url })).status).toBe(200);
-      await vi.waitFor(() => expect(alarms('resolved')).toBe(outage), { timeout: 5000 });
+      await vi.waitFor(() => expect(alarms('resolved')).toBe(outage));
     }
   });
 

@@ -32,7 +32,7 @@ async function start(env: Record<string, string> = {}): Promise<Start> {
     const shown = lines.filter((line) => !line.startsWith('{')).join('\n');
     expect(shown).toMatch(/curl .*\n/);
     return shown;
-  }, 10_000);
+  });
   return { server, printed };
 }
 

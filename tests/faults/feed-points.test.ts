@@ -85,16 +85,13 @@ describe('a matcher of webhooks cut', () => {
     if (act === kill) await server.restart();
     await create('after');
     await expect
-      .poll(
-        async () => {
-          const made = await database()`
+      .poll(async () => {
+        const made = await database()`
             select count(*)::int as made, count(distinct (subscription_id, event_id))::int as different
             from webhook_deliveries where company_id = ${tenant.companyId}`;
-          const left = await database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
-          return { ...made[0], left: left.length };
-        },
-        { timeout: 20_000 },
-      )
+        const left = await database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
+        return { ...made[0], left: left.length };
+      })
       .toEqual({ made: 2 * subscriptions, different: 2 * subscriptions, left: 0 });
   }
 

@@ -41,7 +41,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
   const alone = 'this process counts rate limits for itself';
   const together = 'rate limits are counted together';
   const untilHealthy = (): Promise<unknown> =>
-    vi.waitUntil(async () => (await health(0)) === '200 ok' && (await health(1)) === '200 ok', { timeout: 10_000 });
+    vi.waitUntil(async () => (await health(0)) === '200 ok' && (await health(1)) === '200 ok');
   const figuresOf = ({ headers }: Answer) => ({
     limit: headers.get('x-ratelimit-limit'),
     remaining: headers.get('x-ratelimit-remaining'),
@@ -134,7 +134,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
       expect(await health()).toBe('200 degraded');
       await mend();
       await untilHealthy();
-      await vi.waitUntil(() => logged(together) > before.together, { timeout: 5000 });
+      await vi.waitUntil(() => logged(together) > before.together);
       expect(logged(alone) - before.alone).toBe(1);
       expect(logged(together) - before.together).toBe(1);
       const fresh = await newKey(tenant, { perMinute: 2 });

@@ -29,10 +29,10 @@ describe('SIGTERM', () => {
     const [first, second] = await Promise.all([start(), start()]);
     let finished = false;
     const clients = Array.from({ length: 16 }, () => keepWriting(key, [first.url, second.url], () => finished));
-    await vi.waitUntil(() => first.output().split('"msg":"request"').length > 200, { timeout: 10_000 });
+    await vi.waitUntil(() => first.output().split('"msg":"request"').length > 200);
     expect(await first.stop('SIGTERM')).toBe(0);
     expect(first.output()).toContain('"msg":"stopped"');
-    await vi.waitUntil(() => second.output().split('"msg":"request"').length > 200, { timeout: 10_000 });
+    await vi.waitUntil(() => second.output().split('"msg":"request"').length > 200);
     finished = true;
     const done = await Promise.all(clients);
     expect(done.flatMap((client) => client.failures)).toEqual([]);

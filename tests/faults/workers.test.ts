@@ -70,7 +70,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     let finished = false;
     const clients = Array.from({ length: 4 }, () => keepWriting(key, [server.url, ...others], () => finished));
     try {
-      await vi.waitUntil(async () => (await answered(server)) > 100, { timeout: 15_000 });
+      await vi.waitUntil(async () => (await answered(server)) > 100);
       await work();
     } finally {
       finished = true;
@@ -101,7 +101,6 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     for (const worker of ['1', '2'])
       await vi.waitUntil(
         async () => (await ask('/v1/health')).status === 200 && (await answered(server, { worker })) > 0,
-        { timeout: 15_000 },
       );
     expect(workersOf(server).length).toBe(2);
   });
@@ -185,7 +184,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     expect(seriesValue(await readMetrics(server), 'crm_redis_up')).toBe(0);
     expect(seriesValue(await readMetrics(server), 'crm_rate_limit_local_total')).toBeGreaterThan(0);
     await redis.restart();
-    await vi.waitUntil(async () => (await states()).every((state) => state === 'ok'), { timeout: 10_000 });
+    await vi.waitUntil(async () => (await states()).every((state) => state === 'ok'));
   });
 
   test('stop with their primary under load, fail no request that they took, and leave nothing behind', async () => {
@@ -193,7 +192,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     const all = [first.pid, ...workersOf(first)];
     const failures = await underLoad(async () => {
       expect(await first.stop('SIGTERM')).toBe(0);
-      await vi.waitUntil(async () => (await answered(second)) > 100, { timeout: 15_000 });
+      await vi.waitUntil(async () => (await answered(second)) > 100);
     }, second.url);
     // Whatever is found now, it is the one that is left.
     server = second;
@@ -206,6 +205,6 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     const workers = workersOf(server);
     expect(workers.filter(isRunning).length).toBe(2);
     await server.stop('SIGKILL');
-    await vi.waitUntil(() => !workers.some(isRunning), { timeout: 10_000 });
+    await vi.waitUntil(() => !workers.some(isRunning));
   });
 });

@@ -57,7 +57,7 @@ test.each(cuts)(
     // As if a minute had passed, after which whoever took a run is taken for dead.
     await sql`update workforce_runs set due_at = now() where id = ${runId} and ended_at is null`;
     const statusOf = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
-    await expect.poll(statusOf, { timeout: 20_000, interval: 50 }).toBe('completed');
+    await expect.poll(statusOf).toBe('completed');
     const [row] = await sql`
       select (select count(*)::int from tasks where record_id = ${leadId}) as tasks,
         (select count(*)::int from notes where record_id = ${leadId}) as notes,

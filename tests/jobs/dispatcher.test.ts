@@ -80,7 +80,7 @@ test('takes more than a batch, with several servers at it, in one order', async 
   start();
   const tenant = await newTenant();
   await tell(tenant, 2600);
-  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(2600));
 });
 
@@ -88,7 +88,7 @@ test('takes as much at once of what is many, although the queue was empty when t
   const tenant = await newTenant();
   announced.length = 0;
   await tell(tenant, 20_000);
-  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(20_000));
   const ends = announced.filter(([companyId]) => companyId === tenant.companyId).map(([, , last]) => last);
   // Of several dispatchers, who took later may say so earlier.
@@ -110,12 +110,12 @@ test('of whom much waits, and whose feed is held, hides nobody', async () => {
   await isHeld;
   await tell(many, 2500);
   await Promise.all([tell(first, 2), tell(last, 2)]);
-  await expect.poll(() => positionsOf(first), { timeout: 10_000 }).toEqual(numbered(2));
-  await expect.poll(() => positionsOf(last), { timeout: 10_000 }).toEqual(numbered(2));
+  await expect.poll(() => positionsOf(first)).toEqual(numbered(2));
+  await expect.poll(() => positionsOf(last)).toEqual(numbered(2));
   expect(await positionsOf(many)).toEqual(numbered(1));
   done();
   await holding;
-  await expect.poll(waiting, { timeout: 10_000 }).toBe(0);
+  await expect.poll(waiting).toBe(0);
   expect((await positionsOf(many)).length).toBe(2501);
 });
 
@@ -140,7 +140,7 @@ test('what is made of events stands or falls with their positions, and one compa
   ).toEqual([1, 2, 3].map((n) => [n, 'record.created', 'leads', n]));
   expect({ positions: await positionsOf(bad), name: await nameOf(bad) }).toEqual({ positions: [], name: 'Tenant' });
   isBroken = false;
-  await expect.poll(() => positionsOf(bad), { timeout: 10_000 }).toEqual(numbered(2));
+  await expect.poll(() => positionsOf(bad)).toEqual(numbered(2));
   expect(await nameOf(bad)).toBe('told 2');
 });
 
@@ -153,7 +153,7 @@ test('takes fewer events at once where so many are too much for a transaction, a
     return true;
   };
   await tell(tenant, 1000);
-  await expect.poll(waiting, { timeout: 15_000 }).toBe(0);
+  await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(1000));
   expect(sizes[0]).toBe(500);
   note = async () => false;

@@ -97,7 +97,7 @@ test('of two servers make each delivery once, with more told meanwhile', async (
   start();
   const [one, other] = [await subscribed(3), await subscribed(1)];
   for (let turn = 0; turn < 20; turn += 1) await Promise.all([tell(one, 40), tell(other, 10)]);
-  await expect.poll(() => deliveriesOf(one), { timeout: 20_000 }).toEqual({ all: 2400, different: 2400 });
+  await expect.poll(() => deliveriesOf(one)).toEqual({ all: 2400, different: 2400 });
   await expect.poll(() => deliveriesOf(other)).toEqual({ all: 200, different: 200 });
   expect(await backlogOf(one)).toBe(0);
   await stopMatchers();
@@ -135,11 +135,11 @@ test('of one company that fails leaves nothing behind, holds up no other, and is
     await untilPlaced(bad);
     start();
     await tell(good, 4);
-    await expect.poll(() => deliveriesOf(good), { timeout: 10_000 }).toEqual({ all: 8, different: 8 });
+    await expect.poll(() => deliveriesOf(good)).toEqual({ all: 8, different: 8 });
     expect((await deliveriesOf(bad)).all).toBe(0);
     expect(await backlogOf(bad)).toBeGreaterThan(0);
   });
-  await expect.poll(() => deliveriesOf(bad), { timeout: 10_000 }).toEqual({ all: 8, different: 8 });
+  await expect.poll(() => deliveriesOf(bad)).toEqual({ all: 8, different: 8 });
   await expect.poll(() => backlogOf(bad)).toBe(0);
   await stopMatchers();
 });
@@ -184,19 +184,16 @@ test('while requests wait for connections makes few at a time, and the rest when
   start(pace);
   const steps = new Set<number>();
   await expect
-    .poll(
-      async () => {
-        const { all } = await deliveriesOf(tenant);
-        steps.add(all);
-        return steps.size;
-      },
-      { timeout: 15_000 },
-    )
+    .poll(async () => {
+      const { all } = await deliveriesOf(tenant);
+      steps.add(all);
+      return steps.size;
+    })
     .toBeGreaterThan(4);
   // Five events in a turn, for ten subscriptions.
   expect([...steps].filter((all) => all % 50 !== 0)).toEqual([]);
   expect(Math.max(...steps)).toBeLessThan(2000);
   isPressed = false;
-  await expect.poll(() => deliveriesOf(tenant), { timeout: 15_000 }).toEqual({ all: 2000, different: 2000 });
+  await expect.poll(() => deliveriesOf(tenant)).toEqual({ all: 2000, different: 2000 });
   await stopMatchers();
 });

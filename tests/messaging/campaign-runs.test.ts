@@ -32,9 +32,7 @@ const read = async (tenant: Tenant, campaign: Json): Promise<Json> =>
 /** Has two servers beside the one that is there go on with it until it is done. @returns the campaign */
 async function ended(tenant: Tenant, campaign: Json): Promise<Json> {
   await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
-  await expect
-    .poll(async () => (await read(tenant, campaign)).campaign.status, { timeout: 20_000 })
-    .toMatch(/completed|cancelled/);
+  await expect.poll(async () => (await read(tenant, campaign)).campaign.status).toMatch(/completed|cancelled/);
   return read(tenant, campaign);
 }
 
@@ -183,14 +181,16 @@ describe('a run', () => {
     const tenant = await newWideTenant();
     await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
     const campaign = await newCampaign(tenant.key);
-    // Paused before a job can have seen it: both in one transaction, so to speak.
-    await database()`
+    // Paused before a job can have seen it.
+    await database().begin(async (sql) => {
+      await sql`
       insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
       select company_id, test_mode, ${randomUUID()}, id, 'queued',
-        ${database().json({ object: 'leads', filter: null, channels: [{ channel: 'email', sender: null, subject: 'Offer', body: 'Hello' }] })},
+        ${sql.json({ object: 'leads', filter: null, channels: [{ channel: 'email', sender: null, subject: 'Offer', body: 'Hello' }] })},
         'system', 'test', now()
       from campaigns where id = ${campaign.id}`;
-    await database()`update campaigns set status = 'paused' where id = ${campaign.id}`;
+      await sql`update campaigns set status = 'paused' where id = ${campaign.id}`;
+    });
     await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
     expect(await draftsOf(campaign)).toHaveLength(0);
     expect((await begin(tenant, campaign)).body.error.details.reason).toBe('run_in_progress');

@@ -146,7 +146,7 @@ describe('the way of a campaign', () => {
     const campaign = await newCampaign(tenant.key);
     await on(campaign, 'schedule', { scheduled_at: tomorrow() });
     await database()`update campaigns set scheduled_at = now(), due_at = now() where id = ${campaign.id}`;
-    await expect.poll(() => statusOf(campaign), { timeout: 10_000 }).toBe('completed');
+    await expect.poll(() => statusOf(campaign)).toBe('completed');
     const { latest_runs: runs } = await read(campaign);
     expect(runs).toMatchObject([{ status: 'completed', campaign_id: campaign.id, created_by: campaign.created_by }]);
   });
@@ -159,7 +159,7 @@ describe('the way of a campaign', () => {
     expect(begun.length).toBeGreaterThanOrEqual(1);
     const refused = answers.filter(({ status }) => status !== 202);
     expect(new Set(refused.map(({ body }) => body.error.details.reason))).toEqual(new Set(['run_in_progress']));
-    await expect.poll(() => statusOf(campaign), { timeout: 10_000 }).toBe('completed');
+    await expect.poll(() => statusOf(campaign)).toBe('completed');
     expect((await read(campaign)).latest_runs).toHaveLength(Math.min(5, begun.length));
   });
 

@@ -157,9 +157,7 @@ describe('a decision', () => {
     const form = await admin.formOf(`${home}?mode=test`, to(trial.id));
     const approved = await admin.ask(to(trial.id), { ...form, action: 'approve' });
     expect(approved.to).toBe(`${home}?mode=test&done=approved`);
-    await expect
-      .poll(async () => (await draftOf(trial.id, tenant.testKey)).provider_ref, { timeout: 10_000 })
-      .toBe('dry_run');
+    await expect.poll(async () => (await draftOf(trial.id, tenant.testKey)).provider_ref).toBe('dry_run');
   });
 
   test('about a campaign is one about all that its run prepared', async () => {
@@ -171,7 +169,7 @@ describe('a decision', () => {
     const path = `/console/campaigns/${campaign.id}/runs/${begun.body.data.run.id}`;
     const visitor = new Visitor();
     await visitor.signIn(own.admin.email);
-    await expect.poll(async () => (await visitor.ask(home)).text, { timeout: 10_000 }).toContain(path);
+    await expect.poll(async () => (await visitor.ask(home)).text).toContain(path);
     const page = await visitor.ask(path);
     expect(page.text).toContain('3 messages prepared.');
     expect(page.text).toContain('Hello {{first_name}}');
@@ -181,7 +179,7 @@ describe('a decision', () => {
       const { drafts } = (await call('GET', '/v1/messages/drafts', { key: own.key })).body.data;
       return new Set(drafts.map(({ status }: Json) => status));
     };
-    await expect.poll(statuses, { timeout: 10_000 }).not.toContain('draft');
+    await expect.poll(statuses).not.toContain('draft');
     expect((await visitor.ask(home)).text).not.toContain(path);
   });
 });

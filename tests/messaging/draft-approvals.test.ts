@@ -164,7 +164,7 @@ describe('a draft', () => {
       values (${tenant.companyId}, true, ${randomUUID()}, ${someNumber()}, 'local', true, false, false, 'active', 0, 'EUR', true, false, now(), now())`;
     await approve(draft, await hashOf(draft, tenant, { testMode: true }), { testMode: true });
     await expect
-      .poll(async () => stored(draft.id), { timeout: 20_000 })
+      .poll(async () => stored(draft.id))
       .toMatchObject({ status: 'sent', provider_ref: 'dry_run', attempts: 1 });
     expect(await told(draft.id)).toEqual([
       { from: 'draft', to: 'approved', by: 'user' },
@@ -193,7 +193,7 @@ describe('a run', () => {
     const { id: runId } = begun.body.data.run;
     const found = async () =>
       (await database()`select status, encode(content_hash, 'hex') as hash from campaign_runs where id = ${runId}`)[0];
-    await expect.poll(async () => (await found())?.status, { timeout: 20_000 }).toBe('completed');
+    await expect.poll(async () => (await found())?.status).toBe('completed');
     return { campaignId: campaign.id, runId, hash: (await found())?.hash };
   }
   const counted = async (runId: string): Promise<Record<string, number>> =>
@@ -218,7 +218,7 @@ describe('a run', () => {
     const { campaignId, runId, hash } = await prepared(1100);
     await people.decide(tenant, (call) => approveRun(call, campaignId, runId, hash));
     await carriedOut(runId);
-    await expect.poll(async () => (await counted(runId)).draft, { timeout: 20_000 }).toBeUndefined();
+    await expect.poll(async () => (await counted(runId)).draft).toBeUndefined();
     const events = await database()`
       select data->>'draft_id' as id, count(*)::int as count from ${toldEvents(database())}
       where data->>'campaign_id' = ${campaignId} and data->>'to' = 'approved' and actor->>'id' = ${tenant.admin.id} group by 1`;

@@ -62,7 +62,7 @@ describe('a reset', () => {
     await untilTaken(tenant.key);
     // What webhooks are told of is made behind the feed.
     const waiting = () => database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
-    await expect.poll(async () => (await waiting()).length, { timeout: 5000 }).toBe(0);
+    await expect.poll(async () => (await waiting()).length).toBe(0);
     const [live, before] = [await rowsOf(tenant, false), await rowsOf(tenant, true)];
     expect(Object.keys(before)).toEqual(expect.arrayContaining(['leads', 'notes', 'attachments', 'feed_events']));
     const { deleted } = await reset(tenant.testKey);

@@ -48,8 +48,8 @@ async function sweep(now: Date, remove = (name: string) => storage.remove(name))
     lanes: 1,
     prepare: true,
     spread: false,
-    wait: 1000,
-    statementTimeout: 1500,
+    wait: 10_000,
+    statementTimeout: 10_000,
   });
   try {
     return await sweepFiles({ platform: pool, log: silentLog, now: () => now }, remove);

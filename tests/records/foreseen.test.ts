@@ -46,7 +46,7 @@ const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities
 describe('a row of any values is stored as it was foreseen', () => {
   let pool: Pool;
   beforeAll(() => {
-    const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+    const settings = { prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
     pool = new Pool({ url: inject('databaseUrl'), role: 'crm_app', lanes: 1, ...settings });
   });
   afterAll(() => pool.close(1));

@@ -51,7 +51,7 @@ async function atOnce(
         const blocked =
           await sql`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`;
         return blocked.length > 0;
-      }, 10_000);
+      });
     }),
   );
   return [begun, await waiting];

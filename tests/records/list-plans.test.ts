@@ -50,7 +50,7 @@ const agedFields = objects.flatMap((object) =>
 let pool: Pool;
 let tenant: Tenant;
 beforeAll(async () => {
-  const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+  const settings = { prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
   pool = new Pool({ url: inject('databaseUrl'), role: tried('crm_app'), lanes: 1, ...settings });
   tenant = await newTenant();
 });

@@ -18,7 +18,7 @@ let servers: JobPools[];
 beforeAll(async () => {
   tenant = await newTenant();
   key = tenant.key;
-  const shared = { url: inject('databaseUrl'), prepare: true, spread: false, wait: 10_000, statementTimeout: 1500 };
+  const shared = { url: inject('databaseUrl'), prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
   servers = [1, 2].map(() => ({
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
     tenants: new Pool({ ...shared, role: 'crm_app', lanes: 1 }),

@@ -509,9 +509,7 @@ describe('texts that lie in blocks', () => {
     return tenant;
   }
   async function untilStored({ companyId }: Pick<Tenant, 'companyId'>): Promise<void> {
-    await expect
-      .poll(() => database()`select from search_changes where company_id = ${companyId}`, { timeout: 20_000 })
-      .toHaveLength(0);
+    await expect.poll(() => database()`select from search_changes where company_id = ${companyId}`).toHaveLength(0);
   }
   const oldest = ({ companyId }: Tenant, name: string) =>
     database()<{ id: string }[]>`select id from leads where company_id = ${companyId} and first_name = ${name}`;

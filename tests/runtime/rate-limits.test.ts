@@ -287,7 +287,7 @@ describe('an address', () => {
     expect(await usesOf(key)).toBe(0);
     // From elsewhere the key is good.
     await expectStatus(200, 'GET', '/v1/me', { key });
-    await expect.poll(() => usesOf(key), { timeout: 5000 }).toBe(1);
+    await expect.poll(() => usesOf(key)).toBe(1);
     // Others behind the address are not concerned, and public operations have limits of their own.
     await expectStatus(200, 'GET', '/v1/me', { ip, key: await newKey(await newTenant()) });
     await expectStatus(200, 'GET', '/v1/health', { ip });

@@ -323,7 +323,7 @@ describe('an invitation', () => {
     const mail = await vi.waitFor(() => {
       expect(smtp.received).toHaveLength(before + 1);
       return smtp.received.at(-1) ?? { raw: '', recipients: [] };
-    }, 5000);
+    });
     expect(mail.recipients).toEqual([invitation.recipient]);
     const { raw } = mail;
     const parts = raw.split(/^--[^\r\n]+\r?\n/m).slice(1);

@@ -154,7 +154,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
   }
   /** Waits for the first look at a calendar. */
   const untilRead = (id: string): Promise<void> =>
-    vi.waitFor(async () => expect(await availability(id)).toMatchObject({ reasons: [] }), 20_000);
+    vi.waitFor(async () => expect(await availability(id)).toMatchObject({ reasons: [] }));
   /** Has a calendar looked at, and waits for that. */
   async function lookAgain(id: string): Promise<void> {
     const due = new Date();
@@ -162,7 +162,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await vi.waitFor(async () => {
       const [row] = await database()`select checked_at from user_calendars where user_id = ${id} and due_at > now()`;
       expect(row?.checked_at.getTime()).toBeGreaterThanOrEqual(due.getTime());
-    }, 20_000);
+    });
   }
   async function availability(id: string, from = new Date()): Promise<Json> {
     const query = { user_ids: id, from: from.toISOString() };
@@ -214,7 +214,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const asked = { policy_id: policy.id, from: start.toISOString() };
     const booking = await book(tenant.key, [id], asked);
     expect(booking).toMatchObject({ provider: 'caldav', start_at: minutesAfter(start, 30).toISOString() });
-    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(2), 10_000);
+    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(2));
     const [event] = (await calendar.events()).filter((text) => text.includes(booking.id));
     expect(event).toContain('SUMMARY:First call');
     expect(event).toContain(`DTSTART:${basic(minutesAfter(start, 30))}`);
@@ -226,12 +226,12 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await vi.waitFor(async () => {
       const events = (await calendar.events()).join();
       expect([events.includes(booking.id), events.includes(moved.id)]).toEqual([false, true]);
-    }, 10_000);
+    });
     const back = { from: minutesAfter(start, 15).toISOString(), to: minutesAfter(start, 45).toISOString() };
     const taken = await call('POST', `/v1/bookings/${moved.id}/reschedule`, { key: tenant.key, body: back });
     expect([taken.status, taken.body.error.details.reason]).toEqual([409, 'slot_conflict']);
     await expectStatus(200, 'POST', `/v1/bookings/${moved.id}/cancel`, { key: tenant.key });
-    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1), 10_000);
+    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1));
   });
 
   test('it is asked once more right before a booking, and where it cannot be asked nothing is booked', async () => {
@@ -318,7 +318,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const [start, there] = [halfHour(6), halfHour(12)];
     const at = (from: Date) => ({ policy_id, from: from.toISOString(), to: minutesAfter(from, 30).toISOString() });
     const booked = await book(tenant.key, [id], at(start));
-    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1), 20_000);
+    await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1));
     // Its event counts for nothing where it was written.
     await lookAgain(id);
     const reasonsAt = async (): Promise<unknown[]> =>
@@ -342,7 +342,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await vi.waitFor(async () => {
       const events = await calendar.events();
       expect(events.map((text) => text.includes(moved.id))).toEqual([true]);
-    }, 20_000);
+    });
     await lookAgain(id);
     expect(await reasonsAt()).toEqual([[there.toISOString(), 'booking']]);
   });

@@ -41,7 +41,7 @@ async function countDeadlocks(): Promise<number> {
       select count(*)::int as connections from pg_stat_activity
       where datname = current_database() and backend_type = 'client backend' and usename <> current_user`;
     expect(left).toEqual({ connections: 0 });
-  }, 10_000);
+  });
   const [row] = await sql<[{ deadlocks: number }]>`
     select deadlocks::int as deadlocks from pg_stat_database where datname = current_database()`;
   return row.deadlocks;

@@ -41,13 +41,11 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
       env: { API: inject('baseUrl'), API_KEY: tenant.key, POOL: pool.id, PORT: port },
       stdio: 'ignore',
     });
-    await vi.waitUntil(
-      () =>
-        fetch(address).then(
-          ({ ok }) => ok,
-          () => false,
-        ),
-      { timeout: 10_000 },
+    await vi.waitUntil(() =>
+      fetch(address).then(
+        ({ ok }) => ok,
+        () => false,
+      ),
     );
     browser = await openBrowser();
   });

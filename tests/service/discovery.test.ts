@@ -61,7 +61,7 @@ test('the limits are those of the key, of its plan and of the document, and coun
   for (let turn = 0; turn < 2; turn += 1) await expectStatus(200, 'GET', '/v1/limits', { key });
   // Calls are charged ahead in blocks; the figures are exact once the block was given back.
   const blocks = () => database()`select from api_quota_blocks where company_id = ${tenant.companyId}`;
-  await expect.poll(blocks, { timeout: 5000 }).toEqual([]);
+  await expect.poll(blocks).toEqual([]);
   const { body } = await expectStatus(200, 'GET', '/v1/limits', { key });
   const { rates, quota, requests } = body.data.limits;
   expect(rates).toEqual({

@@ -1,6 +1,6 @@
 // What the server removes by itself: all that is past its time, and nothing else.
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepRuns } from '../../db/automation/workforce-runs.ts';
@@ -13,25 +13,33 @@ import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { newSentForm } from '../support/sessions.ts';
-import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 let pool: Pool;
+/** Of their own: a server would sweep, and deliver mails, in between. */
+let url: string;
 let tenants: Tenant[];
 beforeAll(async () => {
-  const url = inject('databaseUrl');
+  url = await newDatabase();
+  await useDatabase(url);
   pool = new Pool({
     url,
     role: 'crm_platform',
     lanes: 2,
     prepare: true,
     spread: false,
-    wait: 1000,
-    statementTimeout: 1500,
+    wait: 10_000,
+    statementTimeout: 10_000,
   });
   tenants = [await newTenant(), await newTenant()];
 });
-afterAll(() => pool.close(1));
+afterAll(async () => {
+  await pool.close(1);
+  await useDatabase(undefined);
+  await dropDatabase(url);
+});
 
 /** Adds a row of an age to a table. @returns what tells it from others */
 type Add = (tenant: Tenant, testMode: boolean, days: number) => Promise<string>;

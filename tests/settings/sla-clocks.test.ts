@@ -1,6 +1,6 @@
 // SLA clocks under a moved clock: what starts and ends them, and that all is told exactly once.
 
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { answerClocks, changeClocks } from '../../db/settings/sla-clocks.ts';
 import { findDueScopes, takeDueClocks, wakeClocks } from '../../db/settings/sla-due.ts';
@@ -11,19 +11,23 @@ import { expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { contextOf } from '../support/job-runs.ts';
+import { PausedJobs } from '../support/paused-jobs.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
-/** Two servers. */
+/** The one that is called. Under a moved clock the clocks of everybody in its database run out. */
+let called: PausedJobs;
+/** Two more, which handle clocks. */
 let servers: [JobPools, JobPools];
 
-beforeAll(() => {
+beforeAll(async () => {
+  called = await PausedJobs.of('sla');
   const shared = {
-    url: inject('databaseUrl'),
+    url: called.url,
     prepare: true,
     spread: false,
-    wait: 1000,
-    statementTimeout: 1500,
+    wait: 10_000,
+    statementTimeout: 10_000,
     lanes: 4,
   };
   const open = (): JobPools => ({
@@ -35,6 +39,7 @@ beforeAll(() => {
 
 afterAll(async () => {
   await Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)]));
+  await called.close();
 });
 
 const minute = 60_000;
@@ -380,9 +385,9 @@ test('a crash between taking clocks and the commit loses nothing and tells nothi
       (
         await sql`
           select pid from pg_stat_activity
-          where wait_event_type = 'Lock' and query like '%insert into notifications%' and pid <> pg_backend_pid()`
+          where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into notifications%' and pid <> pg_backend_pid()`
       )[0];
-    const { pid } = await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+    const { pid } = await vi.waitUntil(waiting);
     await sql`select pg_terminate_backend(${pid})`;
     await round;
   });
@@ -404,8 +409,12 @@ test('a change of a record takes its clocks in the order in which the job takes 
       await holder`select from sla_clocks where company_id = ${tenant.companyId} and id = ${first} for update`;
       const change = patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Disqualified' });
       const waiting = async (): Promise<Json | undefined> =>
-        (await sql`select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sla_clocks%'`)[0];
-      await vi.waitUntil(waiting, { timeout: 5000, interval: 10 });
+        (
+          await sql`
+            select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and query like '%sla_clocks%'`
+        )[0];
+      await vi.waitUntil(waiting);
       // Whoever waits for the first holds none of the others.
       const free = await holder`
       select id from sla_clocks where company_id = ${tenant.companyId} and id = any(${others}) order by id for update nowait`;

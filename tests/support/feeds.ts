@@ -42,7 +42,7 @@ export async function untilTaken(key: string): Promise<void> {
   const waiting = () => database()`
     select from outbox_events
     where company_id = (select company_id from api_key_places where key_hash = ${sha256(key)})`;
-  await vi.waitUntil(async () => (await waiting()).length === 0, { timeout: 10_000 });
+  await vi.waitUntil(async () => (await waiting()).length === 0);
 }
 
 /** Has something told of leads and deals, so that calls which may wait are answered at once. */

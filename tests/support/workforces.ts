@@ -25,9 +25,7 @@ export async function readRun(key: string, workforce: Json, runId: string): Prom
 
 /** The run, once it is in one of the statuses. */
 export async function runThatIs(status: RegExp, key: string, workforce: Json, runId: string): Promise<Json> {
-  await expect
-    .poll(async () => (await readRun(key, workforce, runId)).status, { timeout: 20_000, interval: 100 })
-    .toMatch(status);
+  await expect.poll(async () => (await readRun(key, workforce, runId)).status).toMatch(status);
   return readRun(key, workforce, runId);
 }
 

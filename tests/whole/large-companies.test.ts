@@ -42,7 +42,7 @@ beforeAll(async () => {
       select company_id, false, id, 'Task', 'leads', id, 'system', 'x', created_at, updated_at from leads`;
   });
   await database()`analyze leads, tasks, email_suppressions`;
-  const settings = { prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+  const settings = { prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
   pool = new Pool({ url, role: 'crm_app', lanes: 1, ...settings });
 });
 afterAll(async () => {

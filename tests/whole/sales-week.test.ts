@@ -392,7 +392,7 @@ describe('a sales week', () => {
 
 /** What two servers do when so many minutes have passed. */
 async function twoServersLookAfter(minutes: number): Promise<void> {
-  const shared = { url: databaseUrl, prepare: true, spread: false, wait: 1000, statementTimeout: 1500, lanes: 1 };
+  const shared = { url: databaseUrl, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 1 };
   const pools = {
     platform: new Pool({ ...shared, role: 'crm_platform' }),
     tenants: new Pool({ ...shared, role: 'crm_app' }),

@@ -1,0 +1,20 @@
+// How long tests wait for a condition: as long as a busy machine may take, since a short time proves nothing.
+import { vi } from 'vitest';
+
+const { waitFor, waitUntil } = vi;
+
+/** In milliseconds. The configuration gives the same to `expect.poll`. */
+const patience = { timeout: 20_000, interval: 20 };
+
+type Options = number | { timeout?: number; interval?: number } | undefined;
+
+const patiently = (options: Options) => ({
+  ...patience,
+  ...(typeof options === 'number' ? { timeout: options } : options),
+});
+
+/** What vitest has with one second where nothing is said. */
+export const patientlyWaiting: Pick<typeof vi, 'waitFor' | 'waitUntil'> = {
+  waitFor: (work, options) => waitFor(work, patiently(options)),
+  waitUntil: (work, options) => waitUntil(work, patiently(options)),
+};
