@@ -410,12 +410,17 @@ describe('a feed', () => {
       body: { success: true, data: { changes: [], next_cursor: 'c', has_more: false }, meta: {} },
     };
     proxy.failWith(nothing, nothing, nothing);
-    const ended = AbortSignal.timeout(1500);
-    const next = newClient({ apiKey: tenant.key })
-      .listChanges.follow({ query: { cursor: 'c' }, signal: ended })
+    const ended = new AbortController();
+    const answered: number[] = [];
+    const next = newClient({ apiKey: tenant.key, onResponse: () => answered.push(performance.now()) })
+      .listChanges.follow({ query: { cursor: 'c' }, signal: ended.signal })
       .next();
-    expect(await next.catch((thrown: unknown) => thrown)).toBe(ended.reason);
+    await vi.waitUntil(() => answered.length === 2);
+    ended.abort(new Error('no longer needed'));
+    expect(await next.catch((thrown: unknown) => thrown)).toBe(ended.signal.reason);
     expect(proxy.seen.map(({ url }) => url)).toEqual(Array.from({ length: 2 }, () => '/v1/changes?cursor=c&wait=30'));
+    const [first = 0, second = 0] = answered;
+    expect(second - first).toBeGreaterThan(900);
   });
 
   test('ends with what waiting cannot mend, and when it is told to', async () => {
@@ -424,10 +429,13 @@ describe('a feed', () => {
     expect(await failureOf(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
       code: 'VALIDATION_ERROR',
     });
-    const signal = AbortSignal.timeout(300);
-    const pages = crm.listChanges.follow({ query: { cursor: 'now' }, signal });
+    const told = new AbortController();
+    const pages = crm.listChanges.follow({ query: { cursor: 'now' }, signal: told.signal });
     await pages.next();
-    expect(await pages.next().catch((thrown: unknown) => thrown)).toBe(signal.reason);
+    const next = pages.next();
+    await vi.waitUntil(() => proxy.seen.some(({ url }) => url?.includes('wait=30')));
+    told.abort(new Error('no longer needed'));
+    expect(await next.catch((thrown: unknown) => thrown)).toBe(told.signal.reason);
   });
 });
 
