@@ -64,11 +64,13 @@ const settings = [
  * @param dataDir absolute path; the cluster lives in its subfolder postgres
  * @param note told about what an operator may want to know
  * @param port by default a free one; who starts it again gives the one it had
+ * @param more settings that take the place of the usual ones
  */
 export async function startEmbedded(
   dataDir: string,
   note: (text: string) => void,
   port?: number,
+  more: readonly string[] = [],
 ): Promise<EmbeddedDatabase> {
   mkdirSync(dataDir, { recursive: true });
   const place = choosePlace(dataDir, binariesFolder(), note);
@@ -83,7 +85,7 @@ export async function startEmbedded(
   const chosenPort = port ?? (await freePort());
   const child = spawn(
     join(place.binaries, 'postgres'),
-    ['-D', place.data, '-p', String(chosenPort), ...settings.flatMap((setting) => ['-c', setting])],
+    ['-D', place.data, '-p', String(chosenPort), ...[...settings, ...more].flatMap((setting) => ['-c', setting])],
     { ...place.owner, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'], detached: true },
   );
   const ended = new Promise<string>((resolve) => {

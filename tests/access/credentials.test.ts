@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { adminToken, serverSigningKey, signIn } from '../support/sessions.ts';
 import { testSettings } from '../support/setup.ts';
@@ -37,7 +38,7 @@ const malformed = [
 
 /** A second process on the same data. */
 function anotherServer(): Promise<TestServer> {
-  return startServer({ ...testSettings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') });
+  return startServer({ ...testSettings, ...besideCommon() });
 }
 
 describe('an API key', () => {
@@ -333,9 +334,7 @@ describe('while the database is down', () => {
 });
 
 describe('secrets', () => {
-  test('are in no table, no answer of others and no line of the log in plain text (E10)', {
-    timeout: 120_000,
-  }, async () => {
+  test('are in no table, no answer of others and no line of the log in plain text (E10)', async () => {
     const tenant = await newTenant();
     const first = await signIn(tenant.admin.email);
     const renewed = await expectStatus(200, 'POST', '/auth/v1/token', {

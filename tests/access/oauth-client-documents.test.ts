@@ -4,8 +4,9 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { freePort } from '../support/free-port.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post } from '../support/oauth-apps.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -42,8 +43,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: folder,
     PORT: String(port),
     BASE_URL: base,

@@ -1,7 +1,8 @@
 // The consent page of apps: who asks, what can be chosen, for what, and how it ends.
 import { decodeJwt } from 'jose';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { freePort } from '../support/free-port.ts';
 import { post as postToMcp } from '../support/mcp.ts';
 import {
@@ -29,8 +30,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: '.test-data',
     PORT: String(port),
     BASE_URL: base,

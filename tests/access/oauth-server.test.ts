@@ -5,10 +5,11 @@ import type { AddressInfo } from 'node:net';
 import * as oauth from 'oauth4webapi';
 import * as openid from 'openid-client';
 import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { anyAddress, expectStatus, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { freePort } from '../support/free-port.ts';
 import {
   AppVisitor,
@@ -37,8 +38,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: '.test-data',
     PORT: String(port),
     BASE_URL: base,

@@ -1,10 +1,11 @@
 // OAuth access tokens of a real issuer: what they open, until someone says no.
 
 import { decodeProtectedHeader } from 'jose';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { newGrant } from '../support/access-tokens.ts';
 import { call, expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { type App, type Issuer, registerApp, resource, startIssuer } from '../support/issuer.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -18,8 +19,7 @@ let servers: TestServer[];
 const newServer = (settings: Record<string, string> = {}): Promise<TestServer> =>
   startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     OAUTH_ISSUER: issuer.url,
     ...settings,
   });

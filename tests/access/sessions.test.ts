@@ -1,11 +1,12 @@
 // Signing in: one refusal for every reason, refresh tokens that work once, an end at once.
 import { randomUUID } from 'node:crypto';
 import { createLocalJWKSet, jwtVerify } from 'jose';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { checkPassword, hashPassword } from '../../runtime/credentials/passwords.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { operations } from '../support/document.ts';
 import { alternativesOf } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -325,7 +326,7 @@ describe('a session token', () => {
 describe('with passwords at their full cost, as in service', () => {
   let server: TestServer;
   beforeAll(async () => {
-    const shared = { DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') };
+    const shared = { ...besideCommon() };
     server = await startServer({ ...testSettings, ...shared, NODE_OPTIONS: '' });
   });
   afterAll(() => server?.stop());
@@ -355,8 +356,7 @@ describe('with ANON_KEY set', () => {
   test('the sign-in routes ask for it in the header apikey, and no other route does', async () => {
     server = await startServer({
       ...testSettings,
-      DATABASE_URL: inject('databaseUrl'),
-      SECRET_KEY: inject('secretKey'),
+      ...besideCommon(),
       ANON_KEY: 'public-key',
     });
     const tenant = await newTenant();

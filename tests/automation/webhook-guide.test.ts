@@ -1,13 +1,13 @@
 // The receivers of the guide: what is pasted from the page takes what is ours and refuses the rest.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
 import { newSigningSecret, signatures } from '../../runtime/outbound/signed-posts.ts';
 import { document } from '../support/document.ts';
+import { freePort } from '../support/free-port.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 
 const { tags } = document as unknown as { tags: { name: string; description: string }[] };
@@ -22,14 +22,6 @@ let child: ChildProcess | undefined;
 afterEach(() => {
   child?.kill('SIGKILL');
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 /** Starts a receiver. @returns what it prints, and what it answers to a request */
 async function start(program: string, file: string, source: string, secret: string) {

@@ -293,7 +293,7 @@ describe('a receiver that keeps failing', () => {
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
     expect(await mailsOf(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
-  }, 60_000);
+  });
 
   test('is given up after five days with ten deliveries given up', async () => {
     const { tenant, id } = await subscribed('live', answering(503));
@@ -395,7 +395,7 @@ describe('a receiver that does not answer', () => {
     expect(dead.receiver.requests).toHaveLength(10);
     await dead.receiver.stop();
     receivers.splice(receivers.indexOf(dead.receiver), 1);
-  }, 60_000);
+  });
 
   test('leaves room with many of its kind: they fill half of it, and then get few each', async () => {
     const [tenant, receiver] = [await newTenant(), await Receiver.start(hang)];
@@ -413,7 +413,7 @@ describe('a receiver that does not answer', () => {
       expect(healthy.receiver.requests).toHaveLength(4);
     });
     await receiver.stop();
-  }, 60_000);
+  });
 });
 
 describe('among very many receivers that do not answer', () => {
@@ -434,7 +434,7 @@ describe('among very many receivers that do not answer', () => {
       expect(healthy.receiver.requests).toHaveLength(2);
     });
     await receiver.stop();
-  }, 60_000);
+  });
 });
 
 describe('a receiver that has more than it may be sent', () => {

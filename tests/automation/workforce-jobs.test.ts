@@ -24,7 +24,7 @@ beforeAll(async () => {
   url = await newDatabase();
   await useDatabase(url);
   tenant = await newTenant();
-}, 60_000);
+});
 afterAll(async () => {
   await Promise.all(pools.map((pool) => pool.close(1)));
   await useDatabase(undefined);

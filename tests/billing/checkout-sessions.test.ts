@@ -185,7 +185,7 @@ describe('a checkout', () => {
   });
 });
 
-describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 90_000 }, () => {
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await openBrowser();

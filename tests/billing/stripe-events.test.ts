@@ -14,7 +14,7 @@ const random = new Random();
 let world: StripeWorld;
 beforeAll(async () => {
   world = await StripeWorld.open('stripe-events');
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 async function customerOf({ companyId }: Tenant): Promise<string> {

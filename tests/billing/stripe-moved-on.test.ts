@@ -9,7 +9,7 @@ import { database, newTenant, type Tenant } from '../support/tenants.ts';
 let world: StripeWorld;
 beforeAll(async () => {
   world = await StripeWorld.open('stripe-moved-on');
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 async function newSubscriber(more: object = {}): Promise<Tenant> {

@@ -57,7 +57,7 @@ beforeAll(async () => {
   world = await StripeWorld.open('stripe-moves');
   // The price that support switches to.
   await world.subscribe(await newTenant(), { package_code: 'scale' });
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 /** A few at a time: the server has two cores, as do others. */

@@ -9,7 +9,7 @@ let world: StripeWorld;
 beforeAll(async () => {
   world = await StripeWorld.open('stripe-terms');
   for (const id of ['txr_default', 'txr_item']) world.standIn.books.taxRates.add(id);
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 const taxRate = (id: string) => ({ id, object: 'tax_rate' as const });

@@ -8,7 +8,7 @@ import { database, newTenant, type Tenant } from '../support/tenants.ts';
 let world: StripeWorld;
 beforeAll(async () => {
   world = await StripeWorld.open('stripe-unheard');
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 async function poll({ key }: Pick<Tenant, 'key'>, id: string): Promise<Json> {

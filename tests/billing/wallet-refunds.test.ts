@@ -7,7 +7,7 @@ import { database, newTenant, type Tenant } from '../support/tenants.ts';
 let world: StripeWorld;
 beforeAll(async () => {
   world = await StripeWorld.open('wallet-refunds');
-}, 60_000);
+});
 afterAll(() => world?.close());
 
 /** Pays into the wallet at Stripe. @returns what Stripe calls the payment */

@@ -3,10 +3,11 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { describe, expect, inject, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { imageFiles, imageProblems, neededBy } from '../../checks/image.ts';
 import { readSources } from '../../checks/sources.ts';
 import { expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { startServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 
@@ -95,7 +96,7 @@ describe('an image', () => {
 });
 
 test('the server is built from the files of the image alone, and starts with workers', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'image-'));
   const [build, image] = [join(folder, 'build'), join(folder, 'image')];
@@ -114,7 +115,7 @@ test('the server is built from the files of the image alone, and starts with wor
     const needed = [...neededBy(['main.ts'], sources).keys()].map((path) => path.replace(/\.ts$/, '.js'));
     expect(needed).toContain('integrations/caldav/reading-thread.js');
     expect(needed.filter((path) => !existsSync(join(image, 'dist', path)))).toEqual([]);
-    const settings = { DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), WORKERS: '2' };
+    const settings = { ...besideCommon(), WORKERS: '2' };
     // Workers want a Redis to count together; without an answer from it calls are let through.
     const redis = { REDIS_URL: 'redis://127.0.0.1:1' };
     const server = await startServer(

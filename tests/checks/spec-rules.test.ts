@@ -39,14 +39,14 @@ const tag = { type: 'string' };
 const reference = [{ $ref: '#/components/parameters/Color' }];
 const color = { name: 'color', in: 'query', schema: { $ref: '#/components/schemas/Tag' } };
 
-test('a component name that two kinds share is a problem', { timeout: 60_000 }, () => {
+test('a component name that two kinds share is a problem', () => {
   const rule = 'crm/distinct-component-names';
   expect(lint(rule, reference, { schemas: { Tag: tag }, parameters: { Color: color } })).toBe('');
   const shared = [{ $ref: '#/components/parameters/Tag' }];
   expect(lint(rule, shared, { schemas: { Tag: tag }, parameters: { Tag: color } })).toContain('have the name Tag');
 });
 
-test('a parameter that a path and its operation both declare is a problem', { timeout: 60_000 }, () => {
+test('a parameter that a path and its operation both declare is a problem', () => {
   const rule = 'crm/no-overridden-parameters';
   expect(lint(rule, [color], { schemas: { Tag: tag } })).toBe('');
   const own = { name: 'id', in: 'path', required: true, schema: { type: 'string' } };

@@ -175,7 +175,7 @@ describe('asking', () => {
   });
 });
 
-describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 60_000 }, () => {
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await openBrowser();

@@ -19,7 +19,7 @@ const sizes = { wide: 1280, small: 320 };
 const controls = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
   .filter((each) => each.checkVisibility())`;
 
-describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 60_000 }, () => {
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, () => {
   let browser: Browser;
   let furnished: Furnished;
   let cookie: { name: string; value: string; url: string };

@@ -69,7 +69,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
     calendar = await radicale.newCalendar('work');
     const behindProxy = calendar.url.replace(String(radicale.port), String(proxies[1]?.port));
     userId = await newOwner(tenant, { ...calendar, url: behindProxy });
-  }, 60_000);
+  });
   afterEach(() => kill());
   afterAll(async () => {
     await server?.close();
@@ -113,38 +113,26 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   const atStatement = (statement: Statement, moment: Moment): Promise<void> =>
     traps.set({ statement, moment, act: () => undefined });
 
-  test.each(fatal(calendarPoints))(
-    'with $statement $moment',
-    async ({ statement, moment }) => {
-      await newBooking();
-      await killedAt(atStatement(statement, moment));
-    },
-    60_000,
-  );
+  test.each(fatal(calendarPoints))('with $statement $moment', async ({ statement, moment }) => {
+    await newBooking();
+    await killedAt(atStatement(statement, moment));
+  });
 
-  test.each(['before', 'sent', 'answered'] as const)(
-    'with the event %s',
-    async (moment) => {
-      await newBooking();
-      await killedAt(requests.set('PUT', moment));
-    },
-    60_000,
-  );
+  test.each(['before', 'sent', 'answered'] as const)('with the event %s', async (moment) => {
+    await newBooking();
+    await killedAt(requests.set('PUT', moment));
+  });
 
-  test.each(['before', 'answered'] as const)(
-    'with the removal %s',
-    async (moment) => {
-      const id = await newBooking();
-      await recover();
-      await cancel(id);
-      await killedAt(requests.set('DELETE', moment));
-    },
-    60_000,
-  );
+  test.each(['before', 'answered'] as const)('with the removal %s', async (moment) => {
+    const id = await newBooking();
+    await recover();
+    await cancel(id);
+    await killedAt(requests.set('DELETE', moment));
+  });
 
   test('with the event written, and the booking cancelled before that was known', async () => {
     const id = await newBooking();
     await killedAt(requests.set('PUT', 'answered'), () => cancel(id));
     expect((await calendar.events()).join()).not.toContain(id);
-  }, 60_000);
+  });
 });

@@ -62,9 +62,7 @@ async function expectExactlyOnce(writers: Writers): Promise<Tally> {
 }
 
 describe('PostgreSQL killed', () => {
-  test('three times under 16 writers costs no acknowledged write, doubles none, and needs no restart', {
-    timeout: 120_000,
-  }, async () => {
+  test('three times under 16 writers costs no acknowledged write, doubles none, and needs no restart', async () => {
     const writers = await newWriters();
     const healthy: number[] = [];
     for (const how of ['all', 'one', 'all'] as const) {
@@ -81,9 +79,7 @@ describe('PostgreSQL killed', () => {
 });
 
 describe('PostgreSQL that hangs for five seconds', () => {
-  test('under 16 writers answers all of them in time, and does nothing twice afterwards', {
-    timeout: 120_000,
-  }, async () => {
+  test('under 16 writers answers all of them in time, and does nothing twice afterwards', async () => {
     const writers = await newWriters();
     await writers.progress(100);
     const resume = database.pause();
@@ -99,43 +95,39 @@ describe('PostgreSQL that hangs for five seconds', () => {
   test.each([
     ['with an Idempotency-Key', 'in-time-000001'],
     ['without an Idempotency-Key', undefined],
-  ])(
-    'does not run a commit %s that reached it before, and that was answered with 503',
-    { timeout: 60_000 },
-    async (_, key) => {
-      await arrange();
-      const created = await ask('POST', accounts, 'in-time-created', { name: 'Before' });
-      const { id } = JSON.parse(created.text).data.record;
-      let link: Link | undefined;
-      let resume: (() => void) | undefined;
-      void traps.set({
-        statement: 'commit',
-        moment: 'before',
-        handOn: true,
-        act: (at) => {
-          link = at;
-          resume = database.pause();
-        },
-      });
-      try {
-        expect((await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' })).status).toBe(503);
-        await sleep(500);
-      } finally {
-        resume?.();
-      }
-      // It has come to the end of all that it was sent.
-      await link?.closed;
-      expect(link).toBeDefined();
-      await server.untilHealthy();
-      expect(await nameOf(id)).toBe('Before');
-      const again = await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' });
-      expect({ status: again.status, replay: again.headers['idempotent-replay'] }).toEqual({
-        status: 200,
-        replay: undefined,
-      });
-      expect(await nameOf(id)).toBe('After');
-    },
-  );
+  ])('does not run a commit %s that reached it before, and that was answered with 503', async (_, key) => {
+    await arrange();
+    const created = await ask('POST', accounts, 'in-time-created', { name: 'Before' });
+    const { id } = JSON.parse(created.text).data.record;
+    let link: Link | undefined;
+    let resume: (() => void) | undefined;
+    void traps.set({
+      statement: 'commit',
+      moment: 'before',
+      handOn: true,
+      act: (at) => {
+        link = at;
+        resume = database.pause();
+      },
+    });
+    try {
+      expect((await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' })).status).toBe(503);
+      await sleep(500);
+    } finally {
+      resume?.();
+    }
+    // It has come to the end of all that it was sent.
+    await link?.closed;
+    expect(link).toBeDefined();
+    await server.untilHealthy();
+    expect(await nameOf(id)).toBe('Before');
+    const again = await ask('PATCH', `${accounts}/${id}`, key, { name: 'After' });
+    expect({ status: again.status, replay: again.headers['idempotent-replay'] }).toEqual({
+      status: 200,
+      replay: undefined,
+    });
+    expect(await nameOf(id)).toBe('After');
+  });
 });
 
 const ask = (method: string, path: string, key: string | undefined, body: unknown): Promise<Answered> =>

@@ -8,7 +8,7 @@ import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgre
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { clickPath, openPath } from '../../web/recipients/engagement.ts';
-import { type Answer, type CallOptions, call, useServer } from '../support/client.ts';
+import { type Answer, type CallOptions, call, callWithRetries, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
 import { alternativesOf, goodRequest, newWideTenant } from '../support/requests.ts';
@@ -93,25 +93,22 @@ function expectUnavailable({ operation, options }: Prepared, answer: Answer): vo
 /** Sends everything again, one after the other; what was not applied before is accepted now. */
 async function expectAllAccepted(prepared: Prepared[]): Promise<void> {
   for (const each of prepared) {
-    const { status, text } = await call(each.operation.method, each.path, { ...each.options, within: patience });
+    const { status, text } = await callWithRetries(each.operation.method, each.path, {
+      ...each.options,
+      within: patience,
+    });
     if (status >= 300) expect.fail(`${each.operation.id} answered ${status} ${text}`);
   }
 }
 
 const untilHealthy = (): Promise<unknown> =>
-  vi.waitUntil(async () => (await call('GET', '/v1/health', { within: patience })).status === 200, {
-    timeout: 15_000,
-    interval: 20,
-  });
+  vi.waitUntil(async () => (await call('GET', '/v1/health', { within: patience })).status === 200, {});
 
 /** Starts the database again where it was, and waits until the server uses it. */
 async function revive(): Promise<void> {
   const { port } = new URL(database.url);
   // Its memory may still be in use for a moment by connections that are dying: then it is started again.
-  database = await vi.waitFor(() => startEmbedded(folder, () => undefined, Number(port)), {
-    timeout: 15_000,
-    interval: 100,
-  });
+  database = await vi.waitFor(() => startEmbedded(folder, () => undefined, Number(port)), { interval: 100 });
   await untilHealthy();
 }
 

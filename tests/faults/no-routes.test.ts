@@ -18,7 +18,7 @@ import { fileForm } from '../support/uploads.ts';
 
 const refusal = noRoutesRefusal();
 if (refusal) process.stdout.write(`Skipping the tests without routes: ${refusal}\n`);
-const patience = { timeout: 20_000, interval: 50 };
+const patience = { timeout: 60_000, interval: 50 };
 
 describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refusal})` : ''}`, () => {
   let databaseUrl: string;
@@ -43,7 +43,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     });
     useServer(server.url);
     tenant = await newWideTenant();
-  }, 60_000);
+  });
   afterAll(async () => {
     useServer(undefined);
     await server?.stop();

@@ -22,7 +22,7 @@ beforeAll(async () => {
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
   server = await OwnServer.start(settingsFor(through(url, proxy), '.test-data'));
   await useDatabase(url);
-}, 60_000);
+});
 afterAll(async () => {
   await server?.kill();
   await proxy?.close();
@@ -53,7 +53,8 @@ async function upgrade(
 async function upgradeAtLast(tenant: Tenant, key: string): ReturnType<typeof upgrade> {
   for (let again = 1; ; again += 1) {
     const told = await upgrade(tenant, key);
-    if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    // A busy machine may answer 503 for lack of time.
+    if (told.status !== 503 && told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
     if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
@@ -68,32 +69,28 @@ async function passMinute({ companyId }: Tenant): Promise<void> {
     where company_id = ${companyId} and leased_until is not null`;
 }
 
-test.each(fatal(paymentPoints))(
-  'with $statement $moment',
-  async ({ statement, moment }) => {
-    const tenant = await newTenant();
-    await subscribed(tenant);
-    const key = randomUUID();
-    const sprung = traps.set({ statement, moment, act: () => void process.kill(server.pid, 'SIGKILL') });
-    const first = await upgrade(tenant, key).catch(() => undefined);
-    // The caller heard nothing.
-    expect(first).toBeUndefined();
-    await sprung;
-    traps.clear();
-    await server.restart();
-    await passMinute(tenant);
-    const again = await upgradeAtLast(tenant, key);
-    expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
-    const { companyId } = tenant;
-    const sql = database();
-    const [row] = await sql`
+test.each(fatal(paymentPoints))('with $statement $moment', async ({ statement, moment }) => {
+  const tenant = await newTenant();
+  await subscribed(tenant);
+  const key = randomUUID();
+  const sprung = traps.set({ statement, moment, act: () => void process.kill(server.pid, 'SIGKILL') });
+  const first = await upgrade(tenant, key).catch(() => undefined);
+  // The caller heard nothing.
+  expect(first).toBeUndefined();
+  await sprung;
+  traps.clear();
+  await server.restart();
+  await passMinute(tenant);
+  const again = await upgradeAtLast(tenant, key);
+  expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
+  const { companyId } = tenant;
+  const sql = database();
+  const [row] = await sql`
     select (select package_code from subscriptions where company_id = ${companyId}) as package,
       (select count(*)::int from invoices where company_id = ${companyId}) as invoices,
       (select count(*)::int from billing_operations where company_id = ${companyId} and status = 'done') as done,
       (select count(*)::int from billing_operations where company_id = ${companyId} and status <> 'done') as others,
       (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit`;
-    expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
-    expect(await charged(tenant)).toEqual([3500]);
-  },
-  60_000,
-);
+  expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
+  expect(await charged(tenant)).toEqual([3500]);
+});

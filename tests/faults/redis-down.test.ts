@@ -1,8 +1,9 @@
 // Redis is shared, hangs, dies and comes back: limits hold, at least for each process.
 import { randomBytes, randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Answer, call } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRedis } from '../support/redis.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -15,8 +16,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
   const servers: TestServer[] = [];
   const settings = () => ({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     REDIS_URL: redis.url,
   });
 

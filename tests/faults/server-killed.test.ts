@@ -1,5 +1,6 @@
 // A server killed at any moment: nothing acknowledged is lost, and nothing is done twice.
 import { afterAll, expect, inject, test } from 'vitest';
+import { besideCommon } from '../support/databases.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
@@ -19,7 +20,7 @@ test(`${kills} times kill -9 under 16 writers lose, double or change no acknowle
   process.stdout.write(`faults: the seed of the kills is ${random.seed}\n`);
   const tenant = await newTenant();
   const apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
-  server = await OwnServer.start(settingsFor(inject('databaseUrl'), '.test-data'));
+  server = await OwnServer.start({ ...settingsFor(inject('databaseUrl'), '.test-data'), ...besideCommon() });
   const writers = new Writers({ servers: [server.url], apiKey, random, count: 16 });
   for (let kill = 0; kill < kills; kill += 1) {
     await writers.progress(random.whole(1, 60));

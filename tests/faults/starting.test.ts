@@ -55,7 +55,7 @@ function start(env: Record<string, string>): Promise<{ code: number | null; said
     const child = execFile(
       process.execPath,
       [main],
-      { env: { ...settings, ...env }, timeout: 20_000 },
+      { env: { ...settings, ...env }, timeout: 60_000 },
       (_, stdout, stderr) => done({ code: child.exitCode, said: stdout + stderr }),
     );
   });

@@ -19,7 +19,7 @@ beforeAll(async () => {
   });
   // Prices are made by whoever needs them first.
   await changed(await arranged(), randomUUID());
-}, 60_000);
+});
 afterAll(async () => {
   await world?.close();
   await proxy?.close();
@@ -60,7 +60,9 @@ async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
 async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<Told> {
   for (let again = 1; ; again += 1) {
     const told = await changed(tenant, idempotencyKey);
-    if (told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    // A busy machine may answer 503 for lack of time.
+    const isOverload = told.status === 503 && told.body.error?.details === undefined;
+    if (!isOverload && told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
     if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
@@ -167,22 +169,18 @@ describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
   { how: 'lost', what: 'before it is done', at: wherever },
   { how: 'cut', what: 'once it is done', at: writing },
 ])('the server killed at a request, $what', ({ how, at }) => {
-  test.each(at)(
-    'at the $name: the retry is told the success',
-    async ({ number }) => {
-      const tenant = await arranged();
-      const key = randomUUID();
-      world.standIn.faults.push({ of: /./, skip: number, how, act: () => world.server.kill() });
-      expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
-      await world.server.restart();
-      await passMinute(tenant);
-      // Whoever is first: the job, or the caller.
-      if (number % 2 === 0) await world.catchUp();
-      expect((await changedAtLast(tenant, key)).status).toBe(200);
-      await expectOnce(tenant);
-    },
-    60_000,
-  );
+  test.each(at)('at the $name: the retry is told the success', async ({ number }) => {
+    const tenant = await arranged();
+    const key = randomUUID();
+    world.standIn.faults.push({ of: /./, skip: number, how, act: () => world.server.kill() });
+    expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
+    await world.server.restart();
+    await passMinute(tenant);
+    // Whoever is first: the job, or the caller.
+    if (number % 2 === 0) await world.catchUp();
+    expect((await changedAtLast(tenant, key)).status).toBe(200);
+    await expectOnce(tenant);
+  });
 });
 
 describe('the server killed at a statement of its own', () => {
@@ -200,6 +198,5 @@ describe('the server killed at a statement of its own', () => {
       expect((await changedAtLast(tenant, key)).status).toBe(200);
       await expectOnce(tenant);
     },
-    60_000,
   );
 });

@@ -75,7 +75,7 @@ beforeAll(async () => {
   pool = new Pool({ url, role: 'crm_app', lanes: 2, prepare: true, spread: false, wait: 5000, statementTimeout: 5000 });
   tenants = await Promise.all(Array.from({ length: tenantCount }, () => newTenant()));
   for (const tenant of tenants) await newWebhook(tenant, 'test', { url: receiver.url });
-}, 60_000);
+});
 
 afterAll(async () => {
   await server.kill();

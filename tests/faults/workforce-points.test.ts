@@ -23,7 +23,7 @@ beforeAll(async () => {
   await useDatabase(url);
   tenant = await newTenant();
   await database()`update subscriptions set add_ons = '{workforces}' where company_id = ${tenant.companyId}`;
-}, 60_000);
+});
 afterAll(async () => {
   await server?.kill();
   await proxy?.close();
@@ -40,34 +40,30 @@ const cuts = [
     .map((point) => ({ ...point, during: 'its call' as const })),
 ];
 
-test.each(cuts)(
-  'in $during, with $statement $moment',
-  async ({ statement, moment, during }) => {
-    const endpoint = during === 'its call' ? { endpoint: '/tasks' } : {};
-    const act = (): void => void process.kill(server.pid, 'SIGKILL');
-    const sprung = traps.set({ statement, moment, act, ...endpoint });
-    const { leadId, runId, workforceId } = await arrangeRun(tenant, [
-      { kind: 'create_task', title: 'Call {{first_name}}' },
-      { kind: 'add_note', content: 'Called' },
-    ]);
-    await sprung;
-    traps.clear();
-    await server.restart();
-    const sql = database();
-    // As if a minute had passed, after which whoever took a run is taken for dead.
-    await sql`update workforce_runs set due_at = now() where id = ${runId} and ended_at is null`;
-    const statusOf = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
-    await expect.poll(statusOf).toBe('completed');
-    const [row] = await sql`
+test.each(cuts)('in $during, with $statement $moment', async ({ statement, moment, during }) => {
+  const endpoint = during === 'its call' ? { endpoint: '/tasks' } : {};
+  const act = (): void => void process.kill(server.pid, 'SIGKILL');
+  const sprung = traps.set({ statement, moment, act, ...endpoint });
+  const { leadId, runId, workforceId } = await arrangeRun(tenant, [
+    { kind: 'create_task', title: 'Call {{first_name}}' },
+    { kind: 'add_note', content: 'Called' },
+  ]);
+  await sprung;
+  traps.clear();
+  await server.restart();
+  const sql = database();
+  // As if a minute had passed, after which whoever took a run is taken for dead.
+  await sql`update workforce_runs set due_at = now() where id = ${runId} and ended_at is null`;
+  const statusOf = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
+  await expect.poll(statusOf).toBe('completed');
+  const [row] = await sql`
       select (select count(*)::int from tasks where record_id = ${leadId}) as tasks,
         (select count(*)::int from notes where record_id = ${leadId}) as notes,
         (select count(*)::int from workforce_run_steps where run_id = ${runId} and status = 'done') as steps,
         (select count(*)::int from audit_logs where actor_id = ${workforceId}) as audit,
         (select count(*)::int from ${toldEvents(sql)} where actor ->> 'id' = ${workforceId}) as events`;
-    expect(row).toEqual({ tasks: 1, notes: 1, steps: 2, audit: 2, events: 1 });
-    const [made] = await sql`
+  expect(row).toEqual({ tasks: 1, notes: 1, steps: 2, audit: 2, events: 1 });
+  const [made] = await sql`
       select t.title from workforce_run_steps s join tasks t on t.id = s.made_id where s.run_id = ${runId} and s.made_object = 'tasks'`;
-    expect(made).toEqual({ title: 'Call Sara' });
-  },
-  60_000,
-);
+  expect(made).toEqual({ title: 'Call Sara' });
+});

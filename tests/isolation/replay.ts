@@ -12,7 +12,8 @@ export type Volatile = Set<string>[];
 
 /**
  * Sends all requests, one after the other.
- * @param settle is waited for before the first one, and before the first of those that are sent again
+ * @param settle is awaited before the first probe, before the first repeated one, and before
+ *   resetTestMode, whose response counts rows that jobs may still be writing
  * @param each is told of every answer; false ends the run
  */
 export async function replay(
@@ -22,8 +23,9 @@ export async function replay(
   each: (observation: Observation, index: number, text: string) => boolean | undefined = () => undefined,
 ): Promise<Observation[]> {
   const observations: Observation[] = [];
+  const counting = probes.findIndex(({ operation }) => operation.id === 'resetTestMode');
   for (const [index, probe] of probes.entries()) {
-    if (index === 0 || (probe.isAgain && !probes[index - 1]?.isAgain)) await settle();
+    if (index === 0 || index === counting || (probe.isAgain && !probes[index - 1]?.isAgain)) await settle();
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
     if (each(observation, index, text) === false) break;

@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 function start(): RunningJobs {
-  const shared = { url, prepare: true, spread: false, wait: 1000, statementTimeout: 1500 };
+  const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
   const opened = {
     platform: new Pool({ ...shared, role: 'crm_platform', lanes: 1 }),
     tenants: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),

@@ -16,7 +16,7 @@ beforeAll(async () => {
     lanes: 1,
     prepare: true,
     spread: false,
-    wait: 2000,
+    wait: 10_000,
     statementTimeout: 10_000,
   });
   tenant = await newTenant();

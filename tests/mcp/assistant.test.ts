@@ -1,7 +1,8 @@
 // An assistant given nothing but the address, and what people decide about what it prepared.
 import { Client, type OAuthClientProvider, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anyAddress, call, expectStatus, type Json, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { freePort } from '../support/free-port.ts';
 import { mcpPath } from '../support/mcp.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post, register } from '../support/oauth-apps.ts';
@@ -21,8 +22,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: '.test-data',
     PORT: String(port),
     BASE_URL: base,
@@ -95,9 +95,7 @@ test('is let in by its person, drafts a mail that the person approves, and is ou
   expect((await admin.ask(action, { ...hiddenFields(page, action), action: 'approve' })).status).toBe(303);
   const timeline = `/v1/objects/leads/records/${lead.id}/messages`;
   await expect
-    .poll(async () => (await expectStatus(200, 'GET', timeline, { key: tenant.key })).body.data.messages, {
-      timeout: 15_000,
-    })
+    .poll(async () => (await expectStatus(200, 'GET', timeline, { key: tenant.key })).body.data.messages)
     .toMatchObject([{ direction: 'outbound', subject: 'Hi' }]);
 
   const apps = (await admin.ask('/console/apps')).text;

@@ -2,8 +2,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { freePort } from '../support/free-port.ts';
 import { type Generation, generations, mcpPath, post as postToMcp } from '../support/mcp.ts';
 import { AppVisitor, type Registered, register, type Tokens } from '../support/oauth-apps.ts';
@@ -24,8 +25,7 @@ beforeAll(async () => {
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: '.test-data',
     PORT: String(port),
     BASE_URL: base,

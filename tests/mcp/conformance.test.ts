@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { anyAddress } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { generations, mcpPath } from '../support/mcp.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -71,7 +72,7 @@ let fixtures: Door;
 let route: Door;
 
 beforeAll(async () => {
-  const shared = { DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), DATA_DIR: '.test-data' };
+  const shared = { ...besideCommon(), DATA_DIR: '.test-data' };
   server = await startServer({ ...testSettings, ...shared }, { main: fixtureServer });
   const { key } = await newWideTenant();
   fixtures = await openDoor(server.url, key);

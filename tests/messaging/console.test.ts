@@ -184,7 +184,7 @@ describe('a decision', () => {
   });
 });
 
-describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, { timeout: 60_000 }, () => {
+describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`, () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await openBrowser();

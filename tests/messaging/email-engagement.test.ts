@@ -24,7 +24,7 @@ import { database, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const secretKey = '5e'.repeat(32);
 const tokens = new SignedTokens(new Secrets(secretKey));
-const patience = { timeout: 20_000, interval: 50 };
+const patience = { timeout: 60_000, interval: 50 };
 
 // A database of their own: another server would send through nobody what this one sends.
 let databaseUrl: string;
@@ -43,7 +43,7 @@ beforeAll(async () => {
   people = openPeople(databaseUrl);
   tenant = await newWideTenant();
   await noteEngagement(tenant, true);
-}, 60_000);
+});
 
 afterAll(async () => {
   await people?.close();
@@ -52,7 +52,7 @@ afterAll(async () => {
   await useDatabase(undefined);
   useServer(undefined);
   await dropDatabase(databaseUrl);
-}, 60_000);
+});
 
 const setting = '/v1/settings/email-engagement';
 const noteEngagement = ({ key }: Tenant, enabled: boolean): Promise<unknown> =>

@@ -13,7 +13,7 @@ import { database, newTenant, type Tenant, useDatabase } from '../support/tenant
 import { newEmail, person } from '../support/users.ts';
 
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `mail-${process.pid}`);
-const patience = { timeout: 20_000, interval: 50 };
+const patience = { timeout: 60_000, interval: 50 };
 
 const createUser = async (tenant: Tenant, more: object = {}): Promise<Json> => {
   const body = person({ send_welcome: true, ...more });
@@ -84,7 +84,7 @@ beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
   databaseUrl = await newDatabase();
   await useDatabase(databaseUrl);
-}, 60_000);
+});
 
 afterAll(async () => {
   await stopAll();
@@ -92,14 +92,14 @@ afterAll(async () => {
   useServer(undefined);
   await dropDatabase(databaseUrl);
   rmSync(folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 describe('without SMTP_URL', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await start();
     useServer(server.url);
-  }, 60_000);
+  });
   afterAll(stopAll);
 
   test('a mail is kept, is logged as kept, and nobody is told that it was sent', async () => {
@@ -126,12 +126,12 @@ describe('with an SMTP server', () => {
     smtp = await startSmtp();
     server = await start(`smtp://127.0.0.1:${smtp.port}`);
     useServer(server.url);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await stopAll();
     await smtp.stop();
-  }, 60_000);
+  });
 
   afterEach(() => {
     smtp.refusal = undefined;
@@ -229,7 +229,7 @@ describe('with an SMTP server', () => {
         response_code: 451,
       });
     }, patience);
-  }, 120_000);
+  });
 
   test('it is given up at once when the server refuses the recipient for good', async () => {
     const tenant = await newTenant();

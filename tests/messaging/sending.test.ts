@@ -22,7 +22,7 @@ import { database, newUser, type Tenant, useDatabase } from '../support/tenants.
 import { TestTwilio } from '../support/twilio.ts';
 
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `sending-${process.pid}`);
-const patience = { timeout: 20_000, interval: 50 };
+const patience = { timeout: 60_000, interval: 50 };
 
 // A database of their own: another server would send through nobody what these send.
 let databaseUrl: string;
@@ -52,7 +52,7 @@ beforeAll(async () => {
   people = openPeople(databaseUrl);
   tenant = await newWideTenant();
   number = (await newPhoneNumber(tenant.key, { is_default: true })).phone_number;
-}, 60_000);
+});
 
 afterEach(() => {
   smtp.refusal = undefined;
@@ -68,7 +68,7 @@ afterAll(async () => {
   useServer(undefined);
   await dropDatabase(databaseUrl);
   rmSync(folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 async function approve(draft: Json, whose = tenant): Promise<void> {
   await people.decide(whose, async (call) => {
@@ -321,7 +321,6 @@ describe('the link in an email', () => {
       }
       expect(await suppressed(draft.to)).toHaveLength(1);
     },
-    60_000,
   );
 
   test('is repeated as the last line of what a campaign sends', async () => {
@@ -403,7 +402,7 @@ describe('a text', () => {
     await makeDue(draft);
     await becomes(draft, { status: 'sent', provider_ref: twilio.to(draft.to)[0]?.sid });
     expect(twilio.to(draft.to)).toHaveLength(1);
-  }, 40_000);
+  });
 
   test('that failed on the way is sent again where the provider does not have it', async () => {
     const draft = await newDraft(tenant.key);

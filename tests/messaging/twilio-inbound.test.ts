@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { twilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, expectStatus, type Json } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
@@ -21,8 +22,7 @@ let url: string;
 beforeAll(async () => {
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     MESSAGING_URL: `twilio://AC0123:${encodeURIComponent(token)}@api.twilio.com`,
   });
   tenant = await newWideTenant();
@@ -272,7 +272,7 @@ test.each([
   'twilio://SID:secret-token@api.twilio.com/v1',
   'twilio://SID:secret-token@api.twilio.com?insecure=2',
 ])('a server does not start with MESSAGING_URL=%s, and does not repeat it', async (MESSAGING_URL) => {
-  const started = startServer({ DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey'), MESSAGING_URL });
+  const started = startServer({ ...besideCommon(), MESSAGING_URL });
   await expect(started).rejects.toThrow(/MESSAGING_URL must be/);
   await expect(started).rejects.not.toThrow(/secret-token/);
 });

@@ -2,6 +2,7 @@
 
 import { describe, expect, inject, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { toldEvents } from '../support/events.ts';
 import { startServer } from '../support/servers.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
@@ -353,8 +354,7 @@ describe('PATCH /v1/objects/{object}', () => {
 test('a change of configuration is seen by the very next call, on any server', async () => {
   const tenant = await newTenant();
   const second = await startServer({
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     LOG_LEVEL: 'info',
   });
   try {

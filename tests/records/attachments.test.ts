@@ -246,12 +246,11 @@ describe('a form', () => {
       .send(requestText('POST', pathOf(on), head))
       .send(start)
       .send(Buffer.alloc(200_000, 1));
-    const patience = { timeout: 10_000 };
-    await vi.waitUntil(() => readdirSync(join(folder, 'uploads')).length > 0, patience);
+    await vi.waitUntil(() => readdirSync(join(folder, 'uploads')).length > 0);
     const arriving = readdirSync(join(folder, 'uploads'));
     connection.close();
     // Other tests upload at the same time.
-    await vi.waitUntil(() => !readdirSync(join(folder, 'uploads')).some((name) => arriving.includes(name)), patience);
+    await vi.waitUntil(() => !readdirSync(join(folder, 'uploads')).some((name) => arriving.includes(name)));
     expect(await countOn(on)).toBe(0);
   });
 });

@@ -1,10 +1,11 @@
 // The change feed: what it tells to whom, in which order, and how it is waited for.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { sweepEvents } from '../../db/records/feed.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { brief, changesAfter, now, readFeed, untilTaken } from '../support/feeds.ts';
 import { createRecord, lead, newCustomObject, patchRecord, recordsPath } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -345,8 +346,7 @@ describe('a call that waits', () => {
   test('is answered by another server than the one that wrote, and at once when its own one stops', async () => {
     const server = await startServer({
       ...testSettings,
-      DATABASE_URL: inject('databaseUrl'),
-      SECRET_KEY: inject('secretKey'),
+      ...besideCommon(),
       DATA_DIR: '.test-data',
     });
     const cursor = await now(key);
@@ -360,6 +360,6 @@ describe('a call that waits', () => {
     const started = performance.now();
     expect(await server.stop()).toBe(0);
     expect(await last).toEqual({ changes: [], next_cursor: page.next_cursor, has_more: false });
-    expect(performance.now() - started).toBeLessThan(10_000);
+    expect(performance.now() - started).toBeLessThan(25_000);
   });
 });

@@ -5,9 +5,10 @@ import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
@@ -45,8 +46,7 @@ beforeAll(async () => {
   await startStore();
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: folder,
     DATABASE_POOL: '2',
     STORAGE: `s3://S3RVER:S3RVER@127.0.0.1:${port}/files?tls=0&region=eu-central-1`,

@@ -11,7 +11,7 @@ import { findProgram, skipNote } from '../support/programs.ts';
 
 const title = `The documentation page in a browser${skipNote('chromium')}`;
 
-describe.skipIf(!findProgram('chromium'))(title, { timeout: 90_000 }, () => {
+describe.skipIf(!findProgram('chromium'))(title, () => {
   let browser: Browser;
   let watched: WatchedPage;
 

@@ -1,6 +1,7 @@
 // What the server prints: a line of JSON for each request and event, and no secret.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
@@ -12,8 +13,7 @@ beforeAll(async () => {
   tenant = await newTenant();
   server = await startServer({
     ...testSettings,
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: '.test-data',
     METRICS_PORT: '0',
   });

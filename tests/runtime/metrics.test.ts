@@ -64,7 +64,11 @@ describe('The metrics', () => {
     expect(seriesValue(text, 'crm_http_errors_total', { code: 'RATE_LIMIT_EXCEEDED' })).toBe(before + 2);
   });
 
-  test('show who is being answered, and who waits for a connection', async () => {
+  // A busy machine may not get as far as that within the second that the second request waits: then it is tried again.
+  test('show who is being answered, and who waits for a connection', { retry: 4 }, async () => {
+    const exhausted = async () =>
+      seriesValue(await readMetrics(server), 'crm_database_exhausted_total', { pool: 'tenants' });
+    const before = await exhausted();
     const create = (name: string) =>
       call('POST', '/v1/objects/accounts/records', {
         key: tenant.key,
@@ -94,7 +98,7 @@ describe('The metrics', () => {
     expect(seriesValue(text, 'crm_database_connections_busy', { pool: 'tenants' })).toBe(0);
     expect(seriesValue(text, 'crm_database_waits_total', { pool: 'tenants' })).toBeGreaterThanOrEqual(1);
     expect(seriesValue(text, 'crm_database_wait_seconds_total', { pool: 'tenants' })).toBeGreaterThan(0);
-    expect(seriesValue(text, 'crm_database_exhausted_total', { pool: 'tenants' })).toBe(0);
+    expect(await exhausted()).toBe(before);
   });
 
   test('tell about the process and the database, and begin with the counters that alerts look at', async () => {

@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { modulesIn, tellModules } from '../support/loaded-modules.ts';
 import { createRecord, lead } from '../support/records.ts';
 import { startServer } from '../support/servers.ts';
@@ -12,8 +13,7 @@ import { newTenant } from '../support/tenants.ts';
 test('a server that answers has loaded none of fetch', async () => {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `modules-${randomUUID()}`);
   const server = await startServer({
-    DATABASE_URL: inject('databaseUrl'),
-    SECRET_KEY: inject('secretKey'),
+    ...besideCommon(),
     DATA_DIR: folder,
     METRICS_PORT: '0',
     NODE_OPTIONS: tellModules,

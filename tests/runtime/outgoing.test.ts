@@ -218,7 +218,7 @@ describe('an answer', () => {
     const slow = await Receiver.start((_, response) => void response.write('beginning'));
     const answer = await send(slow.url, allowed, { ...inTest, within: 300 });
     expect([answer.status, answer.body.toString(), answer.isWhole]).toEqual([200, 'beginning', false]);
-    expect(performance.now() - start).toBeLessThan(10_000);
+    expect(performance.now() - start).toBeLessThan(60_000);
     await Promise.all([silent.close(), slow.stop()]);
   });
 

@@ -1,9 +1,10 @@
 // Every layer of the rate limits over HTTP: what it counts, and how it refuses.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callsPerMinute } from '../../domain/billing/plans.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, type CallOptions, call, expectStatus } from '../support/client.ts';
+import { besideCommon } from '../support/databases.ts';
 import { operations } from '../support/document.ts';
 import { inboundSecret } from '../support/inbound.ts';
 import { goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
@@ -226,7 +227,7 @@ describe('an address', () => {
   let server: TestServer | undefined;
   beforeAll(async () => {
     const settings = { ...testSettings, ONBOARDING_PER_HOUR: '2' };
-    server = await startServer({ ...settings, DATABASE_URL: inject('databaseUrl'), SECRET_KEY: inject('secretKey') });
+    server = await startServer({ ...settings, ...besideCommon() });
   });
   afterAll(() => server?.stop());
 

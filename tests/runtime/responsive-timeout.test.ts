@@ -45,7 +45,7 @@ describe('a responsive timeout', () => {
 });
 
 describe('a database that answers while this process is blocked', () => {
-  const times = { wait: 100, statementTimeout: 100 };
+  const times = { wait: 500, statementTimeout: 500 };
   let pool: Pool;
 
   beforeAll(async () => {
@@ -73,10 +73,10 @@ describe('a database that answers while this process is blocked', () => {
   test('commits the transaction of a job', async () => {
     const { companyId } = await newTenant();
     const scope = { companyId, testMode: false };
-    const answer = inTransaction(pool, scope, 200, async (sql) => {
+    const answer = inTransaction(pool, scope, 1000, async (sql) => {
       const rows = sql`select 3 as value`.execute();
       await new Promise((resolve) => setImmediate(resolve));
-      block(500);
+      block(1300);
       return await rows;
     });
     expect(await answer).toMatchObject([{ value: 3 }]);

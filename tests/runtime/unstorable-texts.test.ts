@@ -44,7 +44,7 @@ beforeAll(async () => {
   const furnished = await furnishedTenant();
   tenant = furnished.tenant;
   pages = pagesOf(furnished);
-}, 60_000);
+});
 afterAll(async () => {
   useServer(undefined);
   await server?.stop();

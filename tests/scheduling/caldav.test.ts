@@ -195,7 +195,7 @@ describe('a server that is not as it should be', () => {
     ['a thousand meetings each minute', saying(answer(...Array(30).fill(repeating('FREQ=MINUTELY'))))],
     ['a zone that never ends', saying(answer(endlessZone()))],
   ];
-  test.each(lies)('that says %s is unreadable', { timeout: 2 * longestWait }, async (_, behave) => {
+  test.each(lies)('that says %s is unreadable', { timeout: 3 * longestWait }, async (_, behave) => {
     expect(await asked(behave)).toBe('unreadable');
     // Whoever asks next is not held up.
     expect(await asked(saying(answer(one)))).toBe('none');

@@ -41,7 +41,7 @@ beforeAll(async () => {
   await useDatabase(url);
   server = openCalendarServer(url);
   tenant = await newTenant();
-}, 60_000);
+});
 afterAll(async () => {
   await server?.close();
   await useDatabase(undefined);

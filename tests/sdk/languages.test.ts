@@ -86,7 +86,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'languages-'));
   mkdirSync(join(folder, 'classes'));
   await run('make', ['sdks'], { cwd: root, env: { PATH: process.env.PATH } });
-}, 120_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -47,7 +47,7 @@ function problemsIn(files: Record<string, string>): string[] {
   return compile(...rules, '--types', 'node', '--lib', 'es2022,dom', ...Object.keys(files));
 }
 
-describe('compiled against', { timeout: 120_000 }, () => {
+describe('compiled against', () => {
   test('every sample of the document and of the guide is right', () => {
     const samples = operations.map((operation) => {
       const all = operation.declared['x-codeSamples'] as { lang: string; source: string }[];

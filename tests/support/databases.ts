@@ -1,6 +1,7 @@
 // Databases beside the common one, made from a template in an instant, dropped after use.
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
+import { jobNames } from '../../jobs/index.ts';
 import { templateBeside } from './migrated-template.ts';
 
 const made = new Set<string>();
@@ -14,6 +15,19 @@ function urlOf(name: string): string {
 
 async function asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   return inDatabase(inject('databaseUrl'), work);
+}
+
+/**
+ * Settings of a server beside the common one, on the same database. Its background jobs are paused: they
+ * would take up work of other test files, with other settings, and hold it for a minute if the
+ * server is killed. The common server does the work of both.
+ */
+export function besideCommon(): Record<'DATABASE_URL' | 'SECRET_KEY' | 'PAUSED_JOBS', string> {
+  return {
+    DATABASE_URL: inject('databaseUrl'),
+    SECRET_KEY: inject('secretKey'),
+    PAUSED_JOBS: jobNames.join(),
+  };
 }
 
 /** Runs statements in a database as its owner, on one connection. */

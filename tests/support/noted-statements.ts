@@ -9,17 +9,20 @@ const name = 'noted_statements';
 export const triedRoles = ['crm_app', 'crm_oauth', 'crm_platform', 'crm_purge'];
 export const tried = (role: string): string => `${role}_tried`;
 
-export async function startNoting(folder: string): Promise<EmbeddedDatabase> {
-  const first = await startEmbedded(folder, () => undefined);
-  const sql = postgres(first.url, { max: 1 });
-  await sql`alter system set shared_preload_libraries = 'pg_stat_statements'`;
+const settings = [
+  'shared_preload_libraries=pg_stat_statements',
   // One for each statement in each of the databases that tests make.
-  await sql`alter system set pg_stat_statements.max = 200000`;
-  await sql`alter system set pg_stat_statements.track_utility = off`;
+  'pg_stat_statements.max=200000',
+  'pg_stat_statements.track_utility=off',
+  // Each server that a test file starts has twenty or so, and several files run at once.
+  'max_connections=400',
+];
+
+export async function startNoting(folder: string): Promise<EmbeddedDatabase> {
+  const database = await startEmbedded(folder, () => undefined, undefined, settings);
+  const sql = postgres(database.url, { max: 1 });
   await sql`create database ${sql(name)}`;
   await sql.end();
-  await first.stop();
-  const database = await startEmbedded(folder, () => undefined);
   await asked(database.url, (noted) => noted`create extension pg_stat_statements`);
   return database;
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 
 /** Milliseconds that a start may take, while what was killed still gives its memory back. */
-const patience = 20_000;
+const patience = 60_000;
 
 export class OwnDatabase {
   readonly #folder: string;

@@ -1,10 +1,10 @@
-// How long tests wait for a condition: as long as a busy machine may take, since a short time proves nothing.
+// How long tests wait for a condition: as long as a busy machine may take.
 import { vi } from 'vitest';
 
 const { waitFor, waitUntil } = vi;
 
 /** In milliseconds. The configuration gives the same to `expect.poll`. */
-const patience = { timeout: 20_000, interval: 20 };
+const patience = { timeout: 60_000, interval: 20 };
 
 type Options = number | { timeout?: number; interval?: number } | undefined;
 

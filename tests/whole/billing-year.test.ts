@@ -98,7 +98,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
   let world: World;
   beforeAll(async () => {
     world = await open();
-  }, 60_000);
+  });
   afterAll(() => world?.close());
 
   /** Lets days pass until the period has ended. */

@@ -140,7 +140,7 @@ test('a newcomer signs up, mints a key, models visits, loads 10,000 of them and 
   expect(patched.body.data.record).toMatchObject({ id, score: 42, outcome: 'lost', city: seen[0].city });
   await expectStatus(200, 'DELETE', `${records}/${id}`, { key });
   await expectStatus(404, 'GET', `${records}/${id}`, { key });
-}, 120_000);
+});
 
 test('the same walk with a mistake at every step says each time what to change', async () => {
   const { key, token } = await newcomer();

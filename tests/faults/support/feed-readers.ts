@@ -119,7 +119,7 @@ export interface StoredEvent {
 
 /** The feed of a company, in its positions; once nothing waits any more. @throws Error when that takes too long */
 export async function storedFeed(sql: Sql, companyId: string): Promise<StoredEvent[]> {
-  const tooLate = performance.now() + 20_000;
+  const tooLate = performance.now() + 60_000;
   const waiting = async () => (await sql`select from outbox_events where company_id = ${companyId}`).length;
   for (let left = await waiting(); left > 0; left = await waiting()) {
     if (performance.now() > tooLate) throw new Error(`${left} events wait for their positions in vain`);

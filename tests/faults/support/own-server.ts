@@ -1,7 +1,7 @@
 // A server that is killed and started again, always at the same address.
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anyAddress } from '../../support/client.ts';
+import { freePort } from '../../support/free-port.ts';
 import { startServer, type TestServer } from '../../support/servers.ts';
 
 export class OwnServer {
@@ -26,7 +26,7 @@ export class OwnServer {
 
   /** One with an address, that does not run yet. */
   static async prepare(settings: Record<string, string>): Promise<OwnServer> {
-    return new OwnServer(await quietPort(), settings);
+    return new OwnServer(await freePort(), settings);
   }
 
   get pid(): number {
@@ -84,7 +84,7 @@ export class OwnServer {
   }
 
   /** Milliseconds until its health is good. @throws Error when it takes too long */
-  async untilHealthy(milliseconds = 20_000): Promise<number> {
+  async untilHealthy(milliseconds = 60_000): Promise<number> {
     const started = performance.now();
     for (;;) {
       // From another address each time: an address may ask for health only so often.
@@ -97,18 +97,5 @@ export class OwnServer {
       if (performance.now() - started > milliseconds) throw new Error(`${this.url} is not healthy again`);
       await sleep(10);
     }
-  }
-}
-
-/** A free port that the system does not give to outgoing connections, so that it is still free after the server was killed. */
-async function quietPort(): Promise<number> {
-  for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000);
-    const free = await new Promise<boolean>((resolve) => {
-      const probe = createServer();
-      probe.on('error', () => resolve(false));
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
-    });
-    if (free) return port;
   }
 }

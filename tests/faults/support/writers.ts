@@ -54,9 +54,9 @@ interface Client {
 
 const accounts = '/v1/objects/accounts/records';
 /** Milliseconds that a client waits for an answer. */
-const patience = 8000;
+const patience = 20_000;
 /** Milliseconds after which a client gives up a call that has no final answer. */
-const endurance = 45_000;
+const endurance = 90_000;
 
 export interface WriterOptions {
   /** Where to send; a writer goes to the next when one does not take its call. */
@@ -96,7 +96,7 @@ export class Writers {
   }
 
   /** Waits until so many more calls are final. @throws Error when it takes too long */
-  async progress(calls: number, milliseconds = 20_000): Promise<void> {
+  async progress(calls: number, milliseconds = 60_000): Promise<void> {
     const goal = this.#acknowledged + calls;
     const tooLate = AbortSignal.timeout(milliseconds);
     while (this.#acknowledged < goal) {
