@@ -9,6 +9,8 @@ const long = [
   'tests/messaging/sending',
   'tests/faults/feed-points',
   'tests/faults/stripe-points',
+  'tests/faults/database-down',
+  'tests/faults/embedded-dies',
   'tests/checks/check',
   'tests/console/screens',
   'tests/messaging/mail',
@@ -38,13 +40,10 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Files that judge how requests are answered while servers and databases die: on two cores, other tests beside them would be the fault.
- * Those that only ask what is left afterwards run with the others.
+ * Files that rely on answers within a tenth of a second, as a Redis must give them, or that lock what
+ * all requests need. Other tests beside them would be the fault.
  */
-const alone = [
-  'tests/faults/{database,embedded,network,redis,server,stopping,workers,feed.}*.test.ts',
-  'tests/billing/quota.test.ts',
-];
+const alone = ['tests/faults/redis-down.test.ts', 'tests/billing/quota.test.ts'];
 
 const shared = {
   setupFiles: ['tests/support/each-file.ts'],

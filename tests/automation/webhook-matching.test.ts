@@ -4,9 +4,10 @@ import { describe, expect, test } from 'vitest';
 import { composeBody, type HappenedEvent, mostBodyBytes } from '../../domain/automation/webhook-bodies.ts';
 import { eventsNamed, matcherOf, readEventFilter, type Wanted } from '../../domain/automation/webhook-matching.ts';
 import { passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
+import { readSeed } from '../support/seed.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
-const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('FILTER_SEED');
 
 const wanted = (more: Partial<Wanted> = {}): Wanted => ({
   events: ['*'],

@@ -4,10 +4,11 @@ import { beforeAll, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { inOrder, passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
 import { createRecords, newCustomField, newCustomObject, walk } from '../support/records.ts';
+import { readSeed } from '../support/seed.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
-const seed = Number(process.env.FILTER_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('FILTER_SEED');
 /** Lists that are asked for at a time. */
 const lanes = 4;
 

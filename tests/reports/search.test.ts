@@ -16,9 +16,10 @@ import {
   recordsPath,
   refusedFields,
 } from '../support/records.ts';
+import { readSeed } from '../support/seed.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
-const seed = Number(process.env.SEARCH_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('SEARCH_SEED');
 const runs = Number(process.env.SEARCH_RUNS ?? 150);
 
 async function search(key: string, q: string, query: Record<string, string | number> = {}): Promise<Json> {

@@ -2,8 +2,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
+import { readSeed } from '../support/seed.ts';
 
-const seed = Number(process.env.ASSIGNMENT_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('ASSIGNMENT_SEED');
 
 const pool = (...weights: number[]): Candidate[] =>
   weights.map((weight, index) => ({ userId: `${index}`, weight, assigned: 0, load: 0 }));

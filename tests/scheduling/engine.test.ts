@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canTake, findSlots, type Member, type SlotRules } from '../../domain/scheduling/slots.ts';
+import { readSeed } from '../support/seed.ts';
 import { changesOf, day, minute, refusal, slotsOf } from './reference.ts';
 
 const zones = Intl.supportedValuesOf('timeZone');
@@ -25,7 +26,7 @@ const oddNights: readonly (readonly [zone: string, year: number])[] = [
 
 /** Each zone once, with one of the clock changes of its year; with twice as many, each change where there are two. */
 const runs = Number(process.env.C16_RUNS ?? oddNights.length + zones.length);
-const seed = Number(process.env.C16_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('C16_SEED');
 
 interface Night {
   zone: string;

@@ -5,10 +5,11 @@ import type { Busy, Member, SlotRules } from '../../domain/scheduling/slots.ts';
 import { type Interval, union } from '../../domain/service/intervals.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { attendee, meeting, newPolicy } from '../support/scheduling.ts';
+import { readSeed } from '../support/seed.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { changesOf, day, minute, slotsOf } from './reference.ts';
 
-const seed = Number(process.env.FORTNIGHT_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('FORTNIGHT_SEED');
 const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe'];
 const people = 4;
 const actions = 48;

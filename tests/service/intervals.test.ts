@@ -2,8 +2,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/service/intervals.ts';
+import { readSeed } from '../support/seed.ts';
 
-const seed = Number(process.env.INTERVALS_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('INTERVALS_SEED');
 const last = 24;
 const moments = Array.from({ length: last }, (_, moment) => moment);
 

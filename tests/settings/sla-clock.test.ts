@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { BusinessHours } from '../../domain/objects/configuration.ts';
 import { deadline } from '../../domain/settings/sla-clock.ts';
+import { readSeed } from '../support/seed.ts';
 
-const seed = Number(process.env.SLA_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('SLA_SEED');
 const minute = 60_000;
 
 /** Zones that change by an hour and by half of one, in the north and in the south, at midnight, with odd offsets, and never. */

@@ -15,11 +15,12 @@ import {
   type PreparedRequest,
   pathParameters,
 } from '../support/requests.ts';
+import { readSeed } from '../support/seed.ts';
 import type { Tenant } from '../support/tenants.ts';
 import { anyPath, openedByKey, openedBySession } from '../support/walk.ts';
 
 const runs = Number(process.env.FUZZ_RUNS ?? 2000);
-const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31);
+const seed = readSeed('FUZZ_SEED');
 
 /** Requests under way at the same time. */
 const clients = 8;
