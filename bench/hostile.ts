@@ -1,9 +1,10 @@
 // F9: how late the server is for everybody else while it reads texts made to keep programs busy.
+import { freePort } from '../app/embedded-postgres/free-port.ts';
 import { hostileTexts } from '../tests/support/hostile-texts.ts';
 import { load, request } from './load.ts';
 import type { Result } from './report.ts';
 import type { Settings } from './rounds.ts';
-import { freePort, startServer } from './sides.ts';
+import { startServer } from './sides.ts';
 import { folder, openWorkspace } from './workspace.ts';
 
 /** A text that keeps the server busy does so each time; what happens in one round only is the machine's. */

@@ -1,12 +1,13 @@
 // H4, H5: how fast healthy receivers are told, beside dead and slow ones and one that hangs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
+import { freePort } from '../app/embedded-postgres/free-port.ts';
 import { load, request, sendOne } from './load.ts';
 import { Answered, moment } from './moments.ts';
 import { batchRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, nothingMeasured, quantile, type Settings, startUsage } from './rounds.ts';
-import { freePort } from './sides.ts';
+
 import { subscribe, takeArrivals, type WebhookStand, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
 

@@ -18,9 +18,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './free-port.ts';
 
 export interface EmbeddedDatabase {
   url: string;
@@ -360,17 +360,6 @@ async function initialise(place: Installation, password: string): Promise<void> 
     rmSync(place.data, { recursive: true, force: true });
     throw new EmbeddedDatabaseError(`PostgreSQL could not be initialized in ${place.data}: ${said.trim()}`);
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.on('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as { port: number };
-      probe.close(() => resolve(port));
-    });
-  });
 }
 
 function untilReady(child: ChildProcess): Promise<void> {

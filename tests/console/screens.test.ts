@@ -27,7 +27,10 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
 
   async function newContext(width: number, javaScriptEnabled = true): Promise<BrowserContext> {
     const viewport = { width, height: 800 };
-    return browser.newContext({ viewport, javaScriptEnabled, extraHTTPHeaders: { 'x-forwarded-for': anyAddress() } });
+    const extraHTTPHeaders = { 'x-forwarded-for': anyAddress() };
+    const context = await browser.newContext({ viewport, javaScriptEnabled, extraHTTPHeaders });
+    context.setDefaultTimeout(90_000);
+    return context;
   }
 
   beforeAll(async () => {

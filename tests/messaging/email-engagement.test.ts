@@ -17,7 +17,7 @@ import { newCampaign, newDraft } from '../support/messaging.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { startServer, type TestServer } from '../support/servers.ts';
+import { frequentJobs, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { database, type Tenant, useDatabase } from '../support/tenants.ts';
@@ -38,7 +38,7 @@ beforeAll(async () => {
   await useDatabase(databaseUrl);
   smtp = await startSmtp();
   const own = { DATABASE_URL: databaseUrl, SMTP_URL: `smtp://127.0.0.1:${smtp.port}` };
-  server = await startServer({ ...testSettings, SECRET_KEY: secretKey, ...own });
+  server = await startServer({ ...testSettings, ...frequentJobs(100), SECRET_KEY: secretKey, ...own });
   useServer(server.url);
   people = openPeople(databaseUrl);
   tenant = await newWideTenant();

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { readConfig } from '../../runtime/config.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { startServer, type TestServer } from '../support/servers.ts';
+import { frequentJobs, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
@@ -66,6 +66,7 @@ const servers: TestServer[] = [];
 async function start(smtpUrl?: string): Promise<TestServer> {
   const started = await startServer({
     ...testSettings,
+    ...frequentJobs(100),
     DATABASE_URL: databaseUrl,
     SECRET_KEY: '5e'.repeat(32),
     DATA_DIR: folder,

@@ -15,7 +15,7 @@ import { newDraft, newPhoneNumber } from '../support/messaging.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { listChildren, newAccount } from '../support/record-children.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { startServer, type TestServer } from '../support/servers.ts';
+import { frequentJobs, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { type ReceivedMail, startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { database, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
@@ -36,6 +36,7 @@ let number: string;
 const start = (more: Record<string, string>): Promise<TestServer> =>
   startServer({
     ...testSettings,
+    ...frequentJobs(100),
     DATABASE_URL: databaseUrl,
     SECRET_KEY: '5e'.repeat(32),
     DATA_DIR: folder,

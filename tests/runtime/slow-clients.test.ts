@@ -32,8 +32,16 @@ beforeAll(async () => {
 
 afterAll(() => server?.stop());
 
-/** Opens connections that ignore the server's end of them, and gives the count of those that it has not cut by then. */
-async function stillOpen(count: number, use: (connection: Connection) => void): Promise<number> {
+/**
+ * Opens connections that ignore the server's end of them.
+ * @param within milliseconds after which those that do not read begin to, since they cannot see the end before
+ * @returns how many of them it has not cut by then
+ */
+async function stillOpen(
+  count: number,
+  use: (connection: Connection) => void,
+  within: number = patience,
+): Promise<number> {
   const connections = Array.from({ length: count }, () => new Connection(server.url));
   for (const connection of connections) use(connection);
   let open = count;
@@ -42,7 +50,7 @@ async function stillOpen(count: number, use: (connection: Connection) => void): 
       open -= 1;
     }),
   );
-  await Promise.race([Promise.all(ends), sleep(patience)]);
+  await Promise.race([Promise.all(ends), sleep(within)]);
   // Who does not read does not see that it was cut either: it reads now what was on its way, and the end after it.
   for (const connection of connections) connection.socket.resume();
   await Promise.race([Promise.all(ends), sleep(reading)]);
@@ -97,10 +105,14 @@ describe('slow clients', () => {
       connection.send(requestText('POST', uploads, headers)).send(form.rawBody.subarray(0, -60));
       trickle(connection, 'a');
     });
-    attacks['20 that never read the answers they ask for'] = stillOpen(20, (connection) => {
-      connection.socket.removeAllListeners('data').pause();
-      for (let index = 0; index < 20; index += 1) connection.send(requestText('GET', '/docs/redoc.js'));
-    });
+    attacks['20 that never read the answers they ask for'] = stillOpen(
+      20,
+      (connection) => {
+        connection.socket.removeAllListeners('data').pause();
+        for (let index = 0; index < 20; index += 1) connection.send(requestText('GET', '/docs/redoc.js'));
+      },
+      20_000,
+    );
     slowUpload = uploadSlowly();
     let running = true;
     void Promise.all(Object.values(attacks)).then(() => {

@@ -27,6 +27,8 @@ export function openBrowser(): Promise<Browser> {
 /** A page in a context of its own. */
 export async function watchedPage(browser: Browser, width = 1440, height = 900): Promise<WatchedPage> {
   const context = await browser.newContext({ viewport: { width, height } });
+  // As long as a busy machine may take; a page that is right is there at once.
+  context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   const requests: string[] = [];
   const complaints: string[] = [];

@@ -23,6 +23,15 @@ const serviceFlags = ['--max-semi-space-size=16'];
 /** For NODE_OPTIONS: lets passwords cost a server next to nothing. */
 export const cheapPasswords = `--import=${new URL('./cheap-passwords.ts', import.meta.url)}`;
 
+/**
+ * Settings of a server whose jobs run more often than in service.
+ * @param mostMs milliseconds from the start of one run to the start of the next, at most
+ */
+export function frequentJobs(mostMs: number): Record<'NODE_OPTIONS' | 'JOB_INTERVAL_MS', string> {
+  const loaded = `--import=${new URL('./frequent-jobs.ts', import.meta.url)}`;
+  return { NODE_OPTIONS: `${cheapPasswords} ${loaded}`, JOB_INTERVAL_MS: String(mostMs) };
+}
+
 const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 interface StartOptions {
