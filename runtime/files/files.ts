@@ -1,4 +1,4 @@
-// Files of callers: put into the storage, linked to for ten minutes, handed out, removed.
+// Stores, links, serves and removes uploaded files. Links are valid for ten minutes.
 import type { KeyObject } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -10,30 +10,33 @@ import type { Upload } from '../http/multipart.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FileStorage } from './storage.ts';
 
-/** Seconds for which a download link works. */
+/** Lifetime of a download link in seconds. */
 export const linkLifetime = 600;
 
-/** A file in the storage. */
+/** Identifies a file in the storage. */
 export interface FilePlace {
   companyId: string;
   testMode: boolean;
   id: string;
 }
 
-/** What a download link says, letter for letter; its signature is for all of it. */
+/** The parameters of a download link, exactly as in the URL. The signature covers all of them. */
 export interface Link {
-  /** What the file is asked for by: an attachment. */
+  /** The attachment's id. */
   id: string;
   companyId: string;
   /** live or test. */
   environment: string;
-  /** In seconds since 1970-01-01 UTC. */
+  /** Unix time in seconds. */
   expires: string;
 }
 
-/** An uploaded file, in the storage already; unless it is kept by the call's transaction, it goes again. */
+/**
+ * An uploaded file that is already in the storage. It is removed unless the call's transaction
+ * records it.
+ */
 export interface UploadedFile extends FilePlace {
-  /** Safe to show and to save under. */
+  /** Sanitized, safe to display and to save under. */
   name: string;
   contentType: string;
   bytes: number;
@@ -41,7 +44,7 @@ export interface UploadedFile extends FilePlace {
   sha256: string;
 }
 
-/** A file as an answer. */
+/** A file to send as a response. */
 export class FileBody {
   readonly name: string;
   readonly bytes: number;
@@ -56,9 +59,11 @@ export class FileBody {
 
 export interface FilesParts {
   storage: FileStorage;
-  /** Where uploads are while they arrive. */
+  /** Temporary folder for uploads in progress. */
   folder: string;
-  /** Notes a file before it is put into the storage, so that one that nothing refers to is found and removed. */
+  /**
+   * Records a file before it is stored, so that the sweep can remove it if nothing refers to it.
+   */
   announce: (place: FilePlace) => Promise<void>;
   secrets: Secrets;
   baseUrl: () => string;
@@ -76,7 +81,10 @@ export class Files {
     this.#key = parts.secrets.deriveKey('download links');
   }
 
-  /** Puts an upload into the storage. @throws ApiError 503 when the storage does not take it */
+  /**
+   * Moves an upload into the storage.
+   * @throws ApiError 503 if the storage fails
+   */
   async store(caller: { companyId: string; testMode: boolean }, upload: Upload): Promise<UploadedFile> {
     const place = { companyId: caller.companyId, testMode: caller.testMode, id: uuidv7() };
     try {
@@ -96,7 +104,10 @@ export class Files {
     return { ...place, name, contentType, bytes, sha256 };
   }
 
-  /** A link that saves a file without a credential, for ten minutes. @param id what the link names: an attachment */
+  /**
+   * Returns a link that downloads a file without a credential, for ten minutes.
+   * @param id the attachment's id, which the link contains
+   */
   async link(id: string, file: FilePlace & { name: string }, now: Date): Promise<string> {
     const own = await this.#parts.storage.link(storageKey(file), file.name, linkLifetime);
     if (own !== undefined) return own;
@@ -108,18 +119,18 @@ export class Files {
     return `${this.#parts.baseUrl()}/v1/attachments/${id}/content?${query}`;
   }
 
-  /** True for a link that this server gave out, as long as it works. */
+  /** Returns true if this server signed the link and it has not expired. */
   isGood(link: Link, signature: string, now: Date): boolean {
     return sameText(signature, this.#sign(link)) && Number(link.expires) * 1000 > now.getTime();
   }
 
-  /** A file to answer with; undefined when it is not there. */
+  /** Opens a file for sending; undefined if it does not exist. */
   async open(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
     const stream = await this.#parts.storage.open(storageKey(file));
     return stream && new FileBody(file.name, file.bytes, stream);
   }
 
-  /** Removes a file; what fails is left to the sweep. Nothing waits for it. */
+  /** Removes a file in the background. If that fails, the sweep retries. */
   remove(file: FilePlace): void {
     this.#parts.storage.remove(storageKey(file)).catch((error: Error) => {
       this.#parts.log.warn({ err: { message: error.message } }, 'failed to remove a file; the sweep will retry');

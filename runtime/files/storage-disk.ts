@@ -1,4 +1,4 @@
-// Files in a folder of this machine.
+// Stores files in a local folder.
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';

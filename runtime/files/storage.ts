@@ -1,13 +1,22 @@
-// What is asked of where files are kept. Keys are made of ids of ours.
+// The interface of file storage. Keys consist of ids that this server generates.
 import type { Readable } from 'node:stream';
 
 export interface FileStorage {
-  /** Moves a file of this machine into the storage. @param sha256 in hexadecimal */
+  /**
+   * Moves a local file into the storage.
+   * @param sha256 in hexadecimal
+   */
   keep(key: string, path: string, sha256: string): Promise<void>;
-  /** Removes a file; one that is not there is removed already. */
+  /** Removes a file. Does nothing if it does not exist. */
   remove(key: string): Promise<void>;
-  /** A link of the storage's own to save a file under a name; undefined where this server hands files out. */
+  /**
+   * Returns the storage's own download link for a file; undefined if this server must serve the
+   * file.
+   */
   link(key: string, name: string, seconds: number): Promise<string | undefined>;
-  /** The bytes of a file; undefined when it is not there, or when the storage hands files out itself. */
+  /**
+   * Opens a file for reading; undefined if it does not exist, or if the storage serves downloads
+   * itself.
+   */
   open(key: string): Promise<Readable | undefined>;
 }

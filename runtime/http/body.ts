@@ -1,38 +1,41 @@
-// Reads a JSON body within the limits of size, depth and keys, and without what cannot be stored.
+// Reads a JSON body: enforces limits on size, depth and keys, and finds values that cannot be
+// stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { bodyLimits } from '../../domain/service/request-limits.ts';
 import { type ApiError, type FieldProblem, problem, unreadable } from '../errors.ts';
 
-/** The client closed the connection before its body had arrived: nobody is left to answer. */
+/** Thrown if the client closed the connection before its body arrived. No response is sent. */
 export class ClientGone extends Error {}
 
-/** Why bodies ended before they were whole, although their clients are still there. */
+/** Errors of bodies that cannot be read to their end although the client is still connected. */
 const faults = new WeakMap<IncomingMessage, ApiError>();
-/** Event of a request, with an ApiError: the rest of its body cannot be read. */
+/** Event that a request emits, with an ApiError, if the rest of its body cannot be read. */
 export const bodyBroken = 'body broken';
 
-/** Notes that the rest of a body cannot be read: whoever reads it gets the error. */
+/** Marks a body as unreadable from here on. Its reader gets the error. */
 export function breakBody(request: IncomingMessage, error: ApiError): void {
   faults.set(request, error);
   request.emit(bodyBroken, error);
 }
 
-/** Why the rest of a body cannot be read; undefined while it can. */
+/** Returns why the rest of a body cannot be read, or undefined if it can. */
 export function bodyFault(request: IncomingMessage): ApiError | undefined {
   return faults.get(request);
 }
 
 /**
- * Collects the bytes of a body.
- * @param invite tells a client that waits for it to send the body
- * @throws ApiError with reason body_too_large, as soon as the size is known, or with what broke the body; ClientGone
+ * Returns the bytes of a body.
+ * @param invite asks a client that sent `Expect: 100-continue` to send the body
+ * @throws ApiError with reason body_too_large as soon as the size is known, or the error passed to
+ * breakBody; ClientGone
  */
 export function readBytes(request: IncomingMessage, invite: () => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (Number(request.headers['content-length'] ?? 0) > bodyLimits.bytes) reject(tooLarge());
     else if (request.complete) take(request, resolve, reject);
-    // Most bodies come in one packet with their head, and are complete a turn of the loop later: one read, no listeners.
+    // Most bodies arrive in one packet with the head and are complete one turn of the event loop
+    // later. They take one read and no listeners.
     else setImmediate(() => (request.complete ? take : collect)(request, resolve, reject, invite));
   });
 }
@@ -74,7 +77,7 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
 
 const tooLarge = () => unreadable('body_too_large', `The body must be at most ${bodyLimits.bytes} bytes.`);
 
-/** Refuses any media type but JSON, and any encoding of it. */
+/** Rejects every media type except JSON, and any content encoding. */
 export function checkMediaType(request: IncomingMessage): void {
   const type = request.headers['content-type'];
   if (type === 'application/json' && request.headers['content-encoding'] === undefined) return;
@@ -89,11 +92,11 @@ export function checkMediaType(request: IncomingMessage): void {
 }
 
 /**
- * Parses a body and holds it against the limits.
- * @param arrayAllowed true where the document lets the body be an array
- * @returns the value and a problem for each text, number and name in it that no field can hold, or for a value that is no list
- *   where one may be sent
- * @throws ApiError with the reason of an unreadable body
+ * Parses a body and checks it against the limits.
+ * @param arrayAllowed true if the OpenAPI document allows the body to be an array
+ * @returns the value, and a problem for each string, number and name in it that cannot be stored.
+ * If arrayAllowed, a scalar is a problem too
+ * @throws ApiError with the reason if the body is unreadable
  */
 export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknown; problems: FieldProblem[] } {
   let value: unknown;
@@ -111,7 +114,8 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
   if (isScalar || (Array.isArray(value) && !arrayAllowed))
     throw unreadable('malformed_json', 'The body must be a JSON object.');
   const problems: FieldProblem[] = [];
-  // JSON spells what cannot be stored with an escape, and so the texts of most bodies need no second look.
+  // JSON must escape characters that cannot be stored, so a body without `\u` needs no check of its
+  // strings.
   const suspect = text.includes('\\u') || text.includes('__proto__');
   walk(value, '', 0, 0, suspect, problems);
   return { value, problems };
@@ -154,12 +158,12 @@ function walk(
   }
 }
 
-/** Paths are built only for what is walked further or is wrong. */
+/** Returns true if a value must be walked or is invalid. The path is built only then. */
 function needsLook(value: unknown, suspect: boolean): boolean {
   return typeof value === 'object' ? value !== null : unstorable(value, suspect) !== undefined;
 }
 
-/** What is wrong with a text or number that JSON can write and the database cannot hold. */
+/** Returns why a string or number that is valid JSON cannot be stored; undefined if it can. */
 function unstorable(value: unknown, suspect: boolean): string | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'is too large';
   if (!suspect || typeof value !== 'string') return undefined;

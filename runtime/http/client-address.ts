@@ -1,7 +1,10 @@
-// The address of the client: the rightmost hop of X-Forwarded-For that is not a proxy of ours.
+// The client's address: the rightmost hop of X-Forwarded-For that is not a trusted proxy.
 import { BlockList, isIP } from 'node:net';
 
-/** Node writes an IPv4 client of a dual-stack socket as ::ffff:a.b.c.d; here it is the IPv4 address that people write down. */
+/**
+ * Returns the plain IPv4 address if Node reports an IPv4 client of a dual-stack socket as
+ * ::ffff:a.b.c.d.
+ */
 function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
 }
@@ -10,8 +13,9 @@ const mappedAddresses = new BlockList();
 mappedAddresses.addSubnet('::ffff:0:0', 96, 'ipv6');
 
 /**
- * True for an IPv4 or IPv6 address, or a CIDR range of them. Refused are zones (fe80::1%eth0), which mean something on one
- * machine only, and IPv4 addresses written as IPv6, which no client has here.
+ * Returns true for an IPv4 or IPv6 address or a CIDR range. Rejects addresses with a zone
+ * (fe80::1%eth0), which are valid on one machine only. Also rejects IPv4-mapped IPv6 addresses,
+ * because plainAddress removes that form from clients' addresses.
  */
 export function isAddressRange(text: string): boolean {
   const [address = '', prefix, ...rest] = text.split('/');
@@ -20,9 +24,9 @@ export function isAddressRange(text: string): boolean {
   return prefix === undefined || (/^(0|[1-9]\d{0,2})$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
 }
 
-/** Builds a set of addresses and CIDR ranges. Entries that are neither are left out. */
+/** Builds a set of addresses and CIDR ranges. Ignores entries that are neither. */
 export function addressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
-  // One list per family: a single one takes IPv4 addresses for members of ::/0.
+  // One list per family: a single BlockList treats IPv4 addresses as members of ::/0.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   let size = 0;
   for (const entry of entries) {

@@ -1,4 +1,4 @@
-// Connections: requests answered one at a time, in order, and a bound on what waits for a reader.
+// Answers pipelined requests of each connection in order, and bounds what clients leave in memory.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ApiError } from '../errors.ts';
@@ -6,60 +6,69 @@ import { breakBody } from './body.ts';
 import { dropRest, http } from './node-http.ts';
 import { unreadableRequest } from './request-head.ts';
 
-/** Requests that may wait on one connection for the answers before them. */
-const mostWaiting = 100;
-/** Bytes that all waiting requests may take in memory. */
-const mostWaitingBytes = 8 * 1024 * 1024;
-/** Bytes that a request takes in memory beside its address and headers, as measured. */
-const bytesOfRequest = 3000;
-/** Bytes of answers that all clients together may leave unread. */
-const mostUnread = 32 * 1024 * 1024;
-/** Milliseconds of no progress, once or twice in a row, after which a client that does not read its answer is cut off. */
-export const stalledWrite = 6500;
+/** Maximum number of requests that wait on one connection for earlier responses. */
+const maxWaitingRequests = 100;
+/** Maximum bytes of memory for all waiting requests. */
+const maxWaitingBytes = 8 * 1024 * 1024;
+/** Bytes of memory that a request takes in addition to its URL and headers, as measured. */
+const requestOverheadBytes = 3000;
+/** Maximum bytes of responses that all clients together may leave unread. */
+const maxUnreadBytes = 32 * 1024 * 1024;
+/**
+ * Milliseconds without progress after which a client that does not read its response is
+ * disconnected. It takes one or two such periods.
+ */
+export const stalledWriteMs = 6500;
 
 interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
 }
 
-/** What clients have a process hold for them now, and what that came to. */
+/**
+ * Requests and responses that clients make a process hold, and the connections closed because of
+ * that.
+ */
 export interface Load {
-  /** Requests that are being answered. */
+  /** Requests in progress. */
   requests: number;
-  /** Requests that wait on their connection for the answers before them. */
+  /** Requests that wait for earlier responses on their connection. */
   waiting: number;
-  /** Bytes of answers that clients have not taken. */
+  /** Bytes of responses that clients have not read. */
   unreadBytes: number;
-  /** Connections that were cut because that was too much, since the start. */
+  /** Connections closed since the start because they held too much. */
   cut: number;
 }
 
 export const noLoad = (): Load => ({ requests: 0, waiting: 0, unreadBytes: 0, cut: 0 });
 
-/** Answers one request; what it sends may announce the end of the connection. */
+/** Answers one request. The response may announce the end of the connection. */
 export type Respond = (request: IncomingMessage, response: ServerResponse, connection: Connection) => void;
 
-/** What is known of one connection. */
+/** The state of one connection. */
 export class Connection {
-  /** The request that was begun last, whether it is answered or not. */
+  /** The request that was started last, answered or not. */
   current: Exchange | undefined;
-  /** Requests that came before the answers to those in front of them. */
+  /** Requests that arrived before the responses to earlier ones were sent. */
   readonly waiting: Exchange[] = [];
   waitingBytes = 0;
-  /** True once its end was announced, or something came that is no HTTP: nothing more that comes on it is looked at. */
+  /**
+   * True after the end of the connection was announced, or after invalid HTTP arrived. Later input
+   * is ignored.
+   */
   isEnding = false;
 
-  /** True while a request of it is not answered, or its answer is not taken. */
+  /** True while a request is unanswered or its response is unread. */
   get isBusy(): boolean {
     return this.waiting.length > 0 || (this.current !== undefined && !isOver(this.current.response));
   }
 
-  /** The last request that came. */
+  /** The request that arrived last. */
   get last(): Exchange | undefined {
     return this.waiting.at(-1) ?? this.current;
   }
 
-  /** True when the answer to the current request must say that it is the last. */
+  /** True if the response to the current request must announce the end of the connection. */
   get isLast(): boolean {
     return this.isEnding && this.waiting.length === 0;
   }
@@ -71,7 +80,7 @@ export class Connections {
   readonly #load: Load;
   readonly #connections = new WeakMap<Socket, Connection>();
   #waitingBytes = 0;
-  /** Answers that the system has not taken, the oldest first, with their bytes. */
+  /** Responses that are not yet written to the socket, oldest first, with their bytes. */
   readonly #unread = new Map<ServerResponse, number>();
 
   constructor(respond: Respond, load: Load) {
@@ -79,18 +88,18 @@ export class Connections {
     this.#load = load;
   }
 
-  /** Takes a request: it is answered when those before it are. */
+  /** Accepts a request, and answers it after those before it. */
   take(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
-    const connection = this.#of(socket);
+    const connection = this.#connectionOf(socket);
     if (connection.isEnding) return;
     if (!connection.isBusy) {
       connection.current = { request, response };
       this.#respond(request, response, connection);
       return;
     }
-    const bytes = bytesOf(request);
-    if (connection.waiting.length === mostWaiting || this.#waitingBytes + bytes > mostWaitingBytes) {
+    const bytes = measureBytes(request);
+    if (connection.waiting.length === maxWaitingRequests || this.#waitingBytes + bytes > maxWaitingBytes) {
       this.end(connection);
       this.#cut(socket);
       dropRest(socket);
@@ -101,12 +110,15 @@ export class Connections {
     this.#waitingBytes += bytes;
     this.#load.waiting += 1;
     if (connection.waiting.length > 1) return;
-    // Nothing more is read until all of these are answered.
+    // Reads nothing more until all of these are answered.
     socket.pause();
-    this.#nextAfter(connection);
+    this.#answerNextAfter(connection);
   }
 
-  /** Takes a CONNECT, for which Node makes no response: it is answered like any other method, and the connection ends. */
+  /**
+   * Accepts a CONNECT request, for which Node creates no response. It is answered like any other
+   * method; then the connection ends.
+   */
   takeConnect(request: IncomingMessage): void {
     const { socket } = request;
     const response = new http.ServerResponse(request);
@@ -118,18 +130,18 @@ export class Connections {
       response.assignSocket(socket);
       this.take(request, response);
     };
-    const connection = this.#of(socket);
+    const connection = this.#connectionOf(socket);
     if (connection.isBusy) connection.last?.response.once('close', answer);
     else answer();
   }
 
   /**
-   * Ends a connection on which something came that cannot be read. Requests that came whole are answered first; one whose body
-   * it broke is refused for that.
-   * @param refuse answers where no request is under way
+   * Ends a connection on which unreadable input arrived. Complete requests are answered first. A
+   * request whose body is cut short by the input fails with that error.
+   * @param refuse sends the error if no request is in progress
    */
   refuse(socket: Socket, code: string | undefined, refuse: (error: ApiError) => void): void {
-    const connection = this.#of(socket);
+    const connection = this.#connectionOf(socket);
     if (connection.isEnding && code !== 'ECONNRESET') return;
     if (code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
@@ -146,40 +158,41 @@ export class Connections {
     else refuse(error);
   }
 
-  /** Lets the answer that is about to be sent be the last: requests behind it are not carried out. */
+  /** Makes the next response the last one. Requests behind it are dropped. */
   end(connection: Connection): void {
     connection.isEnding = true;
     this.#forget(connection);
   }
 
-  /** Watches an answer that was sent until the client has taken it. */
+  /** Watches a response until the client has read it. */
   watch(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
     const bytes = response.writableLength;
     if (bytes === 0) return;
-    // What the system has not taken waits for the client to read; a client that reads on is given all the time it needs.
-    socket.setTimeout(stalledWrite);
-    // What comes in meanwhile would count as a sign of life.
+    // The rest is sent as the client reads. A client that keeps reading may take as long as it
+    // needs.
+    socket.setTimeout(stalledWriteMs);
+    // Incoming data would reset the timeout.
     if (request.complete) socket.pause();
     this.#unread.set(response, bytes);
     this.#load.unreadBytes += bytes;
     response.once('close', () => {
-      this.#noLongerUnread(response);
-      if (this.#of(socket).waiting.length === 0) socket.resume();
+      this.#forgetUnread(response);
+      if (this.#connectionOf(socket).waiting.length === 0) socket.resume();
     });
     for (const oldest of this.#unread.keys()) {
-      if (this.#load.unreadBytes <= mostUnread) break;
-      this.#noLongerUnread(oldest);
+      if (this.#load.unreadBytes <= maxUnreadBytes) break;
+      this.#forgetUnread(oldest);
       this.#cut(oldest.req.socket);
     }
   }
 
-  #noLongerUnread(response: ServerResponse): void {
+  #forgetUnread(response: ServerResponse): void {
     this.#load.unreadBytes -= this.#unread.get(response) ?? 0;
     this.#unread.delete(response);
   }
 
-  #of(socket: Socket): Connection {
+  #connectionOf(socket: Socket): Connection {
     const known = this.#connections.get(socket);
     if (known) return known;
     const made = new Connection();
@@ -187,11 +200,11 @@ export class Connections {
     return made;
   }
 
-  #nextAfter(connection: Connection): void {
-    connection.current?.response.once('close', () => this.#next(connection));
+  #answerNextAfter(connection: Connection): void {
+    connection.current?.response.once('close', () => this.#answerNext(connection));
   }
 
-  #next(connection: Connection): void {
+  #answerNext(connection: Connection): void {
     const [next] = connection.waiting;
     if (!next) return;
     if (next.request.socket.destroyed) {
@@ -199,12 +212,12 @@ export class Connections {
       return;
     }
     connection.waiting.shift();
-    const bytes = bytesOf(next.request);
+    const bytes = measureBytes(next.request);
     connection.waitingBytes -= bytes;
     this.#waitingBytes -= bytes;
     this.#load.waiting -= 1;
     connection.current = next;
-    if (connection.waiting.length > 0) this.#nextAfter(connection);
+    if (connection.waiting.length > 0) this.#answerNextAfter(connection);
     else next.request.socket.resume();
     this.#respond(next.request, next.response, connection);
   }
@@ -226,6 +239,6 @@ function isOver(response: ServerResponse): boolean {
   return response.writableFinished || response.destroyed;
 }
 
-function bytesOf({ url = '', rawHeaders }: IncomingMessage): number {
-  return rawHeaders.reduce((sum, text) => sum + text.length, bytesOfRequest + url.length);
+function measureBytes({ url = '', rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((sum, text) => sum + text.length, requestOverheadBytes + url.length);
 }

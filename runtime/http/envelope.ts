@@ -1,5 +1,5 @@
-// The shape of every answer: success and failure envelopes as text.
-// Written by hand, because JSON.stringify of the whole would copy the data twice.
+// Builds the JSON of every response: the success and failure envelopes.
+// Concatenated by hand, because JSON.stringify of the whole envelope would copy the data twice.
 import type { ApiError, FieldProblem } from '../errors.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
 
@@ -7,7 +7,10 @@ let second = Number.NaN;
 let upToSecond = '';
 const endings = Array.from({ length: 1000 }, (_, millisecond) => `${String(millisecond).padStart(3, '0')}Z`);
 
-/** ISO 8601 with milliseconds. The text of the second is kept, since many answers share it, and dates are slow to write. */
+/**
+ * Returns an ISO 8601 time with milliseconds. Caches the text up to the second, because formatting
+ * dates is slow and many responses share it.
+ */
 export function timestamp(now: number): string {
   const millisecond = now % 1000;
   if (now - millisecond !== second) {
@@ -18,8 +21,8 @@ export function timestamp(now: number): string {
 }
 
 /**
- * The body of a success.
- * @param result what the handler returned: data, and whatever else the document puts beside it
+ * Builds the body of a successful response.
+ * @param result the handler's result: data, and any other members of the response
  */
 export function successBody(
   result: { status: number; data?: unknown },
@@ -39,7 +42,10 @@ export function successBody(
 
 const modeOf = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
 
-/** The body of a failure. @param testMode true when a test key was sent */
+/**
+ * Builds the body of an error response.
+ * @param testMode true if a test key was sent
+ */
 export function failureBody(error: ApiError, requestId: string, now: number, testMode: boolean): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
   return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${modeOf(testMode)}}}`;
@@ -53,7 +59,10 @@ const oauthErrorOf: Readonly<Record<number, string>> = {
   503: 'temporarily_unavailable',
 };
 
-/** The body of a failure of the identity provider's routes: RFC 6749 section 5.2, with the names of RFC 6750 and 8628 beside. */
+/**
+ * Builds the error body of the identity provider's routes: RFC 6749 section 5.2, with the error
+ * names of RFC 6750 and 8628 too.
+ */
 export function oauthFailureBody(error: ApiError): string {
   const named = error.details?.oauth_error as string | undefined;
   const fields = (error.details?.fields ?? []) as FieldProblem[];

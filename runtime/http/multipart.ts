@@ -1,4 +1,4 @@
-// Uploads: a form with one file, written to the disk as it arrives.
+// Receives uploads: multipart forms with one file, streamed to the disk.
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -15,10 +15,10 @@ import { refusal } from '../pipeline/validation.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import { bodyBroken, bodyFault, ClientGone } from './body.ts';
 
-/** Milliseconds in each of which an upload must bring on as much as any other request may hold, or end. */
+/** Milliseconds in which an upload must send at least bodyLimits.bytes, or it is rejected. */
 const pace = uploadLimits.paceSeconds * 1000;
 
-/** A file that has arrived. */
+/** A received file. */
 export interface Upload {
   path: string;
   name: string;
@@ -26,17 +26,17 @@ export interface Upload {
   bytes: number;
   /** In hexadecimal. */
   sha256: string;
-  /** Of the whole body, byte by byte. */
+  /** SHA-256 of the whole body. */
   requestHash: Buffer;
 }
 
 const tooLarge = () => unreadable('file_too_large', `The file must be at most ${uploadLimits.bytes} bytes.`);
 
 /**
- * Receives a form. Nothing of it is kept when it is refused.
- * @param folder where the file is written, under a random name
- * @param invite tells a client that waits for it to send the form
- * @throws ApiError 400 or 422 with what is wrong; ClientGone
+ * Receives a form. Deletes the file if the form is rejected.
+ * @param folder the file is written here under a random name
+ * @param invite asks a client that sent `Expect: 100-continue` to send the form
+ * @throws ApiError 400 or 422 with the problems; ClientGone
  */
 export async function receiveUpload(
   operation: Operation,
@@ -54,7 +54,6 @@ export async function receiveUpload(
   }
 }
 
-/** One form while it arrives. */
 class Form {
   readonly #operation: Operation;
   readonly #request: IncomingMessage;
@@ -109,7 +108,7 @@ class Form {
     this.#file = { name: safeFileName(fileName), contentType: readType(contentType) };
     this.#refusedExtension = refusedExtension(fileName);
     this.#writing = pipeline(stream, (source) => this.#measure(source), createWriteStream(this.#path, writing));
-    // Whoever waits for it is told; until then nobody waits.
+    // receive() awaits this promise later; until then a rejection must not count as unhandled.
     this.#writing.catch(() => undefined);
   }
 
@@ -121,7 +120,7 @@ class Form {
     }
   }
 
-  /** A part that is not the one file that is wanted. */
+  /** Records a problem for a part that is not the expected file. */
   #takeField(name: string | undefined): void {
     const { upload: field = '' } = this.#operation;
     if (name !== field) {
@@ -133,7 +132,10 @@ class Form {
     else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file with a file name`));
   }
 
-  /** Feeds the parser until the form has ended. @returns the hash of the body */
+  /**
+   * Feeds the parser until the form ends.
+   * @returns the SHA-256 of the body
+   */
   #readAll(): Promise<Buffer> {
     const request = this.#request;
     const parser = this.#parser;
@@ -181,7 +183,7 @@ class Form {
   }
 }
 
-/** Written through to the disk, and never over a file that is there. */
+/** Flushes to the disk before closing, and never overwrites an existing file. */
 const writing = { flags: 'wx', mode: 0o600, flush: true };
 
 function openParser(request: IncomingMessage): busboy.Busboy {
@@ -195,7 +197,7 @@ function openParser(request: IncomingMessage): busboy.Busboy {
       headers: request.headers,
       preservePath: true,
       defParamCharset: 'utf8',
-      // One byte more than is allowed, since the parser stops as soon as the limit is reached.
+      // One byte above the limit, because the parser stops as soon as it reaches its limit.
       limits: { fileSize: uploadLimits.bytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
     });
   } catch {
@@ -203,7 +205,7 @@ function openParser(request: IncomingMessage): busboy.Busboy {
   }
 }
 
-/** As the form says it, unless that is no media type. */
+/** Returns the declared media type, or application/octet-stream if it is not a valid one. */
 function readType(given: string): string {
   const type = given.toLowerCase();
   return /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/.test(type) ? type : 'application/octet-stream';

@@ -1,15 +1,19 @@
-// Node's HTTP, for whoever needs more of it than its types.
+// Access to node:http without loading its WebSocket, and to its parser.
 import type { Socket } from 'node:net';
 
-/** An import by name reads all that node:http exports, its WebSocket among it, which loads the whole of fetch: 2 MB that nobody uses. */
+/**
+ * A named import would evaluate every export of node:http. Its WebSocket loads all of fetch: 2 MB
+ * that the server does not use.
+ */
 export const http = process.getBuiltinModule('node:http');
 
-/** What the parser takes for: nothing comes behind this. */
+/** Return value that tells Node's parser to skip the body and everything after it. */
 const nothingFollows = (): number => 2;
 
 /**
- * Has Node drop what else came with a request whose connection is cut because of it: it would make requests of all of it, 3 KB each, which
- * live until the connection has gone.
+ * Makes Node ignore the remaining pipelined requests of a connection that is being closed because
+ * of them. Otherwise Node creates a request of 3 KB for each, which lives until the connection is
+ * gone.
  */
 export function dropRest(socket: Socket): void {
   const { parser } = socket as Socket & { parser?: { onIncoming: () => number } | null };

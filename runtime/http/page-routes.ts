@@ -1,4 +1,4 @@
-// Pages for people, and what providers call in a form of their own; no part of the API.
+// Routes outside the API: pages for people, and endpoints whose format a provider defines.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isOutage } from '../../db/client/pool.ts';
 import { sha256 } from '../credentials/secrets.ts';
@@ -8,20 +8,20 @@ import { readBytes } from './body.ts';
 import { clientAddressReader } from './client-address.ts';
 import type { Answer } from './responses.ts';
 
-/** A page that was asked for, or a form on it that was sent. */
+/** A request for a page, or a form submitted from it. */
 export interface ScreenRequest {
   method: string;
-  /** What the named groups of the path matched. */
+  /** The matches of the named groups of the path. */
   path: Readonly<Record<string, string>>;
-  /** undefined: the page is only asked for. */
+  /** undefined if no form was sent. */
   form: URLSearchParams | undefined;
-  /** What was sent, byte for byte; undefined where nothing was. */
+  /** The raw bytes; undefined if there is no body. */
   body: Buffer | undefined;
-  /** The path with its query, as it was asked for. */
+  /** The request target as sent: path and query. */
   address: string;
   query: URLSearchParams;
   headers: IncomingHttpHeaders;
-  /** Of the client. */
+  /** The client's address. */
   ip: string;
   now: Date;
 }
@@ -29,9 +29,9 @@ export interface ScreenRequest {
 export interface PageAnswer {
   status: number;
   html: string;
-  /** Other places that forms may lead to. */
+  /** Further origins that forms may submit or redirect to (CSP form-action). */
   leadsTo?: readonly string[];
-  /** The one script that may run there. */
+  /** The only script that may run on the page. */
   script?: string;
   /** A cookie to be kept, with its attributes. */
   cookie?: string;
@@ -40,27 +40,33 @@ export interface PageAnswer {
 export type ScreenAnswer =
   | PageAnswer
   | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
-  /** For a program that asks for no more than that it was heard. */
+  /** For a program that needs only an acknowledgment. */
   | { received: true }
   /** For a program that reads XML. */
   | { xml: string }
-  /** Made by a library, which says all of it; nothing of it is kept on the way unless it says so. */
+  /** A complete response from a library. Not cacheable unless its headers allow it. */
   | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer };
 
 export interface Screen {
-  /** What the log and the limits call it. */
+  /** Name in logs and rate limits. */
   name: string;
-  /** With named groups. */
+  /** Named groups become `path` of the request. */
   path: RegExp;
-  /** The policy of each client address; without one that of pages. */
+  /** Rate limit policy per client address; by default that of pages. */
   limit?: string;
-  /** What it is asked by; GET, HEAD and POST unless given. */
+  /** Accepted methods; by default GET, HEAD and POST. */
   methods?: readonly string[];
-  /** Headers that pages of other sites may send, where they may ask it at all in a browser; only for what looks at no cookies. */
+  /**
+   * If set, pages of any site may call this route from a browser, with these request headers. Only
+   * for routes that ignore cookies.
+   */
   fromAnySite?: readonly string[];
-  /** Its body is no form, or its texts may be anything: it checks them itself. */
+  /**
+   * Skips the check for NUL characters: the body is not a form, or the route validates its own
+   * input.
+   */
   unchecked?: true;
-  /** The answer of 400, 429 and 503, where a program reads it, or the way goes on elsewhere. */
+  /** Builds the response for 400, 429 and 503 if the client is a program or must be redirected. */
   refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
   show(request: ScreenRequest): Promise<ScreenAnswer>;
 }
@@ -73,8 +79,8 @@ export interface ScreenParts {
 }
 
 /**
- * Nothing is loaded but the page itself, and nobody may frame it. Its script is named by its digest: no other runs, whatever is put into a page;
- * it may ask for pages of this server.
+ * Content-Security-Policy of a page: it loads no other resource and cannot be framed. The script is
+ * allowed by its digest, so injected scripts do not run. The script may fetch from this server.
  */
 const policy = ({ leadsTo = [], script }: PageAnswer): string =>
   [
@@ -87,31 +93,31 @@ const policy = ({ leadsTo = [], script }: PageAnswer): string =>
     "frame-ancestors 'none'",
   ].join('; ');
 
-/** What a screen is asked by unless it says otherwise. */
-const usual = ['GET', 'HEAD', 'POST'];
+/** Default methods of a screen. */
+const defaultMethods = ['GET', 'HEAD', 'POST'];
 
-/** Others lead to no screen. */
-const known = [...usual, 'OPTIONS'];
+/** Methods that can match a screen. */
+const knownMethods = [...defaultMethods, 'OPTIONS'];
 
-/** What a browser is told for the pages of other sites (CORS). */
-const forAnySite = {
+/** CORS response headers. */
+const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': 'Retry-After, WWW-Authenticate',
 };
 
-/** Before a page of another site may send what a form cannot. */
+/** Builds the response to a CORS preflight request. */
 const preflight = (methods: readonly string[], headers: readonly string[]): Answer => ({
   status: 204,
   body: undefined,
   headers: {
-    ...forAnySite,
+    ...corsHeaders,
     'access-control-allow-methods': methods.join(', '),
     'access-control-allow-headers': headers.join(', '),
     'access-control-max-age': '7200',
   },
 });
 
-const plain = (status: number, text: string): ScreenAnswer => ({
+const renderPlainPage = (status: number, text: string): ScreenAnswer => ({
   status,
   html: `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${text}</title></head><body><h1>${text}</h1></body></html>`,
 });
@@ -122,15 +128,18 @@ const refusals: Readonly<Record<number, string>> = {
   503: 'The service is temporarily unavailable. Try again shortly.',
 };
 
-const plainRefusal = (status: number): ScreenAnswer => plain(status, refusals[status] ?? '');
+const plainRefusal = (status: number): ScreenAnswer => renderPlainPage(status, refusals[status] ?? '');
 
-/** Whether a name or value contains the one character that forms can spell and the database cannot hold. */
+/**
+ * Returns true if a name or value contains NUL, the one character that a form can encode and
+ * PostgreSQL cannot store.
+ */
 function hasNul(fields: URLSearchParams): boolean {
   for (const [name, value] of fields) if (name.includes('\0') || value.includes('\0')) return true;
   return false;
 }
 
-/** Makes a function that answers for a screen; undefined where a path is none. */
+/** Returns a function that finds the screen for a request, or undefined if there is none. */
 export function answerScreens({ screens, limits, trustedProxies, log }: ScreenParts) {
   const addressOf = clientAddressReader(trustedProxies);
   return (
@@ -139,15 +148,15 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
     request: IncomingMessage,
     invite: () => void,
   ): { name: string; answer: () => Promise<Answer> } | undefined => {
-    if (!known.includes(method)) return undefined;
+    if (!knownMethods.includes(method)) return undefined;
     for (const screen of screens) {
-      const { name, path, methods = usual, fromAnySite } = screen;
+      const { name, path, methods = defaultMethods, fromAnySite } = screen;
       const asked = method === 'OPTIONS' ? fromAnySite : undefined;
       const match = asked || methods.includes(method) ? path.exec(pathText) : null;
       if (!match) continue;
       if (asked) return { name, answer: async () => preflight(methods, asked) };
       const own = () => answer(screen, { ...match.groups }, method, request, invite);
-      return { name, answer: fromAnySite ? async () => readableAnywhere(await own()) : own };
+      return { name, answer: fromAnySite ? async () => withCors(await own()) : own };
     }
     return undefined;
   };
@@ -163,8 +172,8 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     const { refuse = plainRefusal } = screen;
     const refused = (status: number, seconds: number): Answer => {
-      const answer = sent(refuse(status, path));
-      // Where the way goes on elsewhere, nobody has to wait.
+      const answer = toResponse(refuse(status, path));
+      // A redirect needs no Retry-After.
       return answer.status === status
         ? { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } }
         : answer;
@@ -175,9 +184,9 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
     try {
       const address = request.url ?? '';
       const query = new URLSearchParams(address.split('?')[1] ?? '');
-      if (!screen.unchecked && (hasNul(query) || (form && hasNul(form)))) return sent(refuse(400, path));
+      if (!screen.unchecked && (hasNul(query) || (form && hasNul(form)))) return toResponse(refuse(400, path));
       const asked = { method, path, form, body, address, query, headers: request.headers, ip };
-      return sent(await screen.show({ ...asked, now: new Date() }));
+      return toResponse(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'failed to render a page');
@@ -186,10 +195,10 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
   }
 }
 
-const readableAnywhere = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...forAnySite } });
+const withCors = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...corsHeaders } });
 
-function sent(answer: ScreenAnswer): Answer {
-  // With no-referrer, browsers send the origin null with forms of our own pages.
+function toResponse(answer: ScreenAnswer): Answer {
+  // With no-referrer, browsers would send `Origin: null` with forms of our own pages.
   const headers = { 'cache-control': 'no-store', 'referrer-policy': 'same-origin' };
   if ('received' in answer)
     return {
@@ -207,7 +216,7 @@ function sent(answer: ScreenAnswer): Answer {
         ...headers,
         location: answer.redirect,
         'content-type': 'text/plain',
-        ...keptBy(answer),
+        ...cookieHeader(answer),
       },
     };
   if ('body' in answer) return { ...answer, headers: { ...headers, ...answer.headers } };
@@ -219,10 +228,10 @@ function sent(answer: ScreenAnswer): Answer {
       ...headers,
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy(answer),
-      ...keptBy(answer),
+      ...cookieHeader(answer),
     },
   };
 }
 
-const keptBy = ({ cookie }: { cookie?: string }): Record<string, string> =>
+const cookieHeader = ({ cookie }: { cookie?: string }): Record<string, string> =>
   cookie === undefined ? {} : { 'set-cookie': cookie };

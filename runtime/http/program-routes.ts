@@ -1,4 +1,4 @@
-// Routes for programs beside the document: callers authenticate as on REST and call operations.
+// Routes for programs outside the OpenAPI document. Callers authenticate as on REST.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
@@ -16,51 +16,59 @@ import type { Trace } from '../pipeline/trace.ts';
 import { ClientGone, readBytes } from './body.ts';
 import type { Answer } from './responses.ts';
 
-/** A call of an operation in the name of whoever sent the request. */
+/** A call of an operation on behalf of the authenticated caller. */
 export type EntranceCall = Omit<InternalCall, 'by'> & { operationId: string };
 
-/** A request whose sender is known. */
+/** An authenticated request. */
 export interface EntranceRequest {
   method: string;
   headers: IncomingHttpHeaders;
-  /** What was sent, byte for byte. */
+  /** The raw bytes. */
   body: Buffer;
   caller: Caller;
-  /** Why the caller may not call an operation under a path; undefined: it may. */
+  /** Returns why the caller may not call an operation under a path, or undefined if it may. */
   refusalOf(operationId: string, path: Record<string, string>): ApiError | undefined;
-  /** Counts a request that called no operation; once, and not at all where one was admitted. @throws ApiError 429 */
+  /**
+   * Counts a request that called no operation: once, and not at all if a call was admitted.
+   * @throws ApiError 429
+   */
   count(): Promise<void>;
   /**
    * Counts and charges one call of an operation, and authorizes it.
    * @throws ApiError as on REST
    */
   admit(operationId: string, path: Record<string, string>): Promise<void>;
-  /** Performs an operation, and gives back what was charged for it where calls are free. What it refuses, and what fails, is an answer. */
+  /**
+   * Performs an operation. Refunds its quota if the call turns out to be free. Returns errors as
+   * results; it does not throw them.
+   */
   perform(order: EntranceCall): Promise<Performed>;
 }
 
-/** What a library made of a request. */
+/** The response that a library built. */
 export interface EntranceAnswer {
   status: number;
   headers: Record<string, string>;
-  /** A stream is sent as it comes. */
+  /** A stream is sent in chunks as it produces them. */
   body: string | Buffer | globalThis.ReadableStream;
 }
 
-/** One route. */
 export interface Entrance {
-  /** What the log and the limits call it. */
+  /** Name in logs and rate limits. */
   name: string;
-  /** Those that it answers, beside OPTIONS. */
+  /** Accepted methods, besides OPTIONS. */
   methods: readonly string[];
-  /** What access tokens must be meant for. */
+  /** Returns the audience that access tokens must have. */
   audience(): string;
-  /** @throws ApiError for a request that is refused whoever sends it */
+  /** @throws ApiError if the request is invalid for every caller */
   check(headers: IncomingHttpHeaders): void;
   answer(request: EntranceRequest): Promise<EntranceAnswer>;
-  /** True for what is likely to call an operation: it may be answered twice, the first time in the name of who its key was last. */
+  /**
+   * Returns true if the body probably calls an operation. Then `answer` may run twice, first with
+   * the cached credential.
+   */
   performs(body: Buffer): boolean;
-  /** How a failure is told on this route. */
+  /** Formats an error as a response of this route. */
   tell(error: ApiError, requestId: string): EntranceAnswer;
 }
 
@@ -72,7 +80,9 @@ export interface EntranceParts {
 
 type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
 
-/** Makes a function that finds who answers on a path; undefined where a path is no entrance. */
+/**
+ * Returns a function that finds the handler of a path, or undefined if the path is not an entrance.
+ */
 export function answerEntrances(
   { document, moduleState, entrances }: EntranceParts,
   admission: Admission,
@@ -95,7 +105,7 @@ export function answerEntrances(
   async function answer(entrance: Entrance, method: string, request: IncomingMessage, trace: Trace): Promise<Answer> {
     trace.operation = entrance.name;
     if (method === 'OPTIONS')
-      return { status: 204, body: undefined, headers: { allow: allowedBy(entrance).join(', ') } };
+      return { status: 204, body: undefined, headers: { allow: allowedMethods(entrance).join(', ') } };
     try {
       if (!entrance.methods.includes(method)) throw notAllowed(entrance);
       entrance.check(request.headers);
@@ -107,7 +117,10 @@ export function answerEntrances(
     }
   }
 
-  /** Asks who calls only where the operation that is called cannot ask on its way. */
+  /**
+   * Authenticates by the cached credential if the body calls an operation: the operation verifies
+   * it in its own transaction, which saves a query. Otherwise looks the credential up.
+   */
   async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceAnswer> {
     const deadline = new Deadline();
     const authenticate = () =>
@@ -119,18 +132,22 @@ export function answerEntrances(
       trace.invite = undefined;
     });
     if (known && entrance.performs(body)) {
-      const visit = visitOf(entrance, known, request, body, deadline, trace);
-      // What goes wrong in the name of who may be somebody else by now is told to nobody: it is done again, and goes wrong again.
+      const visit = openVisit(entrance, known, request, body, deadline, trace);
+      // An error under a cached credential may be wrong, since the credential may have changed. It
+      // is dropped, and the request runs again after a look-up.
       const answered = await entrance.answer(visit.request).catch(() => undefined);
       if (answered && visit.isSettled()) return answered;
       admission.resetAttempt(trace);
     }
     const by = authenticated ?? (await authenticate());
-    return entrance.answer(visitOf(entrance, by, request, body, deadline, trace).request);
+    return entrance.answer(openVisit(entrance, by, request, body, deadline, trace).request);
   }
 
-  /** What an entrance sees of a request, in the name of somebody; and whether its answer may be told. */
-  function visitOf(
+  /**
+   * Builds the request that an entrance sees for a caller. `isSettled` returns true if every
+   * operation confirmed the credential.
+   */
+  function openVisit(
     entrance: Entrance,
     by: Authenticated,
     { method = '', headers }: IncomingMessage,
@@ -157,9 +174,10 @@ export function answerEntrances(
       },
       perform: async (order) => {
         const performed = await perform({ ...order, by: isConfirmed ? { ...by, credential: undefined } : by });
-        // The operations of one request count as one use of its key.
+        // All operations of one request count as one use of its key.
         isConfirmed ||= performed.confirmed;
-        // A database that cannot be asked by the operation cannot be asked who calls either.
+        // If the operation could not reach the database, a look-up of the credential could not
+        // either.
         settled.push(performed.confirmed || performed.status === 503);
         if (performed.free && performed.confirmed) admission.takeBack(trace);
         return performed;
@@ -170,7 +188,7 @@ export function answerEntrances(
 
   function refusalOf(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {
     try {
-      // What the look notes of the reach is not the caller's.
+      // A copy, because authorize() changes the caller's visibility.
       authorize(operation, { ...caller }, path, moduleState);
       return undefined;
     } catch (error) {
@@ -185,10 +203,10 @@ function sendable({ status, headers, body }: EntranceAnswer): Answer {
   return { status, headers, body: isWhole ? body : Readable.fromWeb(body as ReadableStream) };
 }
 
-const allowedBy = ({ methods }: Entrance): string[] => [...methods, 'OPTIONS'];
+const allowedMethods = ({ methods }: Entrance): string[] => [...methods, 'OPTIONS'];
 
 function notAllowed(entrance: Entrance): ApiError {
-  const methods = allowedBy(entrance);
+  const methods = allowedMethods(entrance);
   const allow = methods.join(', ');
   const details = { allowed_methods: methods };
   return new ApiError('METHOD_NOT_ALLOWED', `Only ${allow} is allowed for this path.`, details, { headers: { allow } });

@@ -1,15 +1,23 @@
-// What the head of a request must be: sizes, version, Host, and how the body is framed.
+// Validates the head of a request: sizes, HTTP version, Host, and the framing of the body.
 import type { IncomingMessage } from 'node:http';
 import { headLimits } from '../../domain/service/request-limits.ts';
 import { type ApiError, unreadable } from '../errors.ts';
 
-/** Characters of the address and of all headers that the parser takes; room is left to tell which of them is too long. */
-export const mostOfHead = headLimits.addressBytes + 2 * headLimits.headerBytes;
+/**
+ * Maximum characters of URL and headers for Node's parser. Larger than each limit, so that the
+ * error can say which part is too long.
+ */
+export const maxHeadSize = headLimits.addressBytes + 2 * headLimits.headerBytes;
 
-/** RFC 3986: a name, an IPv4 address or an IPv6 address in brackets, and perhaps a port. */
+/**
+ * RFC 3986: a host name, an IPv4 address, or an IPv6 address in brackets, optionally with a port.
+ */
 const hostForm = /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})*)(?::\d*)?$/i;
 
-/** @throws ApiError with the reason; what follows on the connection must then not be trusted either */
+/**
+ * @throws ApiError with the reason. The caller must then close the connection, since its framing
+ * cannot be trusted.
+ */
 export function checkHead({ url = '', httpVersion, rawHeaders, headers }: IncomingMessage): void {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') throw malformed('Send the request as HTTP/1.1.');
   if (url.length > headLimits.addressBytes)
@@ -32,10 +40,13 @@ export function checkHead({ url = '', httpVersion, rawHeaders, headers }: Incomi
     throw malformed('Send the body with Content-Length, or with Transfer-Encoding: chunked and no other encoding.');
 }
 
-/** The refusal of what the parser gave up. @param code what Node says went wrong */
+/**
+ * Returns the error for a request that Node's parser rejected.
+ * @param code Node's error code
+ */
 export function unreadableRequest(code: string | undefined): ApiError {
   if (code === 'HPE_HEADER_OVERFLOW')
-    return unreadable('headers_too_large', `The URL and the headers must be at most ${mostOfHead} bytes in total.`);
+    return unreadable('headers_too_large', `The URL and the headers must be at most ${maxHeadSize} bytes in total.`);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return unreadable('request_timeout', 'The request was not completed in time.');
   return malformed('The request is not valid HTTP.');

@@ -1,5 +1,8 @@
-// Ids of requests: each tells its time, by which the audit log finds what the request did.
+// Request ids contain their time, which the audit log uses to find what a request did.
 import { randomUUIDv7 } from 'node:crypto';
 
-/** Returns a new UUID of version 7. Ids of one millisecond are in no order, unlike those of `uuid`, which cost ten times as much. */
+/**
+ * Returns a new UUID version 7. Ids of the same millisecond are unordered. The ordered ones of the
+ * `uuid` package take ten times as long.
+ */
 export const newRequestId = (): string => randomUUIDv7();

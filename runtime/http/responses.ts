@@ -1,4 +1,4 @@
-// Answers as they go over the wire: headers, bodies, files, and refusals of what is not HTTP.
+// Sends responses: headers, bodies and files, and errors for input that is not HTTP.
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,33 +10,39 @@ import { FileBody } from '../files/files.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
 import { type DeprecatedUse, deprecationHeaders } from '../openapi/deprecation.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
-import { stalledWrite } from './connections.ts';
+import { stalledWriteMs } from './connections.ts';
 import { failureBody } from './envelope.ts';
 import { http } from './node-http.ts';
 
-/** Milliseconds that an answered client may go on sending before its connection is closed. */
-const lingerTime = 1000;
+/**
+ * Milliseconds in which a client may keep sending after its response, before the connection is
+ * closed.
+ */
+const lingerMs = 1000;
 
 export interface Answer {
   status: number;
-  /** A stream is sent as it comes, however long that takes. */
+  /** A stream is sent in chunks as it produces them, without a time limit. */
   body: string | Buffer | PreparedBody | FileBody | Readable | undefined;
   headers: Record<string, string | string[]> | undefined;
 }
 
 type SentAnswer = Omit<Answer, 'body'> & { body: Exclude<Answer['body'], PreparedBody> };
 
-/** What the headers say about an answer. */
+/** Values for the headers of a response. */
 export interface AboutAnswer {
   requestId: string;
   figures: RateFigures;
-  /** Deprecated forms that the request uses. */
+  /** Deprecated parameters and fields that the request uses. */
   deprecated: readonly DeprecatedUse[];
-  /** True to have the client open another connection for its next request. */
+  /** True to make the client use another connection for its next request. */
   leave: boolean;
 }
 
-/** True for calls that the quota does not count: refused by a limit, failed on our side, or answered from what was kept. */
+/**
+ * Returns true for calls that do not count toward the quota: rejected by a limit, failed on the
+ * server's side, or replayed from a stored response.
+ */
 export function isFree({ status, headers }: Answer): boolean {
   return status === 429 || status >= 500 || headers?.['idempotent-replay'] !== undefined;
 }
@@ -51,8 +57,8 @@ const securityHeaders: readonly string[] = [
 ];
 
 /**
- * Sends an answer with the headers that every answer carries.
- * @param ending runs before an answer after which the connection ends
+ * Sends a response with the headers that every response has.
+ * @param ending runs before a response after which the connection ends
  * @returns the status that was sent
  */
 export function sendAnswer(
@@ -72,13 +78,14 @@ export function sendAnswer(
     if (!answer.headers?.['content-type']) headers.push('Content-Type', 'application/json; charset=utf-8');
     const length = Buffer.byteLength(answer.body);
     headers.push('Content-Length', String(length));
-    // Text of as many bytes as characters is plain ASCII, which is sent faster when it is said so.
+    // As many bytes as characters means plain ASCII, which Node sends faster as latin1.
     if (length === answer.body.length) encoding = 'latin1';
   }
   if (answer.headers)
     for (const name of Object.keys(answer.headers)) headers.push(name, answer.headers[name] as string);
-  // What is left of a body of a known, allowed size is read and thrown away; more than that is not worth the connection.
-  const isTooMuch = restOf(request) > bodyLimits.bytes;
+  // The rest of an unread body is read and discarded if its size is known and within the limit.
+  // Otherwise the connection is closed.
+  const isTooMuch = remainingBytes(request) > bodyLimits.bytes;
   if (about.leave || isTooMuch || !response.shouldKeepAlive) {
     headers.push('Connection', 'close');
     ending();
@@ -95,15 +102,15 @@ export function sendAnswer(
   return answer.status;
 }
 
-/** Bytes at most that are still to come of a body. */
-function restOf({ complete, headers }: IncomingMessage): number {
+/** Returns the maximum number of bytes of the body that may still arrive. */
+function remainingBytes({ complete, headers }: IncomingMessage): number {
   if (complete) return 0;
   return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Answers what came on a connection without being a request, and closes the connection.
- * @returns the id that the answer tells
+ * Sends an error for input that is not a valid request, and closes the connection.
+ * @returns the request id in the response
  */
 export function refuseConnection(socket: Socket, error: ApiError, figures: RateFigures): string {
   const requestId = randomUUID();
@@ -113,12 +120,12 @@ export function refuseConnection(socket: Socket, error: ApiError, figures: RateF
   for (let index = 0; index < headers.length; index += 2) lines.push(`${headers[index]}: ${headers[index + 1]}`);
   lines.push('Content-Type: application/json; charset=utf-8', `Content-Length: ${Buffer.byteLength(body)}`);
   socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n${body}`);
-  // An end alone would wait for the client to end too, and a hostile one never does.
+  // socket.end() would wait for the client to end its side, which a hostile client never does.
   socket.destroySoon();
   return requestId;
 }
 
-/** Never shown in a browser, whatever is in it. */
+/** Headers that make browsers save a file and never render it. */
 export function fileHeaders(file: FileBody): Record<string, string> {
   return {
     'content-type': 'application/octet-stream',
@@ -139,30 +146,34 @@ function figureHeaders({ limit, remaining, reset }: RateFigures): string[] {
   ];
 }
 
-/** A prepared body is sent in the form that fits the request. */
+/** Selects the representation of a prepared body that the request accepts. */
 function chooseForm(answer: Answer, request: IncomingMessage): SentAnswer {
   if (!(answer.body instanceof PreparedBody)) return answer as SentAnswer;
   const prepared = answer.body.answerTo(request.headers);
   return { ...prepared, headers: { ...answer.headers, ...prepared.headers } };
 }
 
-/** Sends an answer and reads on for a little: a connection closed under a client that is still sending would lose the answer. */
+/**
+ * Sends a response and keeps reading for a moment. If the connection closed while the client is
+ * still sending, the client would lose the response.
+ */
 function endLater(request: IncomingMessage, response: ServerResponse, body: string | Buffer | undefined): void {
   response.flushHeaders();
   if (body !== undefined) response.write(body);
-  const timer = setTimeout(() => response.end(), lingerTime);
+  const timer = setTimeout(() => response.end(), lingerMs);
   response.on('close', () => clearTimeout(timer));
   request.on('end', () => response.end()).resume();
 }
 
-/** Sends a stream as the client reads it. */
+/** Sends a stream at the speed at which the client reads. */
 function sendStream(request: IncomingMessage, response: ServerResponse, stream: Readable): void {
   if (request.method === 'HEAD') {
     stream.destroy();
     response.end();
     return;
   }
-  request.socket.setTimeout(stalledWrite);
-  // A client that goes away, or a disk that fails, ends both; the length that was promised, or the end that is missing, tells the client.
+  request.socket.setTimeout(stalledWriteMs);
+  // If the client disconnects or the disk fails, pipeline destroys both streams. The client notices
+  // by the missing bytes or the missing end.
   pipeline(stream, response, () => request.socket.setTimeout(0));
 }

@@ -1,4 +1,4 @@
-// The HTTP server: its connections, what a request means, and the answer with its line in the log.
+// The HTTP server: routes requests, sends responses and logs one line for each.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { isTestKey } from '../credentials/secrets.ts';
@@ -17,7 +17,7 @@ import { type Connection, Connections, type Load } from './connections.ts';
 import { http } from './node-http.ts';
 import { answerScreens, type Screen } from './page-routes.ts';
 import { answerEntrances, type Entrance } from './program-routes.ts';
-import { checkHead, mostOfHead } from './request-head.ts';
+import { checkHead, maxHeadSize } from './request-head.ts';
 import { newRequestId } from './request-ids.ts';
 import { type Answer, isFree, refuseConnection, sendAnswer } from './responses.ts';
 
@@ -32,9 +32,9 @@ export interface ServerParts extends RunnerParts {
   noteRequest: (line: RequestLine) => void;
   load: Load;
   pages: Readonly<Record<string, Page>>;
-  /** Pages for people that are made when they are asked for. */
+  /** Dynamic pages for people. */
   screens: readonly Screen[];
-  /** Routes for programs that are no part of the document, by path. */
+  /** Routes for programs outside the OpenAPI document, by path. */
   entrances: Readonly<Record<string, Entrance>>;
 }
 
@@ -42,28 +42,31 @@ const settings = {
   headersTimeout: 5000,
   requestTimeout: 10_000,
   connectionsCheckingInterval: 1000,
-  maxHeaderSize: mostOfHead,
+  maxHeaderSize: maxHeadSize,
   keepAliveTimeout: 65_000,
   optimizeEmptyRequests: true,
-  // Asked for by checkHead, so that the refusal is one of ours.
+  // checkHead requires it, so that the error has our format.
   requireHostHeader: false,
 };
 
-/** Builds the HTTP server, which the caller listens with and closes, and what performs the same operations without it. */
+/**
+ * Builds the HTTP server, which the caller starts and closes, and `perform`, which runs the same
+ * operations without HTTP.
+ */
 export function buildServer(parts: ServerParts): { server: Server; perform: Perform } {
   const { log, limits } = parts;
   const failures = new Failures(log);
   const admission = new Admission(parts);
   const runner = new OperationRunner(parts, admission, failures);
   const answerTo = buildAnswering(parts, admission, runner, failures);
-  /** Requests whose clients wait to be told to send the body. */
+  /** Requests whose clients sent `Expect: 100-continue`. */
   const waitsForInvitation = new WeakSet<IncomingMessage>();
   const connections = new Connections(
     (request, response, connection) => void respond(request, response, connection),
     parts.load,
   );
   const server = http.createServer(settings, (request, response) => connections.take(request, response));
-  // An expectation other than 100-continue is ignored; the default is an answer without our headers.
+  // Ignores any other expectation; by default Node would answer 417 without our headers.
   server.on('checkExpectation', (request, response) => connections.take(request, response));
   server.on('checkContinue', (request, response) => {
     waitsForInvitation.add(request);
@@ -100,7 +103,8 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
       requestId: trace.requestId,
       figures: runner.figuresOf(trace),
       deprecated: trace.deprecated,
-      // A server that stops asks its clients to go to another; who was not told to send a body may or may not do so.
+      // A stopping server sends its clients to another one. A client that was not asked for its
+      // body may or may not send it.
       leave: !server.listening || trace.leave || connection.isLast || (trace.invite !== undefined && !request.complete),
     };
     const status = sendAnswer(request, response, answer, about, () => connections.end(connection));
@@ -112,7 +116,9 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
   }
 }
 
-/** @param invite asks the client to send the body; undefined if the client does not wait for that */
+/**
+ * @param invite asks the client to send the body; undefined if the client does not wait for that
+ */
 function newTrace(request: IncomingMessage, invite: (() => void) | undefined): Trace {
   return createTrace({
     requestId: newRequestId(),
@@ -127,7 +133,7 @@ function newTrace(request: IncomingMessage, invite: (() => void) | undefined): T
 
 type Answering = (request: IncomingMessage, trace: Trace) => Answer | Promise<Answer>;
 
-/** Finds what a request means, an operation or a page, and answers it. */
+/** Returns a function that routes a request to an operation or a page and answers it. */
 function buildAnswering(
   parts: ServerParts,
   admission: Admission,
@@ -139,7 +145,8 @@ function buildAnswering(
   const screenAt = answerScreens(parts);
   const entranceAt = answerEntrances(parts, admission, runner, failures);
 
-  // Throws nothing at once but for the head: an answer must wait until the parser has seen the end of the request.
+  // Throws synchronously only for an invalid head: a response must wait until the parser has seen
+  // the end of the request.
   return (request, trace) => {
     trace.leave = true;
     checkHead(request);
@@ -162,9 +169,9 @@ function buildAnswering(
     }
     if (pathText === '/' && routed.kind === 'not_found' && (method === 'GET' || method === 'HEAD')) {
       trace.operation = pathText;
-      if (asksForJson(request.headers.accept ?? ''))
+      if (acceptsJson(request.headers.accept ?? ''))
         return failures.answer(new ApiError('NOT_FOUND', 'There is no such endpoint. See /docs.'), trace);
-      // Found rather than permanent: what lies at / may change.
+      // 302 instead of 301, because the target of / may change.
       return { status: 302, body: undefined, headers: { location: '/docs', vary: 'accept' } };
     }
     const found: Route = page ? { kind: 'method_not_allowed', methods: ['GET', 'HEAD', 'OPTIONS'] } : routed;
@@ -187,10 +194,13 @@ function buildAnswering(
   };
 }
 
-/** True for programs that expect JSON. Browsers name HTML, and curl accepts everything without naming anything. */
-const asksForJson = (accept: string): boolean => accept.includes('application/json') && !accept.includes('text/html');
+/**
+ * Returns true for programs that expect JSON. Browsers name HTML, and curl accepts everything
+ * without naming a type.
+ */
+const acceptsJson = (accept: string): boolean => accept.includes('application/json') && !accept.includes('text/html');
 
-/** A proxy may send the whole address: RFC 9112 section 3.2.2. */
+/** Splits path and query. A proxy may send an absolute URL: RFC 9112 section 3.2.2. */
 function splitTarget(target: string): { pathText: string; queryText: string } {
   const url = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '') || '/';
   const mark = url.indexOf('?');
