@@ -1,21 +1,21 @@
-// Who calls: what a credential stands for, whose rows it reaches, and how it signs what it does.
+// The caller of an operation: identity, visibility, scopes and limits of its credential.
 
 import type { Grants } from '../domain/access/scopes.ts';
 import type { Modules } from '../domain/billing/plans.ts';
 
-/** Who did it, as audit rows, events and `created_by` name it. */
+/** The actor that audit rows, events and `created_by` name. */
 export interface Actor {
   kind: 'api_key' | 'oauth_client' | 'user' | 'system';
   id: string;
   name: string | null;
 }
 
-/** The rows that a credential can see; the id of `own` is the user's. */
+/** The records that a credential can see. The id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
 /**
- * Who calls. For public operations the company is empty and nothing is granted; `person` is somebody who is signed in at a screen of this
- * server, `system` the server itself.
+ * The caller of an operation. For public operations companyId is empty and no scope is granted.
+ * `person` is a user who is signed in to the console; `system` is the server itself.
  */
 export interface Caller {
   kind: 'anonymous' | 'api_key' | 'oauth_client' | 'session' | 'person' | 'gateway' | 'system';
@@ -24,19 +24,24 @@ export interface Caller {
   testMode: boolean;
   actor: Actor;
   grants: Grants;
-  /** As granted, for showing. */
+  /** As granted, for display. */
   scopes: readonly string[];
   reach: Reach;
-  /** Where roles decide: how far the caller reaches with the scopes that an operation needs. */
+  /**
+   * Returns the visibility that the caller's roles give for the scopes of an operation. Absent if
+   * visibility does not depend on roles.
+   */
   reachOf?: (scopes: readonly string[]) => Reach;
   expiresAt: Date | null;
-  /** The user behind a session token, or in whose name an app acts; null for keys. */
+  /** The user of a session token, or the user an app acts for; null for keys. */
   userId: string | null;
   sessionId: string | null;
-  /** True for a person whose password was generated for them: until they change it, they can do nothing else. */
+  /**
+   * True while the user has a generated password. Until they change it, they can do nothing else.
+   */
   mustChangePassword: boolean;
   modules: Modules;
-  /** Of the credential, and of all calls of its workspace together. */
+  /** Limits of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };
   ip: string;
   userAgent: string | null;

@@ -1,5 +1,5 @@
-// The one place that reads environment variables.
-// An unknown or malformed value stops the start with a sentence that says what to change.
+// The only place that reads environment variables. An invalid value stops the start with a message
+// that says what to change.
 import { resolve } from 'node:path';
 import { isAddressRange } from './http/client-address.ts';
 
@@ -12,80 +12,86 @@ export interface Config {
   dataDir: string;
   /** undefined: the server starts its own PostgreSQL in dataDir. */
   databaseUrl: string | undefined;
-  /** Connections for tenants' transactions. */
+  /** Number of connections for tenants' transactions. */
   databasePool: number;
   /** False behind a transaction-mode pooler that does not keep prepared statements. */
   databasePrepare: boolean;
-  /** True for a database that is spread over machines, as by Citus. */
+  /** True if the database is distributed over machines, for example by Citus. */
   databaseSpread: boolean;
   redisUrl: string | undefined;
-  /** Processes that answer requests. */
+  /** Number of processes that serve requests. */
   workers: number;
-  /** Where Prometheus reads; undefined: nowhere. */
+  /** The port for Prometheus; undefined: metrics are off. */
   metricsPort: number | undefined;
   trustedProxies: string[];
   /** Names of background jobs that this server does not run. */
   pausedJobs: string[];
   logLevel: string;
   demo: boolean;
-  /** Whose OAuth access tokens are accepted. */
+  /** The issuer whose OAuth access tokens are accepted. */
   oauth: OAuthSettings;
-  /** When set, the identity provider's routes ask for it in the header `apikey`. */
+  /** If set, the identity provider's routes require it in the header `apikey`. */
   anonKey: string | undefined;
-  /** 64 hex characters; undefined: made once and kept in dataDir. */
+  /** 64 hex characters; undefined: generated once and kept in dataDir. */
   secretKey: string | undefined;
-  /** Where attachments are kept; undefined: in dataDir. */
+  /** Storage of attachments; undefined: dataDir. */
   storage: S3Settings | undefined;
-  /** Per IP and hour; the daily limit is four times as much. */
+  /** Signups per IP and hour; the daily limit is four times as high. */
   onboardingPerHour: number;
-  /** undefined: mails are kept and not sent. */
+  /** undefined: mails are stored and not sent. */
   mailServer: MailServer | undefined;
-  /** The address that mails come from. */
+  /** Sender address of mails. */
   mailFrom: string;
-  /** Who takes text messages; undefined: they are kept and not sent. */
+  /** Provider of text messages; undefined: they are stored and not sent. */
   messagingProvider: MessagingProvider | undefined;
-  /** Webhooks of test keys may go to http and private addresses: for development. */
+  /** For development: webhooks of test keys may use http and private addresses. */
   webhookAllowPrivate: boolean;
-  /** Calendars of users may be at http and private addresses: for development, and for calendars of one's own network. */
+  /**
+   * Users' calendars may use http and private addresses: for development, and for calendars in the
+   * operator's own network.
+   */
   calendarAllowPrivate: boolean;
-  /** Apps may describe themselves at private addresses: for development. */
+  /** For development: client metadata of OAuth apps may be at private addresses. */
   oauthAllowPrivate: boolean;
-  /** Who takes the payments of live workspaces; undefined: the test provider. */
+  /** Payment provider of live workspaces; undefined: the test provider. */
   stripe: StripeSettings | undefined;
 }
 
-/** An account with Stripe. */
+/** A Stripe account. */
 interface StripeSettings {
   secretKey: string;
-  /** Signs the events that it sends. */
+  /** Stripe signs its events with it. */
   webhookSecret: string;
-  /** Another host that speaks for it, without a slash at its end; undefined: its own. */
+  /** Base URL of the Stripe API, without a trailing slash; undefined: Stripe's own. */
   apiBase: string | undefined;
 }
 
 export interface MailServer {
   host: string;
   port: number;
-  /** TLS from the first byte; otherwise STARTTLS where the server offers it, and always with a user. */
+  /**
+   * TLS from the first byte. Otherwise STARTTLS if the server offers it; required if there is a
+   * user.
+   */
   secure: boolean;
   user: string | undefined;
   password: string | undefined;
-  /** False: the server's certificate may be anybody's. */
+  /** False: the server's certificate is not verified. */
   verify: boolean;
 }
 
-/** An account with Twilio, or with whoever speaks as Twilio does. */
+/** An account with Twilio or a compatible service. */
 export interface MessagingProvider {
   kind: 'twilio';
   accountId: string;
   authToken: string;
-  /** Without a slash at its end; http is for development alone. */
+  /** Without a trailing slash. http is for development only. */
   url: string;
 }
 
-/** A store that speaks S3. */
+/** An S3-compatible store. */
 export interface S3Settings {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   endpoint: string;
   bucket: string;
   region: string;
@@ -95,13 +101,13 @@ export interface S3Settings {
 
 interface OAuthSettings {
   issuer: string;
-  /** undefined: the tokens are our own, and so are the keys. */
+  /** undefined: this server issues the tokens and has the keys. */
   jwksUri: string | undefined;
-  /** undefined: whom a token is meant for is not asked. */
+  /** undefined: the audience of a token is not checked. */
   audience: string | undefined;
 }
 
-/** Thrown for a setting that cannot be used; the message is written for the operator. */
+/** Thrown for an invalid setting. The message is for the operator. */
 export class ConfigError extends Error {}
 
 const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -109,7 +115,7 @@ const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 /**
  * Reads the settings.
  * @param env the environment, usually process.env
- * @throws ConfigError naming the variable and what it may be
+ * @throws ConfigError with the variable and its valid values
  */
 export function readConfig(env: Record<string, string | undefined>): Config {
   const port = integer(env, 'PORT', 8080, 0, 65_535);
@@ -181,7 +187,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
   };
 }
 
-/** The values are secrets: no message repeats them. */
+/** The values are secrets, so no message contains them. */
 function stripeSettings(env: Record<string, string | undefined>): StripeSettings | undefined {
   const secretKey = text(env, 'STRIPE_SECRET_KEY');
   const webhookSecret = text(env, 'STRIPE_WEBHOOK_SECRET');
@@ -204,15 +210,15 @@ function stripeSettings(env: Record<string, string | undefined>): StripeSettings
 
 function oauthSettings(env: Record<string, string | undefined>, authUrl: string): OAuthSettings {
   const issuer = exactUrl(env, 'OAUTH_ISSUER') ?? authUrl;
-  const usual = issuer === authUrl ? undefined : `${issuer.replace(/\/+$/, '')}/.well-known/jwks.json`;
+  const defaultJwksUri = issuer === authUrl ? undefined : `${issuer.replace(/\/+$/, '')}/.well-known/jwks.json`;
   return {
     issuer,
-    jwksUri: exactUrl(env, 'OAUTH_JWKS_URI') ?? usual,
+    jwksUri: exactUrl(env, 'OAUTH_JWKS_URI') ?? defaultJwksUri,
     audience: text(env, 'OAUTH_EXPECTED_AUDIENCE'),
   };
 }
 
-/** The value is not repeated in what is said of it: it holds a password. */
+/** The value contains a password, so no message contains it. */
 function mailServer(env: Record<string, string | undefined>): MailServer | undefined {
   const value = text(env, 'SMTP_URL');
   if (value === undefined) return undefined;
@@ -241,7 +247,7 @@ function mailFrom(env: Record<string, string | undefined>, baseUrl: string): str
   return value;
 }
 
-/** The value is a secret: no message repeats it. */
+/** The value is a secret, so no message contains it. */
 function messagingProvider(env: Record<string, string | undefined>): MessagingProvider | undefined {
   const value = text(env, 'MESSAGING_URL');
   if (value === undefined) return undefined;
@@ -260,7 +266,10 @@ function messagingProvider(env: Record<string, string | undefined>): MessagingPr
   };
 }
 
-/** s3://KEY:SECRET@HOST:PORT/BUCKET?region=…&tls=0, percent-encoded where it must be. The value is a secret: no message repeats it. */
+/**
+ * Parses s3://KEY:SECRET@HOST:PORT/BUCKET?region=…&tls=0 with percent-encoding. The value is a
+ * secret, so no message contains it.
+ */
 function storageSettings(env: Record<string, string | undefined>): S3Settings | undefined {
   const value = text(env, 'STORAGE');
   if (value === undefined) return undefined;
@@ -282,7 +291,7 @@ function storageSettings(env: Record<string, string | undefined>): S3Settings | 
   };
 }
 
-/** The parts of a value that are separated by commas. */
+/** Splits a comma-separated value. */
 function list(env: Record<string, string | undefined>, name: string): string[] {
   const parts = (text(env, name) ?? '').split(',').map((part) => part.trim());
   return parts.filter(Boolean);
@@ -321,7 +330,7 @@ function url(env: Record<string, string | undefined>, name: string): string | un
   return exactUrl(env, name)?.replace(/\/+$/, '');
 }
 
-/** As it was written: tokens are compared with it, and some issuers end in a slash. */
+/** Keeps the URL as written: issuers of tokens are compared exactly, and some end in a slash. */
 function exactUrl(env: Record<string, string | undefined>, name: string): string | undefined {
   const value = text(env, name);
   if (value === undefined) return undefined;

@@ -1,4 +1,4 @@
-// Every failure that a caller can see: one class, and a function per case.
+// All errors that callers can see: one class, and a function per case.
 
 import { type ErrorCode, errorCatalogue } from '../domain/service/error-catalogue.ts';
 import { asSentence } from '../domain/service/messages.ts';
@@ -7,13 +7,15 @@ import type { components } from '../generated/api.ts';
 export type FieldProblem = components['schemas']['FieldError'];
 export type FieldProblemCode = FieldProblem['code'];
 
-/** A failure to answer with. Its message and details are shown to the caller: nothing internal goes in. */
+/**
+ * An error that is sent to the caller. Its message and details must not contain anything internal.
+ */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly details: Record<string, unknown> | undefined;
   readonly headers: Record<string, string> | undefined;
-  /** True when the transaction is committed all the same, because what the refusal did must last. */
+  /** True if the transaction commits despite the error, because its writes must persist. */
   readonly keepsWork: boolean;
 
   constructor(
@@ -31,12 +33,15 @@ export class ApiError extends Error {
   }
 }
 
-/** The answer for an id that is unknown, malformed, foreign, of the other mode or out of reach: always the same. */
+/**
+ * Returns the same error for an id that is unknown, malformed, of another tenant or mode, or not
+ * visible.
+ */
 export const notFound = () => new ApiError('NOT_FOUND', 'There is no such resource.');
 
 /**
- * What was looked for.
- * @throws ApiError 404 when it is not there
+ * Returns the value.
+ * @throws ApiError 404 if it is null or undefined
  */
 export function found<Thing>(thing: Thing | null | undefined): Thing {
   if (thing === null || thing === undefined) throw notFound();
@@ -44,10 +49,10 @@ export function found<Thing>(thing: Thing | null | undefined): Thing {
 }
 
 /**
- * A field problem, for validationFailed.
+ * Builds a field problem for validationFailed.
  * @param field dotted path from the body's root
- * @param message a sentence; its period is added if it lacks one
- * @param extra allowed values (at most 50 are shown), the one that was probably meant, and a hint
+ * @param message a sentence; a missing period is added
+ * @param extra allowed values (only the first 50 are returned), a suggestion, and a hint
  */
 export function problem(
   field: string,
@@ -67,8 +72,8 @@ export function problem(
 }
 
 /**
- * Whether the OpenAPI document finds nothing wrong with a field or anything inside it, so that its value can be checked further.
- * A problem of the whole body (field '') concerns every field.
+ * Returns true if the OpenAPI document found no problem in a field or inside it, so that its value
+ * can be checked further. A problem of the whole body (field '') affects every field.
  */
 export function isValidSoFar(problems: readonly FieldProblem[], field: string): boolean {
   return !problems.some(
@@ -80,7 +85,7 @@ export function isValidSoFar(problems: readonly FieldProblem[], field: string): 
   );
 }
 
-/** VALIDATION_ERROR with every problem listed; the message is the first problem's. */
+/** Returns VALIDATION_ERROR with all problems. Its message is that of the first problem. */
 export function validationFailed(problems: FieldProblem[], status: 400 | 422): ApiError {
   return new ApiError(
     'VALIDATION_ERROR',
@@ -90,14 +95,14 @@ export function validationFailed(problems: FieldProblem[], status: 400 | 422): A
   );
 }
 
-/** 422 for a batch of which every item had to stand, with those that did not. */
+/** Returns 422 for an atomic batch, with the items that failed. */
 export function batchRefused(failed: readonly object[], items: number): ApiError {
   const message = `${failed.length} of ${items} items failed, so nothing was written.`;
   const details = { reason: 'atomic_batch_failed', failed_count: failed.length, failed };
   return new ApiError('VALIDATION_ERROR', message, details, { status: 422 });
 }
 
-/** 422 for a record that a status asks more of. */
+/** Returns 422 for a record that does not meet the pre-conditions of a status. */
 export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
   const details = { reason: 'pre_conditions_not_met', fields: problems };
   return new ApiError(
@@ -110,7 +115,7 @@ export function preConditionsNotMet(problems: FieldProblem[]): ApiError {
   );
 }
 
-/** A request that could not be read at all: 400 with a reason and no fields. */
+/** Returns 400 for a request that could not be read, with a reason and no fields. */
 export function unreadable(
   reason:
     | 'malformed_request'
@@ -131,24 +136,27 @@ export function unreadable(
   return new ApiError('VALIDATION_ERROR', message, { reason });
 }
 
-/** 409 CONFLICT with a machine-readable reason. */
+/** Returns 409 CONFLICT with a machine-readable reason. */
 export function conflict(reason: string, message: string, more: Record<string, unknown> = {}): ApiError {
   return new ApiError('CONFLICT', message, { reason, ...more });
 }
 
-/** 409 for an If-Match that names another version than the stored one. */
+/** Returns 409 if If-Match does not match the stored version. */
 export function versionMismatch(current: number): ApiError {
   return conflict('version_mismatch', 'The record has changed since you read it. Read it again and retry.', {
     current_version: current,
   });
 }
 
-/** 409 ALREADY_EXISTS naming the fields that matched; existingId is null when the caller may not see the other one. */
+/**
+ * Returns 409 ALREADY_EXISTS with the fields that matched. existingId is null if the caller may not
+ * see the existing record.
+ */
 export function alreadyExists(message: string, matchedFields: string[], existingId: string | null = null): ApiError {
   return new ApiError('ALREADY_EXISTS', message, { matched_fields: matchedFields, existing_id: existingId });
 }
 
-/** 400 in the words of RFC 6749, for operations that answer as it says. */
+/** Returns 400 with an error code of RFC 6749, for operations that respond in that format. */
 export function oauthRefusal(
   error: 'invalid_request' | 'invalid_grant',
   message: string,
@@ -157,7 +165,7 @@ export function oauthRefusal(
   return new ApiError('VALIDATION_ERROR', message, { oauth_error: error }, options);
 }
 
-/** 429 with what the caller needs in order to wait, and nothing about which limit it was. */
+/** Returns 429 with the time to wait. It does not say which limit was hit. */
 export function rateLimited(details: { limit: number; remaining: 0; reset: number; retry_after: number }): ApiError {
   const wait = details.retry_after === 1 ? '1 second' : `${details.retry_after} seconds`;
   return new ApiError('RATE_LIMIT_EXCEEDED', `Too many requests. Try again in ${wait}.`, details, {
@@ -170,7 +178,7 @@ export const serviceUnavailable = () =>
     headers: { 'retry-after': '1' },
   });
 
-/** 409 for a retry that came too early. */
+/** Returns 409 for a retry that arrives while the first request is still running. */
 export const stillRunning = () =>
   new ApiError(
     'IDEMPOTENCY_IN_PROGRESS',
@@ -179,7 +187,10 @@ export const stillRunning = () =>
     { headers: { 'retry-after': '1' } },
   );
 
-/** A payment provider was asked, and it is not known what became of it. What was noted of it before lasts. */
+/**
+ * Returns 503 after a call of the payment provider with unknown outcome. What was recorded before
+ * the call is committed.
+ */
 export const providerFailed = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
@@ -188,7 +199,7 @@ export const providerFailed = () =>
     { headers: { 'retry-after': '1' }, keepsWork: true },
   );
 
-/** A calendar outside could not be asked or told; nothing was done. */
+/** Returns 503 if an external calendar could not be reached. Nothing was changed. */
 export const calendarFailed = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
@@ -197,7 +208,7 @@ export const calendarFailed = () =>
     { headers: { 'retry-after': '1' } },
   );
 
-/** The database had a statement for as long as it may run. */
+/** Returns 503 for a statement that reached the statement timeout. */
 export const queryTimeout = () =>
   new ApiError(
     'SERVICE_UNAVAILABLE',

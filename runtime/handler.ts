@@ -1,5 +1,5 @@
-// What a handler is: the types of its input and its result, derived from the document.
-// A handler that does not fit does not compile.
+// The types of handlers: input and result, derived from the OpenAPI document.
+// A handler that does not match does not compile.
 import type { Sql } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
@@ -20,15 +20,18 @@ export type { Sql };
 
 export type OperationId = keyof operations;
 
-/** What subscribers are told of; the data names the object and the record where there are such. */
+/**
+ * An event for the feed and webhook endpoints. The data contain the object and the record, if there
+ * are any.
+ */
 interface ChangeEvent {
   name: string;
   data: Record<string, unknown>;
-  /** Of an update: from what to what. */
+  /** For an update: the old and new values. */
   changes?: Record<string, { from: unknown; to: unknown }>;
   /**
-   * Where it takes a record from people, or out of the world: whose it was. They may still hear of
-   * it.
+   * Set if the change deletes a record or moves it to another owner: the previous ownership.
+   * Credentials that could see the record then may still receive this event.
    */
   takenFrom?: Possession;
 }
@@ -40,9 +43,9 @@ interface ChangeEvent {
 export interface Change {
   /** e.g. lead.create */
   action: string;
-  /** Only where the operation makes the tenant itself. */
+  /** Only if the operation creates the tenant. */
   companyId?: string;
-  /** Only where the operation itself finds out who calls. */
+  /** Only if the operation itself authenticates the caller. */
   actor?: Actor;
   object?: string;
   recordId?: string;
@@ -55,13 +58,13 @@ export interface Change {
   metadata?: Record<string, unknown>;
   event?: ChangeEvent;
   /**
-   * Told beside the event, for those who wait for just this, e.g. that a deal went to another
-   * stage.
+   * Further events of the same change, for subscribers of a specific one, e.g. that a deal moved to
+   * another stage.
    */
   furtherEvents?: readonly ChangeEvent[];
 }
 
-/** Something that happened and that nobody is told of. */
+/** A change without events. */
 export type AuditedChange = Omit<Change, 'event' | 'furtherEvents'>;
 
 type Parameters<Id extends OperationId, In extends 'path' | 'query' | 'header'> = operations[Id] extends {
@@ -85,8 +88,8 @@ type Uploaded<Id extends OperationId> = operations[Id] extends {
   : undefined;
 
 /**
- * Where providers report to, with the company and the mode; null where this server does not work
- * with the provider.
+ * URLs for providers' reports; they contain the company and the mode. null if this server does not
+ * work with the provider.
  */
 export interface InboundUrls {
   generic: string;
@@ -134,30 +137,29 @@ export interface CallDatabase {
   /** Records a change: its audit row and event are written with the transaction. */
   record(change: Change): void;
   /**
-   * Continues without the result of a statement that was sent and can only fail if the database
+   * Continues without the result of a statement that was sent and that fails only if the database
    * does. If it fails, the transaction is rolled back and the call fails with that error.
    */
   awaitAtCommit(result: Promise<unknown>): void;
   /**
    * Waits for long work that does not need the database, such as hashing a password; the database
-   * deadline is paused meanwhile. If nothing was written yet, the connection is released and what
-   * follows is another transaction.
+   * deadline is paused meanwhile. If nothing was written yet, the connection is released. Later
+   * statements run in a new transaction then.
    */
   withoutConnection<T>(work: Promise<T>): Promise<T>;
   /**
-   * Commits what was written so far, then waits for work that cannot be undone, without a
-   * connection. The Idempotency-Key stays claimed. What follows is another transaction. Write
-   * everything first that is needed to find out the outcome of the work later.
+   * Commits the writes so far, then waits for work that cannot be undone, without a connection. The
+   * Idempotency-Key stays claimed. Later statements run in a new transaction. First write
+   * everything that is needed to find out the outcome of the work later.
    */
   commitThenRun<T>(work: () => Promise<T>): Promise<T>;
   /**
-   * Runs a part of the work in a transaction that commits at once and stays, whatever the outcome
-   * of the call: for work that is too long for one transaction. Nothing may have been written
-   * before.
+   * Runs a part of the work in a transaction that commits immediately and persists even if the call
+   * fails: for work that is too long for one transaction. Nothing may have been written before.
    * @param work receives a function that adds a row to the audit log in that transaction
    */
   inSeparateTransaction<T>(work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>): Promise<T>;
-  /** Runs once the change is committed, and not at all if it is not; nothing waits for it. */
+  /** Runs after the change is committed, and not at all if it is not. Nothing waits for it. */
   afterCommit(work: () => void): void;
   /**
    * Plans each following statement once per connection, for all values: for long statements that
@@ -177,10 +179,10 @@ export interface CallServices {
   /** Signs tokens that callers send back, such as slot tokens. */
   signedTokens: SignedTokens;
   sessionTokens: SessionTokens;
-  /** Encrypts what only this server may read again. */
+  /** Encrypts values that only this server can read. */
   secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
   /**
-   * Calls addresses that tenants name. Always inside `db.withoutConnection`: no transaction waits
+   * Calls URLs that tenants configure. Always inside `db.withoutConnection`: no transaction waits
    * for them.
    */
   outbound: OutgoingClient;
@@ -188,26 +190,26 @@ export interface CallServices {
   payments: PaymentProvider;
   /** External calendars. Always inside `db.withoutConnection`: no transaction waits for them. */
   calendars: Calendars;
-  /** The URLs to which providers report what arrived for a company. */
+  /** Returns the URLs to which providers report inbound messages of a company. */
   inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
   /** The OpenAPI document, as it is served. */
   openApiDocument: PreparedBody;
-  /** True if the server sends the mail that is written; without a mail server it is only stored. */
+  /** True if the server sends mails; without a mail server it only stores them. */
   sendsMail: boolean;
   /**
-   * Waits until the feed of the workspace goes beyond a position, for at most so many milliseconds;
-   * less if the server stops, the client leaves or too many calls wait. No connection is held
-   * meanwhile.
-   * @returns milliseconds that are left; 0 if waiting again is useless
+   * Waits until the feed of the workspace has events after a position, for at most so many
+   * milliseconds. Returns earlier if the server stops, the client disconnects or too many calls
+   * wait. No connection is held meanwhile.
+   * @returns the milliseconds that are left; 0 if the caller should not wait again
    */
   waitForFeed(after: number, milliseconds: number): Promise<number>;
   /**
-   * Waits until the calls of the workspace that this process admitted are counted in the database;
-   * no connection is held meanwhile. Other processes report theirs within a second.
+   * Waits until the database has counted the calls of the workspace that this process admitted. No
+   * connection is held meanwhile. Other processes report theirs within a second.
    */
   flushUsage(): Promise<void>;
   /**
-   * True while this process counts rate limits alone because the shared counters are unreachable.
+   * True while this process counts rate limits locally because the shared counters are unreachable.
    */
   limitsAreLocal: boolean;
   /** @throws ApiError 429 if wrong passwords were sent too often for this account */
@@ -219,9 +221,7 @@ export interface CallServices {
   countWrongPassword(email: string): Promise<void>;
 }
 
-/**
- * Everything that a handler works with. It reaches nothing else: no other clock, no environment.
- */
+/** Everything that a handler may use. It has no other clock and no environment. */
 export interface Call<Id extends OperationId = OperationId> {
   request: CallRequest<Id>;
   caller: Caller;
@@ -233,7 +233,7 @@ export interface Call<Id extends OperationId = OperationId> {
    */
   currentTime(): Date;
   /**
-   * Checks a scope that the body or the data require beyond those of the operation.
+   * Checks a scope that the body or the data require in addition to those of the operation.
    * @throws ApiError 403 if the caller lacks the scope or its module is off
    */
   authorize(scope: string): void;
@@ -246,7 +246,7 @@ type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' 
 type FileOf<R> = R extends { content: { 'application/octet-stream': unknown } } ? { file: FileBody } : never;
 type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;
 
-/** What a handler returns: a declared success status and the payload that the document gives it. */
+/** The result of a handler: a success status of the OpenAPI document and its payload. */
 export type Result<Id extends OperationId> = {
   [S in SuccessStatus & keyof operations[Id]['responses']]: {
     status: S /** Sent as the header ETag. */;

@@ -1,4 +1,4 @@
-// Creates a value when it is first needed, and shares it.
+// Creates a value on first use and shares it.
 
 /**
  * Returns a function that creates a value once.

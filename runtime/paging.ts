@@ -1,13 +1,13 @@
-// Pages: the limit, and cursors that cannot be forged or carried over to another query.
+// Pagination: page limits, and signed cursors that are bound to their query.
 import { hash } from 'node:crypto';
 import { maxPageSize } from '../domain/service/request-limits.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
 import { problem, validationFailed } from './errors.ts';
 
-/** A value of a cursor's key: what the row had in a sort column. */
+/** The row's value of a sort column, as stored in a cursor. */
 export type CursorValue = string | number | boolean | null;
 
-/** What a list answers: its rows, and where the next page starts. */
+/** One page of a list: its rows, and the cursor of the next page. */
 export interface Page<Row> {
   rows: Row[];
   next_cursor: string | null;
@@ -21,17 +21,18 @@ interface ListCall {
   services: { cursors: Cursors };
 }
 
-/** 1 to 100; a value outside is moved to the nearest bound. */
+/** Returns the limit, clamped to 1 to 100. */
 export function pageLimit(limit: number | undefined): number {
   if (limit === undefined) throw new Error('the document gives the limit of such a list a default');
   return Math.min(maxPageSize, Math.max(1, limit));
 }
 
 /**
- * The page that a call asks for, of a list that is read page by page.
- * @param boundTo everything that the list depends on beside the caller's tenant, mode and reach
- * @param read reads so many rows, those after the keys of a row where these are given
- * @param keysOf what puts a row in its place: the values that the list is sorted by
+ * Returns the requested page of a list that is read from the database page by page.
+ * @param boundTo everything that determines the list, besides the caller's tenant, mode and
+ * visibility
+ * @param read returns up to `limit` rows after the given sort values, or from the start
+ * @param keysOf returns the values that the list is sorted by
  * @throws ApiError 400 for a cursor of another list
  */
 export async function pageOf<Row, const Keys extends readonly CursorValue[]>(
@@ -43,17 +44,19 @@ export async function pageOf<Row, const Keys extends readonly CursorValue[]>(
   const { query } = call.request;
   const { cursors } = call.services;
   const limit = pageLimit(query.limit);
-  const list = listOf(call, boundTo);
-  // Bound to the list, so that its keys are as many and of the types that keysOf gives.
+  const list = listKey(call, boundTo);
+  // The cursor is bound to the list, so its values match keysOf in number and type.
   const after =
     query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as readonly CursorValue[] as Keys);
-  return cut(await read(after, limit + 1), limit, (last) => cursors.encode(keysOf(last), list));
+  return cutPage(await read(after, limit + 1), limit, (last) => cursors.encode(keysOf(last), list));
 }
 
 /**
- * The page that a call asks for, of a list that is at hand as a whole; without a limit all that follows.
- * @param boundTo everything that the list depends on beside the caller's tenant, mode and reach
- * @param idOf what tells an item from the others
+ * Returns the requested page of a list that is in memory; without a limit, all items after the
+ * cursor.
+ * @param boundTo everything that determines the list, besides the caller's tenant, mode and
+ * visibility
+ * @param idOf returns the unique id of an item
  * @throws ApiError 400 for a cursor of another list
  */
 export function pageOfWhole<Item>(
@@ -65,29 +68,33 @@ export function pageOfWhole<Item>(
   const { query } = call.request;
   const { cursors } = call.services;
   const limit = query.limit === undefined ? items.length : pageLimit(query.limit);
-  const list = listOf(call, boundTo);
+  const list = listKey(call, boundTo);
   const [id, place] = query.cursor === undefined ? [] : cursors.decode(query.cursor, list);
   const found = items.findIndex((item) => idOf(item) === id);
-  // Where the last item of the page before is gone, its followers have moved up to its place.
+  // If the last item of the previous page was removed, the items after it have moved up to its
+  // index.
   const start = found >= 0 ? found + 1 : Number(place ?? 0);
-  return cut(items.slice(start, start + limit + 1), limit, (last) =>
+  return cutPage(items.slice(start, start + limit + 1), limit, (last) =>
     cursors.encode([idOf(last), items.indexOf(last)], list),
   );
 }
 
-function listOf({ caller }: ListCall, boundTo: readonly unknown[]): string {
+function listKey({ caller }: ListCall, boundTo: readonly unknown[]): string {
   return JSON.stringify([caller.companyId, caller.testMode, caller.reach, ...boundTo]);
 }
 
-/** Cuts the extra row that tells whether there is a next page. */
-function cut<Row>(rows: Row[], limit: number, cursorOf: (last: Row) => string): Page<Row> {
+/** Removes the extra row that shows whether there is a next page. */
+function cutPage<Row>(rows: Row[], limit: number, cursorOf: (last: Row) => string): Page<Row> {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const more = rows.length > limit && last !== undefined;
   return { rows: shown, next_cursor: more ? cursorOf(last) : null, has_more: more };
 }
 
-/** Makes and reads cursors: the sort values of the last row, bound to the query by a hash and to the server by a signature. */
+/**
+ * Encodes and decodes cursors: the sort values of the last row, with a hash of the query, signed by
+ * the server.
+ */
 export class Cursors {
   readonly #tokens: SignedTokens;
 
@@ -95,12 +102,16 @@ export class Cursors {
     this.#tokens = tokens;
   }
 
-  /** @param list everything that the list depends on: tenant, mode, reach, object, sort, filter */
+  /**
+   * @param list everything that determines the list: tenant, mode, visibility, object, sort, filter
+   */
   encode(values: readonly CursorValue[], list: string): string {
     return this.#tokens.write('cursors', { v: 1, k: values, s: fingerprint(list) });
   }
 
-  /** @throws ApiError 400 when the cursor is not one of ours or belongs to another list */
+  /**
+   * @throws ApiError 400 if this server did not sign the cursor, or if it belongs to another list
+   */
   decode(cursor: string, list: string): CursorValue[] {
     const read = this.#tokens.read('cursors', cursor) as { k: CursorValue[]; s: string } | undefined;
     if (!read)

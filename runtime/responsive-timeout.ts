@@ -9,17 +9,22 @@ const tickMs = 10;
 /** The most that one tick counts, in milliseconds. A tick that takes longer shows that the loop was blocked. */
 const longestTickMs = 15;
 
-/** Something that waits. Implemented by objects that exist anyway, so that a timeout allocates nothing. */
+/**
+ * A pending timeout. Implemented by objects that exist anyway, so that a timeout allocates nothing.
+ */
 export interface Waiting {
   /** On the clock of `responsiveNow()`. */
   dueAt: number;
-  /** Position among those that wait; -1 while it does not. Only this module changes it. */
+  /** Index in `waiting`, or -1 if it is not waiting. Only this module changes it. */
   position: number;
   /** Runs at most once per `startWaiting`. Must not throw. */
   onTimeout(): void;
 }
 
-/** In no order. An array: the tables that a busy Set leaves behind keep its members from being collected. */
+/**
+ * Unordered. An array instead of a Set, because the internal tables of a busy Set keep its members
+ * from being garbage collected.
+ */
 const waiting: Waiting[] = [];
 let counted = 0;
 let lastTick = 0;
@@ -37,7 +42,7 @@ function tick(): void {
   }
   if (due) {
     for (const each of due) {
-      // One that ran before may have stopped it.
+      // An earlier callback may have stopped it.
       if (each.position === -1) continue;
       stopWaiting(each);
       each.onTimeout();
@@ -47,17 +52,20 @@ function tick(): void {
   if (isTicking) setTimeout(afterTimers, tickMs);
 }
 
-/** Lets the loop poll for I/O once before anything is judged to be late. */
+/** Lets the event loop poll for I/O once before any timeout is judged overdue. */
 function afterTimers(): void {
   setImmediate(tick);
 }
 
-/** Milliseconds for which the event loop was free. Advances only while something waits. */
+/**
+ * Returns the milliseconds in which the event loop was free. Advances only while a timeout is
+ * pending.
+ */
 export function responsiveNow(): number {
   return isTicking ? counted + Math.min(performance.now() - lastTick, longestTickMs) : counted;
 }
 
-/** Begins to wait until `dueAt`. */
+/** Starts waiting until `dueAt`. */
 export function startWaiting(each: Waiting): void {
   if (!isTicking) {
     isTicking = true;
@@ -67,7 +75,7 @@ export function startWaiting(each: Waiting): void {
   if (each.position === -1) each.position = waiting.push(each) - 1;
 }
 
-/** Stops waiting; does nothing if it has not begun or is over. */
+/** Stops waiting. Does nothing if it has not started or has ended. */
 export function stopWaiting(each: Waiting): void {
   if (each.position === -1) return;
   const last = waiting.pop() as Waiting;

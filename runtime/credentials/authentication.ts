@@ -1,4 +1,4 @@
-// From the request's headers to the caller: who it is, for which tenant, with which scopes.
+// Authenticates requests: from the headers to the caller with its tenant and scopes.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Preconditions } from '../../db/client/preconditions.ts';
@@ -13,25 +13,30 @@ import type { CredentialStore, GrantRecord, KeyRecord, SessionRecord, Subscripti
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
-/** What credentials are checked with. */
+/** The parts that authentication needs. */
 export interface CredentialParts {
   credentials: CredentialStore;
   sessionTokens: SessionTokens;
   bearerTokens: BearerTokens;
-  /** What access tokens must be meant for, where a route has an audience of its own. */
+  /** The audience that access tokens must have, if the route has its own. */
   audience?: string;
 }
 
 export interface Authenticated {
   caller: Caller;
   configVersion: number;
-  /** Who pays for the call; undefined for people at the screen, whose calls are not counted. */
+  /**
+   * The subscription that pays for the call; undefined for users in the console, whose calls are
+   * not counted.
+   */
   subscription: Subscription | undefined;
-  /** What the caller was told by, when that was not asked for this request: its transaction must ask whether it still holds. */
+  /**
+   * Set if the credential came from the cache: the transaction must verify that it is unchanged.
+   */
   credential: Preconditions['credential'];
 }
 
-/** What is known of a request before anybody is authenticated. */
+/** Facts about a request before it is authenticated. */
 export interface RequestFacts {
   requestId: string;
   ip: string;
@@ -41,12 +46,12 @@ export interface RequestFacts {
 const challenge = { 'www-authenticate': 'Bearer' };
 const invalidToken = { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' };
 
-/** What an app may call in the name of each person; keys say themselves what they may. */
-const callsOfApp = { perMinute: 60, perHour: 1000 };
+/** Rate limits of an app per user that it acts for. API keys have their own. */
+const appRateLimits = { perMinute: 60, perHour: 1000 };
 
 const noModules: Modules = new Map();
 
-/** The caller of a public operation. */
+/** Returns the caller of a public operation. */
 export function anonymous(facts: RequestFacts): Caller {
   return {
     ...facts,
@@ -67,16 +72,16 @@ export function anonymous(facts: RequestFacts): Caller {
   };
 }
 
-/** What a request was sent with. */
+/** The credential of a request. */
 export interface Credential {
   kind: 'api_key' | 'session' | 'access_token';
   text: string;
 }
 
 /**
- * Reads the credential of a request. An API key wins over a bearer token.
- * @param ownIssuer who issues session tokens
- * @throws ApiError 401 when there is none
+ * Reads the credential of a request. An API key takes precedence over a bearer token.
+ * @param ownIssuer the issuer of session tokens
+ * @throws ApiError 401 if there is none
  */
 export function readCredential(
   { 'x-api-key': key, authorization }: IncomingHttpHeaders,
@@ -97,18 +102,21 @@ export function readCredential(
   return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
 }
 
-/** How failures of a request's credential are counted. Nothing is checked; a key wins over a token, as above. */
+/**
+ * Returns the identity under which failures of a request's credential are counted. The credential
+ * is not verified. An API key takes precedence over a token.
+ */
 export function describeCredential({ 'x-api-key': key, authorization }: IncomingHttpHeaders): SentCredential {
   if (typeof key === 'string') {
     if (!isKeyShaped(key)) return malformed;
-    // What all keys begin with, and the first of the characters that are their own.
+    // The common prefix of keys, and the first eight of the random characters.
     const prefix = key.slice(0, key.lastIndexOf('_') + 9);
     return { prefix, identity: sha256(key).toString('hex'), isSecret: true };
   }
   if (authorization === undefined) return { prefix: 'none', identity: undefined, isSecret: false };
   const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
   if (token === undefined) return malformed;
-  // Tokens of an issuer all begin alike.
+  // All tokens of an issuer start with the same characters, so the hash is used.
   const identity = sha256(token).toString('hex');
   return { prefix: identity.slice(0, 16), identity, isSecret: true };
 }
@@ -116,9 +124,9 @@ export function describeCredential({ 'x-api-key': key, authorization }: Incoming
 const malformed: SentCredential = { prefix: 'malformed', identity: undefined, isSecret: false };
 
 /**
- * Finds out who calls.
- * @throws ApiError 401 for every credential that is not good, always with WWW-Authenticate; 403 IP_NOT_ALLOWED, and for apps
- *   that the user does not allow
+ * Authenticates a credential.
+ * @throws ApiError 401 with WWW-Authenticate if the credential is invalid; 403 IP_NOT_ALLOWED; 403
+ * for an app that the user does not allow
  */
 export function authenticate(
   { kind, text }: Credential,
@@ -126,13 +134,13 @@ export function authenticate(
   parts: CredentialParts,
   now: Date,
 ): Promise<Authenticated> {
-  if (kind === 'api_key') return byKey(text, facts, parts.credentials, now);
-  return kind === 'session' ? bySession(text, facts, parts, now) : byAccessToken(text, facts, parts, now);
+  if (kind === 'api_key') return authenticateKey(text, facts, parts.credentials, now);
+  return kind === 'session' ? authenticateSession(text, facts, parts, now) : authenticateToken(text, facts, parts, now);
 }
 
 /**
- * The same for a remembered API key, without asking the database.
- * @returns undefined if the key is not remembered, or was not valid: only the database may say so
+ * Authenticates a cached API key without a query.
+ * @returns undefined if the key is not cached or was not valid: only the database may reject a key
  */
 export function authenticateFromCache(
   { kind, text }: Credential,
@@ -142,12 +150,12 @@ export function authenticateFromCache(
 ): Authenticated | undefined {
   if (kind !== 'api_key' || !isKeyShaped(text)) return undefined;
   const record = credentials.rememberedKey(sha256(text), now);
-  if (record?.subscription.access !== 'open' || flawOf(record, facts, now)) return undefined;
+  if (record?.subscription.access !== 'open' || findKeyFlaw(record, facts, now)) return undefined;
   const { companyId, stamp } = record;
   return { ...keyAuthenticated(record, facts), credential: { companyId, stamp } };
 }
 
-async function byKey(
+async function authenticateKey(
   key: string,
   facts: RequestFacts,
   credentials: CredentialStore,
@@ -156,13 +164,13 @@ async function byKey(
   const record = isKeyShaped(key) ? await credentials.findKey(sha256(key)) : undefined;
   if (!record)
     throw new ApiError('AUTH_INVALID_KEY', 'This API key does not exist.', undefined, { headers: challenge });
-  const flaw = flawOf(record, facts, now);
+  const flaw = findKeyFlaw(record, facts, now);
   if (flaw) throw flaw;
   return keyAuthenticated(record, facts);
 }
 
-/** Why a key is not good for a request; undefined: it is. */
-function flawOf(record: KeyRecord, facts: RequestFacts, now: Date): ApiError | undefined {
+/** Returns why a key is not valid for a request; undefined if it is valid. */
+function findKeyFlaw(record: KeyRecord, facts: RequestFacts, now: Date): ApiError | undefined {
   if (record.revokedAt)
     return new ApiError('API_KEY_REVOKED', 'This API key was revoked.', undefined, { headers: challenge });
   if (record.expiresAt && record.expiresAt <= now)
@@ -216,11 +224,11 @@ function badToken(code: 'AUTH_INVALID_KEY' | 'API_KEY_EXPIRED', message: string)
 const expired = () => badToken('API_KEY_EXPIRED', 'This token has expired. Refresh it, or sign in again.');
 const invalid = () => badToken('AUTH_INVALID_KEY', 'This bearer token is invalid.');
 
-/** For a route that no person at a screen calls. */
-export const sessionElsewhere = () =>
+/** Returns the error for session tokens on a route that does not accept them. */
+export const sessionTokenNotAccepted = () =>
   badToken('AUTH_INVALID_KEY', 'Session tokens are not accepted here. Send an API key or an access token.');
 
-async function bySession(
+async function authenticateSession(
   token: string,
   facts: RequestFacts,
   parts: CredentialParts,
@@ -236,7 +244,7 @@ async function bySession(
   };
 }
 
-/** @throws ApiError 401 for a token that is not good, and for a session that has ended */
+/** @throws ApiError 401 if the token is invalid or its session has ended */
 async function findSession(
   token: string,
   { credentials, sessionTokens }: Pick<CredentialParts, 'credentials' | 'sessionTokens'>,
@@ -251,12 +259,13 @@ async function findSession(
   return { record, expiresAt: verdict.expiresAt };
 }
 
-/** Somebody who is signed in at a screen. */
+/** A user who is signed in to the console. */
 export type PersonAtScreen = Pick<Authenticated, 'caller' | 'configVersion'>;
 
 /**
- * The user of a session at a screen of this server, with all that their roles permit; the same session opens little over HTTP.
- * @throws ApiError 401 for a token that is not good
+ * Authenticates a console session, with all permissions of the user's roles. Over HTTP, the same
+ * session has few.
+ * @throws ApiError 401 if the token is invalid
  */
 export async function authenticatePerson(
   token: string,
@@ -296,7 +305,7 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
   };
 }
 
-async function byAccessToken(
+async function authenticateToken(
   token: string,
   facts: RequestFacts,
   { credentials, bearerTokens, audience }: CredentialParts,
@@ -312,7 +321,10 @@ async function byAccessToken(
   return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };
 }
 
-/** @throws ApiError 403 when the user allows the app nothing: the token proves who it is for, not what it may do */
+/**
+ * @throws ApiError 403 if there is no active grant: the token proves the user, not what the app may
+ * do
+ */
 function appCaller(
   record: GrantRecord,
   { scopes: asked, grantId, familyId, expiresAt }: Extract<BearerVerdict, { kind: 'valid' }>,
@@ -345,7 +357,7 @@ function appCaller(
     mustChangePassword: false,
     modules: record.subscription.modules,
     limits: {
-      ...callsOfApp,
+      ...appRateLimits,
       tenantPerMinute: record.subscription.callsPerMinute,
       tenantPerDay: record.subscription.callsPerDay,
     },

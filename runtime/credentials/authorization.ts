@@ -1,4 +1,4 @@
-// Whether a caller may run an operation: scopes, modules, and test keys on shared configuration.
+// Decides whether a caller may run an operation: scopes, modules, and live or test mode.
 
 import { moduleOf, platformScope } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
@@ -7,10 +7,16 @@ import type { Caller } from '../caller.ts';
 import { ApiError, notFound } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
 
-/** Whether a module is on for a workspace, and if not, why. @param modules the workspace's */
+/**
+ * Returns whether a module is on for a workspace, and if not, why.
+ * @param modules the modules of the workspace's plan
+ */
 export type ModuleState = (module: string, modules: Modules) => 'on' | 'not_in_plan' | 'disabled_by_admin';
 
-/** The server itself acts by scopes, as a key does; people at screens by all that their roles permit. */
+/**
+ * Internal calls are authorized by scopes, as keys are. Users in the console have all permissions
+ * of their roles.
+ */
 const schemesOf: Readonly<Record<Caller['kind'], readonly Operation['requirements'][number]['scheme'][]>> = {
   api_key: ['apiKey'],
   oauth_client: ['oauth'],
@@ -22,8 +28,9 @@ const schemesOf: Readonly<Record<Caller['kind'], readonly Operation['requirement
 };
 
 /**
- * Lets a caller pass, with the reach that it has here, or refuses.
- * @throws ApiError 403 naming what is missing; 404 where the object of the path is not visible to the caller
+ * Authorizes a call, and sets the caller's visibility for this operation.
+ * @throws ApiError 403 with the missing scopes; 404 if the caller cannot view the object of the
+ * path
  */
 export function authorize(
   operation: Operation,
@@ -48,7 +55,7 @@ export function authorize(
     }
     missing.push(lacking);
   }
-  if (!opened) throw lacks(missing, alternatives[0]?.scheme === 'session');
+  if (!opened) throw missingScopes(missing, alternatives[0]?.scheme === 'session');
   if (!opened.byRole) for (const scope of opened.scopes) checkModule(moduleOf(scope), caller, moduleState);
   if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
   if (operation.liveOnly && caller.testMode) {
@@ -66,16 +73,16 @@ export function authorize(
 }
 
 /**
- * For what one call needs beyond the scopes of its operation.
- * @throws ApiError 403 naming what is missing
+ * Checks a scope that a call needs in addition to those of its operation.
+ * @throws ApiError 403 with the missing scope
  */
 export function requireScope(scope: string, caller: Caller, moduleState: ModuleState): void {
-  if (!caller.grants.allows(scope)) throw lacks([[scope]], false);
+  if (!caller.grants.allows(scope)) throw missingScopes([[scope]], false);
   checkModule(moduleOf(scope), caller, moduleState);
 }
 
-/** @param ways what is missing for each of the alternatives: all of one of them would do */
-function lacks(ways: string[][], byRole: boolean): ApiError {
+/** @param ways the missing scopes of each alternative; all scopes of one alternative suffice */
+function missingScopes(ways: string[][], byRole: boolean): ApiError {
   const required = [...new Set(ways.flat())];
   const what = `${byRole ? 'role' : 'scope'}${ways.some((way) => way.length > 1) ? 's' : ''}`;
   const named = [...new Set(ways.map((way) => way.join(' and ')))].join(', or ');
@@ -109,7 +116,7 @@ function otherCredential(operation: Operation, caller: Caller): ApiError {
   });
 }
 
-/** A temporary password may have been read by others on its way to the person: it opens nothing. */
+/** A temporary password may have been intercepted on its way, so it grants no access. */
 const passwordChangeRequired = () =>
   new ApiError(
     'FORBIDDEN_SCOPE',
@@ -117,7 +124,7 @@ const passwordChangeRequired = () =>
     { required_scopes: [], reason: 'password_change_required' },
   );
 
-/** The operator's key has no workspace to look at, so what opens to every key does not open to it. */
+/** Platform keys have no workspace, so operations that accept every key do not accept them. */
 const platformKey = () =>
   new ApiError(
     'FORBIDDEN_SCOPE',
@@ -128,7 +135,9 @@ const platformKey = () =>
     },
   );
 
-/** @throws ApiError 403 MODULE_DISABLED when the plan lacks the module or an administrator switched it off */
+/**
+ * @throws ApiError 403 MODULE_DISABLED if the plan lacks the module or an administrator disabled it
+ */
 function checkModule(module: string, caller: Caller, moduleState: ModuleState): void {
   const state = moduleState(module, caller.modules);
   if (state === 'on') return;
@@ -136,7 +145,10 @@ function checkModule(module: string, caller: Caller, moduleState: ModuleState): 
   throw new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason: state });
 }
 
-/** Scopes may name a path parameter, as in `{object}:create`; an object that the caller cannot view does not exist for it. */
+/**
+ * Resolves a scope that names a path parameter, as in `{object}:create`. Responds 404 for an object
+ * that the caller cannot view.
+ */
 function scopeFor(scope: string, path: Record<string, string>, caller: Caller): string {
   if (!scope.startsWith('{')) return scope;
   const end = scope.indexOf('}');

@@ -1,4 +1,4 @@
-// Looks up credentials, and remembers API keys as well as the companies of keys and users.
+// Looks up credentials, and caches API keys and the companies of keys and users.
 import { LRUCache } from 'lru-cache';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { ApiKey } from '../../domain/access/api-keys.ts';
@@ -8,7 +8,7 @@ import type { Reach } from '../caller.ts';
 import { coalesce } from '../limits/single-flight.ts';
 import { type Use, UseCounts } from '../limits/use-counts.ts';
 
-/** What the subscription of a company opens. */
+/** The access that a company's subscription gives. */
 export interface Subscription {
   access: 'open' | 'no_subscription' | 'subscription_ended';
   modules: Modules;
@@ -18,7 +18,7 @@ export interface Subscription {
   callsPerDay: number | null;
 }
 
-/** An active company, as it is known without any credential. */
+/** An active company. */
 export interface CompanyRecord {
   companyId: string;
   companyName: string;
@@ -28,7 +28,7 @@ export interface CompanyRecord {
 
 /** An API key with what its company's subscription opens. */
 export interface KeyRecord extends ApiKey, CompanyRecord {
-  /** When the subscription changes without a change of any row; null: never. */
+  /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
 }
 
@@ -40,7 +40,7 @@ export interface SessionRecord extends CompanyRecord {
   /** True while the user has a generated password. */
   mustChangePassword: boolean;
   roles: string[];
-  /** What the user may do in the console, and the visibility that the roles give for scopes. */
+  /** The user's permissions in the console, and the visibility that the roles give for scopes. */
   permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
 }
 
@@ -67,11 +67,11 @@ export interface GrantRecord extends CompanyRecord {
   grant: Grant | null;
 }
 
-/** What the signature of an inbound report is verified with. */
+/** The secrets that verify the signature of an inbound report. */
 export interface InboundEndpoint {
   companyName: string;
   configVersion: number;
-  /** Encrypted; those that are valid now. */
+  /** The secrets that are valid now, encrypted. */
   sealedSecrets: string[];
 }
 
@@ -82,8 +82,8 @@ export interface AskedGrant {
 }
 
 /**
- * The statements behind the look-ups, which app/ passes in: runtime/ knows neither the tables nor
- * what plans and roles mean. Each sends its statement at once.
+ * The statements of the look-ups, which app/ passes in: runtime/ knows neither the tables nor the
+ * meaning of plans and roles. Each sends its statement synchronously.
  */
 export interface CredentialQueries {
   /** The companies of keys, by the hashes of the keys in hexadecimal. */
@@ -94,7 +94,7 @@ export interface CredentialQueries {
   findKeys(sql: Sql, companyId: string, hashes: readonly string[], now: Date): Promise<Map<string, KeyRecord>>;
   /** Sessions that have not ended, by their ids. */
   findSessions(sql: Sql, companyId: string, ids: readonly string[], now: Date): Promise<Map<string, SessionRecord>>;
-  /** In the order asked; undefined for a user who is not active. */
+  /** Results in the order of `asked`; undefined for a user who is not active. */
   findGrants(
     sql: Sql,
     companyId: string,
@@ -111,27 +111,27 @@ type InCompany<Question> = Question & { companyId: string };
 
 interface RememberedKey {
   record: KeyRecord;
-  /** When the record changes by itself; null: never. */
+  /** When the record changes without a write; null: never. */
   changesAt: Date | null;
 }
 
-/** API keys that are remembered. */
-const rememberedKeys = 10_000;
-/** Keys and users whose company is remembered. */
-const rememberedCompanies = 50_000;
+/** Maximum number of cached API keys. */
+const maxCachedKeys = 10_000;
+/** Maximum number of keys and users whose company is cached. */
+const maxCachedCompanies = 50_000;
 
 /**
- * Limits a cache to so many entries. With the option `max` the library would allocate room for all
- * of them at once.
+ * Limits the entries of a cache. With the option `max` the library would allocate room for all of
+ * them immediately.
  */
 const atMost = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 });
 
-/** Requests that wait at the same moment share one statement for each company. */
+/** Look-ups that wait at the same time share one statement per company. */
 export class CredentialStore {
   readonly #pool: Pool;
   readonly #queries: CredentialQueries;
   readonly #onKeyChanged: (companyId: string) => void;
-  readonly #remembered = new LRUCache<string, RememberedKey>(atMost(rememberedKeys));
+  readonly #remembered = new LRUCache<string, RememberedKey>(atMost(maxCachedKeys));
   readonly #companyOfKey: (hash: string) => Promise<string | undefined>;
   readonly #companyOfUser: (userId: string) => Promise<string | undefined>;
   readonly #askKey: (question: InCompany<{ hash: string }>) => Promise<KeyRecord | undefined>;
@@ -165,7 +165,7 @@ export class CredentialStore {
     );
   }
 
-  /** Finds a key by its hash, in a statement that starts after the question. */
+  /** Finds a key by its hash, in a statement that starts after the call. */
   async findKey(hash: Buffer): Promise<KeyRecord | undefined> {
     const id = hash.toString('hex');
     const companyId = await this.#companyOfKey(id);
@@ -173,8 +173,8 @@ export class CredentialStore {
   }
 
   /**
-   * Returns a key as it was found last, for a transaction that verifies it; undefined if that is
-   * not known.
+   * Returns the cached record of a key, which the transaction must verify; undefined if it is not
+   * cached.
    */
   rememberedKey(hash: Buffer, now: Date): KeyRecord | undefined {
     const kept = this.#remembered.get(hash.toString('hex'));
@@ -197,14 +197,14 @@ export class CredentialStore {
   }
 
   /**
-   * Returns what an active company signs its inbound reports with; undefined if there is no such
+   * Returns the secrets of an active company for inbound reports; undefined if there is no such
    * company, or it has no secret.
    */
   findInboundEndpoint(companyId: string, testMode: boolean, now: Date): Promise<InboundEndpoint | undefined> {
     return this.#pool.use((sql) => this.#queries.findInboundEndpoint(sql, companyId, testMode, now));
   }
 
-  /** Counts a call with a valid key; nothing waits for it. */
+  /** Counts a call with a valid key. Nothing waits for it. */
   countUse(companyId: string, keyId: string, ip: string): void {
     this.#uses.add(companyId, keyId, ip);
   }
@@ -247,14 +247,14 @@ export class CredentialStore {
 }
 
 /**
- * Returns a function that finds the company of a key or a user. The result is remembered, since it
- * never changes; the state of the key or the user is looked up each time. What was not found may be
- * created later, and is not remembered.
+ * Returns a function that finds the company of a key or a user. The result is cached, since it
+ * never changes; the state of the key or the user is looked up each time. Misses are not cached,
+ * because the key or user may be created later.
  */
 function rememberCompanies(
   lookUp: (ids: readonly string[]) => Promise<Map<string, string>>,
 ): (id: string) => Promise<string | undefined> {
-  const kept = new LRUCache<string, string>(atMost(rememberedCompanies));
+  const kept = new LRUCache<string, string>(atMost(maxCachedCompanies));
   const ask = coalesce<string, string>((ids) => {
     const found = lookUp([...new Set(ids)]);
     return ids.map(async (id) => (await found).get(id));
@@ -269,9 +269,10 @@ function rememberCompanies(
 }
 
 /**
- * Returns a look-up that runs one statement for each company, all of them in one round trip. If one
- * fails, only the questions about its company fail.
- * @param lookUp sends its statement at once, and returns a function that answers each question
+ * Returns a look-up that runs one statement per company, all of them in one round trip. If one
+ * fails, only the look-ups of its company fail.
+ * @param lookUp sends its statement synchronously, and returns a function that answers each
+ * question
  */
 function byCompany<Question, Answer>(
   pool: Pool,

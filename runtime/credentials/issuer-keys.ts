@@ -1,40 +1,45 @@
-// The public keys that access tokens are checked with: our own, or fetched from another issuer.
+// Public keys to verify access tokens: our own, or fetched from another issuer.
 import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWSHeaderParameters } from 'jose';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Finds the key that a token names. */
 export interface TokenKeys {
   /**
-   * @returns undefined when the issuer has no such key
-   * @throws IssuerUnavailable when only the issuer could tell
+   * Finds the key that a token names.
+   * @returns undefined if the issuer has no such key
+   * @throws IssuerUnavailable if the issuer cannot be reached and the key is not cached
    */
   keyFor(header: JWSHeaderParameters, now: Date): Promise<CryptoKey | undefined>;
 }
 
-/** The issuer does not answer, and what is known of its keys is not enough: the token may be good. */
+/**
+ * Thrown if the issuer is unreachable and its cached keys do not suffice. The token may be valid.
+ */
 export class IssuerUnavailable extends Error {}
 
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
-/** Milliseconds that keys are used without asking for newer ones. */
-const freshFor = 10 * 60_000;
-/** Milliseconds between two fetches that unknown key ids cause: whoever makes such ids up must not make us call the issuer. */
-const betweenSearches = 60_000;
-/** Milliseconds after a fetch that failed. */
-const betweenRetries = 1000;
-/** Milliseconds that a fetch may take; less than a request has in all. */
-const fetchTimeout = 1000;
-/** Bytes of a key set, at most. */
-const largestKeySet = 256 * 1024;
+/** Milliseconds for which fetched keys are fresh. */
+const freshMs = 10 * 60_000;
+/**
+ * Minimum milliseconds between fetches for unknown key ids, so that clients that invent ids cannot
+ * make the server call the issuer.
+ */
+const searchIntervalMs = 60_000;
+/** Minimum milliseconds between retries after a failed fetch. */
+const retryIntervalMs = 1000;
+/** Timeout of a fetch in milliseconds; shorter than that of a request. */
+const fetchTimeoutMs = 1000;
+/** Maximum bytes of a key set. */
+const maxKeySetBytes = 256 * 1024;
 
-/** The keys of this server, which need no call. */
+/** Returns the keys of this server, which need no fetch. */
 export function ownKeys(jwks: JSONWebKeySet): TokenKeys {
   const keys = createLocalJWKSet(jwks);
-  return { keyFor: (header) => pick(keys, header) };
+  return { keyFor: (header) => findKey(keys, header) };
 }
 
-/** The keys of another issuer. Fetches that are needed at the same time are one. */
+/** The keys of another issuer. Concurrent fetches are combined into one. */
 export class IssuerKeys implements TokenKeys {
   readonly #uri: string;
   readonly #log: Log;
@@ -52,24 +57,24 @@ export class IssuerKeys implements TokenKeys {
 
   async keyFor(header: JWSHeaderParameters, now: Date): Promise<CryptoKey | undefined> {
     const time = now.getTime();
-    if (time - this.#loadedAt >= freshFor) {
-      const loading = this.#loading ?? (time - this.#triedAt >= betweenRetries ? this.#load(time) : undefined);
-      // During an outage the keys that are known go on working, and nobody waits.
+    if (time - this.#loadedAt >= freshMs) {
+      const loading = this.#loading ?? (time - this.#triedAt >= retryIntervalMs ? this.#load(time) : undefined);
+      // During an outage the cached keys stay in use, and no request waits.
       if (!this.#isDown || !this.#keys) await loading;
     }
-    const known = this.#keys && (await pick(this.#keys, header));
+    const known = this.#keys && (await findKey(this.#keys, header));
     if (known) return known;
     if (this.#loading) await this.#loading;
-    else if (this.#keys && this.#loadedAt < time && time - this.#searchedAt >= betweenSearches) {
+    else if (this.#keys && this.#loadedAt < time && time - this.#searchedAt >= searchIntervalMs) {
       this.#searchedAt = time;
       await this.#load(time);
     }
-    const found = this.#keys && (await pick(this.#keys, header));
+    const found = this.#keys && (await findKey(this.#keys, header));
     if (!found && (this.#isDown || !this.#keys)) throw new IssuerUnavailable();
     return found;
   }
 
-  /** Never fails: what is known stays when nothing newer can be had. */
+  /** Never rejects. If the fetch fails, the cached keys stay in use. */
   #load(time: number): Promise<void> {
     this.#triedAt = time;
     this.#loading = fetchKeys(this.#uri)
@@ -94,8 +99,8 @@ export class IssuerKeys implements TokenKeys {
   }
 }
 
-/** The one key that fits; a token that names none is good only where there is no choice. */
-async function pick(keys: KeySet, header: JWSHeaderParameters): Promise<CryptoKey | undefined> {
+/** Returns the matching key. A token without a key id matches only if there is exactly one key. */
+async function findKey(keys: KeySet, header: JWSHeaderParameters): Promise<CryptoKey | undefined> {
   try {
     return await keys(header);
   } catch (error) {
@@ -108,7 +113,7 @@ async function fetchKeys(uri: string): Promise<KeySet> {
   const overdue = new AbortController();
   const cancel = startResponsiveTimeout(
     () => overdue.abort(new Error('timed out waiting for a response')),
-    fetchTimeout,
+    fetchTimeoutMs,
   );
   try {
     const response = await fetch(uri, {
@@ -120,18 +125,18 @@ async function fetchKeys(uri: string): Promise<KeySet> {
       await response.body?.cancel();
       throw new Error(`the response status was ${response.status}`);
     }
-    return createLocalJWKSet(JSON.parse(await textOf(response)));
+    return createLocalJWKSet(JSON.parse(await readText(response)));
   } finally {
     cancel();
   }
 }
 
-async function textOf(response: Response): Promise<string> {
+async function readText(response: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of response.body ?? []) {
     length += chunk.length;
-    if (length > largestKeySet) throw new Error(`the response exceeds ${largestKeySet} bytes`);
+    if (length > maxKeySetBytes) throw new Error(`the response exceeds ${maxKeySetBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();

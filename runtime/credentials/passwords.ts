@@ -1,12 +1,15 @@
-// Passwords: hashing with scrypt, checking, and generating.
-// The cost is what OWASP's password storage guide lists (N=2^15, r=8, p=3).
+// Hashes passwords with scrypt, verifies and generates them.
+// The cost is from OWASP's password storage guide (N=2^15, r=8, p=3).
 import { randomBytes, randomInt, scrypt, timingSafeEqual } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Semaphore } from '../limits/semaphore.ts';
 
 const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
 
-/** Derivations that may run at once: they share four threads with the signatures of tokens, which must not wait behind them. */
+/**
+ * Maximum number of parallel derivations. They share libuv's four threads with the signatures of
+ * tokens, which must not wait behind them.
+ */
 export const hashesAtOnce = Math.min(3, availableParallelism());
 const semaphore = new Semaphore(hashesAtOnce);
 
@@ -19,7 +22,7 @@ function derive(password: string, salt: Buffer, options = cost): Promise<Buffer>
   );
 }
 
-/** Hashes a password; the answer carries salt and cost, so that the cost can rise later. */
+/** Hashes a password. The result contains salt and cost, so that the cost can rise later. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const key = await derive(password, salt);
@@ -27,8 +30,9 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Checks a password.
- * @param stored null does the same work and answers false, so that an unknown address takes as long as a wrong password
+ * Returns true if a password matches its hash.
+ * @param stored null does the same work and returns false, so that an unknown address takes as long
+ * as a wrong password
  */
 export async function checkPassword(password: string, stored: string | null): Promise<boolean> {
   const [, N, r, p, salt, key] = (stored ?? `scrypt$${cost.N}$${cost.r}$${cost.p}$AAAAAAAAAAAAAAAAAAAAAA==$`).split(
@@ -46,7 +50,10 @@ export async function checkPassword(password: string, stored: string | null): Pr
 
 const classes = ['ABCDEFGHJKLMNPQRSTUVWXYZ', 'abcdefghijkmnpqrstuvwxyz', '23456789', '!#$%*+-=?@'] as const;
 
-/** A password of 16 characters with at least one of each class, without characters that look alike. */
+/**
+ * Returns a password of 16 characters with at least one of each class, without look-alike
+ * characters.
+ */
 export function generatePassword(): string {
   const every = classes.join('');
   const characters = classes.map((each) => each[randomInt(each.length)] as string);

@@ -1,4 +1,4 @@
-// People at screens of this server: who they are by their cookie, and what they do at once.
+// Signed-in users of the console: their sessions in cookies, and their transactions.
 import type { KeyObject } from 'node:crypto';
 import type { Scope } from '../../db/client/preconditions.ts';
 import type { Caller } from '../caller.ts';
@@ -15,21 +15,21 @@ import {
 import { type ModuleState, requireScope } from './authorization.ts';
 import { type Secrets, sameText, sign } from './secrets.ts';
 
-/** What a person does at a screen: as a handler does it, with the same statements behind it. */
+/** The part of a handler's Call that console actions get. */
 export type Acting = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<CallDatabase, 'sql' | 'record'> };
 
-/** What a cookie keeps, encrypted. */
+/** The content of the session cookie, which is encrypted. */
 export interface KeptSession {
   token: string;
   refreshToken: string;
-  /** When the password was given, in milliseconds since 1970. */
+  /** When the user entered the password, in milliseconds since 1970. */
   signedInAt: number;
 }
 
-/** Somebody who is signed in. */
+/** A signed-in user. */
 export interface Person extends PersonAtScreen {
   session: KeptSession;
-  /** What each form carries, so that no page of others can send it. */
+  /** CSRF token of each form. */
   formToken: string;
 }
 
@@ -39,8 +39,8 @@ export interface PeopleParts extends Pick<CredentialParts, 'credentials' | 'sess
   moduleState: ModuleState;
 }
 
-/** Milliseconds that a transaction may take. */
-const patience = 1800;
+/** Timeout of a transaction in milliseconds. */
+const timeoutMs = 1800;
 
 export class People {
   readonly #parts: PeopleParts;
@@ -51,22 +51,22 @@ export class People {
     this.#formKey = parts.secrets.deriveKey('forms of screens');
   }
 
-  /** The text of a cookie that keeps a session. */
+  /** Returns the cookie value for a session. */
   keep(session: KeptSession): string {
     return this.#parts.secrets.encrypt(JSON.stringify(session));
   }
 
-  /** What a cookie keeps; undefined for a text that this server did not make. */
+  /** Returns the session of a cookie value; undefined if this server did not create it. */
   read(cookie: string): KeptSession | undefined {
     try {
       return JSON.parse(this.#parts.secrets.decrypt(cookie));
     } catch {
-      // Somebody else's, or of another SECRET_KEY.
+      // From another server, or from before SECRET_KEY changed.
       return undefined;
     }
   }
 
-  /** Whose session it is; undefined where its token has expired or the session has ended. */
+  /** Returns the user of a session; undefined if its token has expired or the session has ended. */
   async find(session: KeptSession, facts: RequestFacts, now: Date): Promise<Person | undefined> {
     try {
       const person = await authenticatePerson(session.token, facts, this.#parts, now);
@@ -77,16 +77,16 @@ export class People {
     }
   }
 
-  /** True where a form was made for this person. */
+  /** Returns true if a form has the CSRF token of this user. */
   isOwnForm({ formToken }: Person, form: URLSearchParams): boolean {
     return sameText(form.get('token') ?? '', formToken);
   }
 
   /**
-   * Does something in the name of a person, in one transaction with its audit rows and events.
-   * @param testMode in which mode
-   * @param scopes what it needs: how far the person reaches follows from them
-   * @throws ApiError what the work throws; nothing is done then
+   * Runs work as a user, in one transaction with its audit rows and events.
+   * @param testMode the mode of the transaction
+   * @param scopes the scopes that the work needs; they determine the user's visibility
+   * @throws ApiError the error of the work; the transaction is rolled back
    */
   async act<Result>(
     { caller: { reachOf, ...person } }: Person,
@@ -100,9 +100,10 @@ export class People {
   }
 
   /**
-   * Does something for somebody who is not signed in, in one transaction with its audit rows, which name the company and who acts.
-   * @param companyId in live mode of a company; null: of whichever there are, under the platform role
-   * @throws ApiError what the work throws; nothing is done then
+   * Runs work for a visitor who is not signed in, in one transaction with its audit rows, which
+   * name the company and the actor.
+   * @param companyId the company, in live mode; null: any company, under the platform role
+   * @throws ApiError the error of the work; the transaction is rolled back
    */
   actForNobody<Result>(
     facts: RequestFacts,
@@ -136,7 +137,7 @@ export class People {
           record: (change) => changes.push(change),
         },
       });
-      const left = patience - (performance.now() - began);
+      const left = timeoutMs - (performance.now() - began);
       await database.commit(transaction, changes, { caller, now, idempotencyKeyHash: null }, left);
       return result;
     } catch (error) {

@@ -1,20 +1,20 @@
-// The server's one secret: from SECRET_KEY, or made once and kept in the data folder.
+// The server's secret: from SECRET_KEY, or generated once and kept in the data folder.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../config.ts';
 
 /**
- * Reads the secret.
+ * Reads the secret, or generates it.
  * @returns 64 hexadecimal characters
- * @throws ConfigError when the file does not hold a secret: a shorter one would pass for a key and protect nothing
+ * @throws ConfigError if the file does not contain a secret. A shorter text would be a weak key
  */
 export function readSecretKey(configured: string | undefined, dataDir: string): string {
   if (configured !== undefined) return configured;
   const file = join(dataDir, 'secret-key');
   mkdirSync(dataDir, { recursive: true });
   try {
-    // Of two first starts at once, one wins and both use its secret.
+    // If two servers start for the first time together, one wins and both use its secret.
     writeFileSync(file, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;

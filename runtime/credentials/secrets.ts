@@ -1,4 +1,4 @@
-// Keys derived from the server's one secret, and the random secrets that callers receive.
+// Derives keys from the server's secret, and generates the random secrets of callers.
 import {
   createCipheriv,
   createDecipheriv,
@@ -12,7 +12,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto';
 
-/** Derives keys for separate purposes from one secret, so that none of them tells anything of another. */
+/** Derives independent keys for separate purposes from one secret. */
 export class Secrets {
   readonly #master: Buffer;
   readonly #encryption: Buffer;
@@ -23,17 +23,17 @@ export class Secrets {
     this.#encryption = this.derive('encryption at rest');
   }
 
-  /** 32 bytes for one purpose. */
+  /** Returns 32 bytes for a purpose. */
   derive(purpose: string): Buffer {
     return Buffer.from(hkdfSync('sha256', this.#master, '', purpose, 32));
   }
 
-  /** The same as a key to sign with. */
+  /** Returns the derived bytes as a signing key. */
   deriveKey(purpose: string): KeyObject {
     return createSecretKey(this.derive(purpose));
   }
 
-  /** Encrypts a text that must be readable again, with AES-256-GCM. */
+  /** Encrypts a text with AES-256-GCM. */
   encrypt(text: string): string {
     const nonce = randomBytes(12);
     const cipher = createCipheriv('aes-256-gcm', this.#encryption, nonce, { authTagLength: 16 });
@@ -41,7 +41,7 @@ export class Secrets {
     return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64');
   }
 
-  /** @throws Error when the text was encrypted under another secret */
+  /** @throws Error if the text was encrypted with another secret */
   decrypt(sealed: string): string {
     const bytes = Buffer.from(sealed, 'base64');
     const decipher = createDecipheriv('aes-256-gcm', this.#encryption, bytes.subarray(0, 12), { authTagLength: 16 });
@@ -51,39 +51,40 @@ export class Secrets {
 }
 
 /**
- * A keyed digest that only this server can make.
- * @param key of deriveKey: of plain bytes one is made for each digest, at five times the cost
+ * Returns an HMAC of the text, truncated to 16 bytes.
+ * @param key from deriveKey. With plain bytes, Node would create a key object for each digest, at
+ * five times the cost
  */
 export function sign(key: KeyObject, text: string): string {
   return createHmac('sha256', key).update(text).digest().subarray(0, 16).toString('base64url');
 }
 
-/** Compares without telling by its duration where two texts differ. */
+/** Compares two texts in constant time. */
 export function sameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
-/** SHA-256, as keys and tokens are stored. */
+/** Returns the SHA-256 under which keys and tokens are stored. */
 export function sha256(text: string | Buffer): Buffer {
-  // In one call and through text: several times as fast as a Hash object, or a digest in a buffer of its own.
+  // One call with a hex result is several times as fast as a Hash object or a result in a buffer.
   return Buffer.from(hash('sha256', text, 'hex'), 'hex');
 }
 
 const keyPattern = /^(svc|legacy)_(live|test)_[0-9a-f]{32}$/;
 
-/** True when a text can be an API key at all; nothing is looked up for others. */
+/** Returns true if a text has the form of an API key. Other texts are not looked up. */
 export function isKeyShaped(text: string): boolean {
   return keyPattern.test(text);
 }
 
-/** True for what calls itself a key of the test mode, whether it is one or not. */
+/** Returns true for the prefix of a test key, valid or not. */
 export function isTestKey(text: unknown): boolean {
   return typeof text === 'string' && /^(svc|legacy)_test_/.test(text);
 }
 
-/** A new API key of the current kind. */
+/** Returns a new API key in the current format. */
 export function newApiKey(environment: 'live' | 'test'): { key: string; prefix: string; last4: string; hash: Buffer } {
   const prefix = `svc_${environment}_`;
   const key = prefix + randomBytes(16).toString('hex');
@@ -92,19 +93,25 @@ export function newApiKey(environment: 'live' | 'test'): { key: string; prefix: 
 
 const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** The id of a page that whoever knows it may use: a prefix, and 24 letters and digits that nobody can guess. */
+/** Returns a new id that grants access to a page: a prefix and 24 random letters and digits. */
 export function newSessionId(prefix: string): string {
   return `${prefix}_${Array.from({ length: 24 }, () => letters[randomInt(letters.length)]).join('')}`;
 }
 
-/** A new refresh token: the id of the company, so that it is known where to look for it, and 32 random bytes. */
+/**
+ * Returns a new refresh token: the id of the company, which tells where to look it up, and 32
+ * random bytes.
+ */
 export function newRefreshToken(companyId: string): { token: string; hash: Buffer } {
   const company = Buffer.from(companyId.replaceAll('-', ''), 'hex');
   const token = Buffer.concat([company, randomBytes(32)]).toString('base64url');
   return { token, hash: sha256(token) };
 }
 
-/** The company that a refresh token names; undefined for what can be none. Whether it is a good one, its hash decides. */
+/**
+ * Returns the company in a refresh token; undefined if the format is wrong. The token must still be
+ * verified by its hash.
+ */
 export function companyOfRefreshToken(token: string): string | undefined {
   if (!/^[\w-]{64}$/.test(token)) return undefined;
   const digits = Buffer.from(token, 'base64url').toString('hex');

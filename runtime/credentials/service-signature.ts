@@ -1,16 +1,19 @@
-// Service-Signature, `t=<unix seconds>,v1=<hex>`, of bodies that go out and of those that come in.
+// Service-Signature, `t=<unix seconds>,v1=<hex>`, of outgoing and incoming bodies.
 import { createHmac } from 'node:crypto';
 import { sameText } from './secrets.ts';
 
-/** Seconds by which a signature may be older than its arrival, or newer. */
+/** Maximum difference in seconds between the signature's time and now. */
 const tolerance = 300;
 
-/** What v1 is: HMAC-SHA256 of `<t>.<body>` under the whole secret as text. @param time unix seconds */
+/**
+ * Returns v1: HMAC-SHA256 of `<t>.<body>`. The key is the whole secret as text.
+ * @param time unix seconds
+ */
 export function digestOf(secret: string, time: number | string, body: string | Buffer): string {
   return createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex');
 }
 
-/** Whether a header fits a body under any of the secrets. */
+/** Verifies a signature header with any of the secrets. */
 export function judgeSignature(
   header: string,
   body: Buffer,

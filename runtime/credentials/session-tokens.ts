@@ -1,4 +1,4 @@
-// Session tokens: short-lived ES256 JWTs for people, and the public keys to check them with.
+// Session tokens: short-lived ES256 JWTs for users, and the public keys to verify them.
 import {
   type CryptoKey,
   createLocalJWKSet,
@@ -11,13 +11,13 @@ import {
 } from 'jose';
 import { clockSkew, isCompact, isFromFuture, isId } from './compact-token.ts';
 
-/** Seconds that a session token is valid. */
+/** Lifetime of a session token in seconds. */
 export const sessionTokenSeconds = 3600;
 
-/** What tells a session token from the access tokens of the same issuer. */
+/** Audience of session tokens, which distinguishes them from access tokens of the same issuer. */
 export const sessionAudience = 'authenticated';
 
-/** Whose session a token is for. */
+/** The session that a token belongs to. */
 export interface SessionSubject {
   companyId: string;
   userId: string;
@@ -29,7 +29,7 @@ export type TokenVerdict =
   | { kind: 'expired' }
   | { kind: 'invalid' };
 
-/** Issues session tokens under one signing key, and takes those of any key that is still kept. */
+/** Issues session tokens with the first key, and verifies those of all configured keys. */
 export class SessionTokens {
   readonly issuer: string;
   readonly #privateKey: CryptoKey;
@@ -46,7 +46,7 @@ export class SessionTokens {
     this.#publicKeys = createLocalJWKSet(this.jwks);
   }
 
-  /** @param privateJwks as made by newSigningKey; the first signs */
+  /** @param privateJwks from newSigningKey; the first one signs */
   static async fromKeys(issuer: string, privateJwks: readonly [JWK, ...JWK[]]): Promise<SessionTokens> {
     const publicJwks = privateJwks.map(({ d: _private, ...shown }) => ({ ...shown, alg: 'ES256', use: 'sig' }));
     const privateKey = (await importJWK(privateJwks[0], 'ES256')) as CryptoKey;
@@ -66,7 +66,7 @@ export class SessionTokens {
       .sign(this.#privateKey);
   }
 
-  /** Checks spelling, signature, issuer, audience and times (60 s of clock skew). */
+  /** Verifies encoding, signature, issuer, audience and times (60 s of clock skew). */
   async verify(token: string, now: Date): Promise<TokenVerdict> {
     if (!isCompact(token, 4096)) return { kind: 'invalid' };
     try {
@@ -88,7 +88,7 @@ export class SessionTokens {
   }
 }
 
-/** Makes the signing key of a new installation. */
+/** Generates the signing key of a new installation. */
 export async function newSigningKey(keyId: string): Promise<JWK> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   return { ...(await exportJWK(privateKey)), kid: keyId };

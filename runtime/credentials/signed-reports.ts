@@ -1,4 +1,4 @@
-// Gateways, which sign what they report under the secret that a workspace gave them.
+// Authenticates gateways, which sign their reports with the secret of a workspace.
 import { ApiError } from '../errors.ts';
 import { networkOf, type SentCredential } from '../limits/rate-limits.ts';
 import { type Authenticated, anonymous, type RequestFacts } from './authentication.ts';
@@ -12,7 +12,7 @@ export interface SignedReport {
   /** The header Service-Signature. */
   signature: string;
   body: Buffer;
-  /** Of the address: whose secret it is, and of which mode. */
+  /** Query of the URL: the company and the mode. */
   query: URLSearchParams;
 }
 
@@ -24,7 +24,7 @@ const refusal = (message: string, reason: string): ApiError =>
     { headers: { 'www-authenticate': 'Service-Signature error="invalid_token"' } },
   );
 
-/** The refusal of what was not signed at all. */
+/** Returns the error for an unsigned request. */
 export function unsigned(): ApiError {
   const message =
     'Sign the body with the secret of the workspace, and send the signature in the Service-Signature header.';
@@ -32,8 +32,9 @@ export function unsigned(): ApiError {
 }
 
 /**
- * How failures of a gateway are counted: by the workspace that it names. Anybody can name one, so that good reports speak for it
- * at their own address alone, and only against failures of others.
+ * Returns the identity under which failures of a gateway are counted: the workspace in the URL. Any
+ * client can name a workspace, so valid reports exempt only their own address, and only from
+ * failures of other credentials.
  */
 export function describeReporter({ query }: Pick<SignedReport, 'query'>, ip: string): SentCredential {
   const companyId = query.get('company_id')?.toLowerCase() ?? '';
@@ -43,8 +44,9 @@ export function describeReporter({ query }: Pick<SignedReport, 'query'>, ip: str
 }
 
 /**
- * Finds out for which workspace a gateway reports.
- * @throws ApiError 401, the same for a workspace that is not there, one without a secret and a signature that does not fit
+ * Authenticates a gateway's report and returns its workspace.
+ * @throws ApiError 401, the same for an unknown workspace, one without a secret and a wrong
+ * signature
  */
 export async function authenticateReport(
   { signature, body, query }: SignedReport,

@@ -1,4 +1,4 @@
-// Tokens that carry what they say: texts that only this server can make, each for one purpose.
+// Signed tokens that contain their data, each for one purpose.
 import type { KeyObject } from 'node:crypto';
 import { type Secrets, sameText, sign } from './secrets.ts';
 
@@ -10,13 +10,13 @@ export class SignedTokens {
     this.#secrets = secrets;
   }
 
-  /** @param value what JSON can hold */
+  /** @param value a JSON value */
   write(purpose: string, value: unknown): string {
     const payload = Buffer.from(JSON.stringify(value)).toString('base64url');
     return `${payload}.${sign(this.#keyOf(purpose), payload)}`;
   }
 
-  /** @returns undefined for what was not written for this purpose by this server */
+  /** @returns undefined if this server did not write the token for this purpose */
   read(purpose: string, token: string): unknown {
     const [payload = '', signature = '', ...rest] = token.split('.');
     if (rest.length > 0 || !sameText(signature, sign(this.#keyOf(purpose), payload))) return undefined;

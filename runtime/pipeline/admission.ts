@@ -11,7 +11,7 @@ import {
   describeCredential,
   type RequestFacts,
   readCredential,
-  sessionElsewhere,
+  sessionTokenNotAccepted,
 } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
 import type { BearerTokens } from '../credentials/bearer-tokens.ts';
@@ -326,7 +326,7 @@ export class Admission {
     const { 'x-api-key': key, authorization } = request.headers;
     if (!isGuest && routed.operation.signed && key === undefined && authorization === undefined) throw unsigned();
     const sent = readCredential(request.headers, sessionTokens.issuer);
-    if (isGuest && sent.kind === 'session') throw sessionElsewhere();
+    if (isGuest && sent.kind === 'session') throw sessionTokenNotAccepted();
     try {
       const parts = isGuest ? { ...this.#parts, audience: routed.audience } : this.#parts;
       const found = await deadline.race(() => authenticate(sent, facts, parts, now));
