@@ -1,9 +1,12 @@
-// The order of areas, circles of imports, and that a noun has one area.
+// Checks the order of areas, import cycles, and that each noun has one area.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 import { readSyntax } from './syntax.ts';
 
-/** A file of domain or db may import its own area and those before it; what is in no area is below all of them. */
+/**
+ * A file of domain or db may import its own area and earlier ones. Files outside of areas are below
+ * all areas.
+ */
 const order: readonly string[] = [
   'service',
   'access',
@@ -23,7 +26,7 @@ const order: readonly string[] = [
 /** Layers whose folders are areas. */
 const layers = new Set(['spec', 'handlers', 'services', 'jobs', 'db', 'domain']);
 const ordered = new Set(['db', 'domain']);
-/** Folders of a layer that are rooms of another kind. */
+/** Folders in these layers that are not areas. */
 const otherRooms = new Set(['db/client', 'db/migrations', 'spec/rules']);
 
 function areaOf(path: string): { layer: string; area: string | undefined; noun: string } | undefined {
@@ -53,7 +56,10 @@ function arrowsOf(sources: readonly Source[]): Arrow[] {
     );
 }
 
-/** Folders that are no area, imports of domain and db that go against the order, and nouns that stand in two areas. */
+/**
+ * Returns problems: folders that are not areas, imports of domain and db against the order, and
+ * nouns in two areas.
+ */
 export function areaProblems(sources: readonly Source[]): string[] {
   const places = sources.flatMap(({ path }) => areaOf(path) ?? []);
   const unknown = new Set(
@@ -61,7 +67,7 @@ export function areaProblems(sources: readonly Source[]): string[] {
   );
   const homes = new Map<string, Set<string>>();
   for (const { area, noun, layer } of places) {
-    // A file of decisions may be called as one of another area; the noun is what spec, handlers and db share.
+    // A domain file may have the name of another area's noun. spec, handlers and db share the noun.
     if (area === undefined || layer === 'domain') continue;
     homes.set(noun, (homes.get(noun) ?? new Set()).add(area));
   }
@@ -81,7 +87,9 @@ export function areaProblems(sources: readonly Source[]): string[] {
   ];
 }
 
-/** Nouns of the document without a file of tests of their own, where everybody looks for them. */
+/**
+ * Returns nouns of the OpenAPI document that have no test file of their own in the expected place.
+ */
 export function untestedNouns(sources: readonly Source[]): string[] {
   const paths = new Set(sources.map(({ path }) => path));
   return sources.flatMap(({ path }) => {
@@ -91,7 +99,7 @@ export function untestedNouns(sources: readonly Source[]): string[] {
   });
 }
 
-/** Files that import each other in a circle, types included. */
+/** Returns import cycles, including types. */
 export function circleProblems(sources: readonly Source[]): string[] {
   const arrows = new Map<string, string[]>();
   for (const { from, to } of arrowsOf(sources)) arrows.set(from, [...(arrows.get(from) ?? []), to]);

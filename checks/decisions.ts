@@ -1,12 +1,14 @@
-// That the documents name files that are there, and that every decision names what holds it.
+// Checks that documents name existing files, and that every decision names what enforces it.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 
-/** The documents of the project as such; those of a part stand with it. */
+/** The documents of the whole project. Documents of a part are next to it. */
 const isDocument = (path: string): boolean => /^(ARCHITECTURE|README)\.md$|^docs\/.*\.md$/.test(path);
 const isDecisions = (path: string): boolean => /^docs\/decisions\/.*\.md$/.test(path);
 
-/** Holds without a test: by being built, by a rule of the linters, or not at all, which must then be said. */
+/**
+ * Enforced without a test: by the compiler, by a lint rule, or not at all, which must be stated.
+ */
 const others = /\bthe compiler\b|\ba lint rule\b|\bnothing yet\b/;
 
 interface Mention {
@@ -14,7 +16,7 @@ interface Mention {
   line: number;
 }
 
-/** What stands in backquotes or in a link and can only be a file or folder of the project. */
+/** Returns text in backquotes or links that can only be a file or folder of the project. */
 function mentionsIn({ path: document, text }: Source, roots: ReadonlySet<string>): Mention[] {
   return text.split('\n').flatMap((content, index) => {
     const links = [...content.matchAll(/\]\((?!\w+:|#)([^)#]+)/g)].map((match) =>
@@ -30,7 +32,7 @@ function mentionsIn({ path: document, text }: Source, roots: ReadonlySet<string>
   });
 }
 
-/** Files and folders that a document names and that do not exist. */
+/** Returns files and folders that a document names and that do not exist. */
 export function namedFileProblems(
   sources: readonly Source[],
   folders: readonly string[],
@@ -47,7 +49,7 @@ export function namedFileProblems(
     );
 }
 
-/** Decisions that do not say what holds them, and tests that they name by words that no longer stand there. */
+/** Returns decisions that do not name what enforces them, and named tests that no longer exist. */
 export function decisionProblems(sources: readonly Source[]): string[] {
   const texts = new Map(sources.map(({ path, text }) => [path, text]));
   return sources

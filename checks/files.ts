@@ -1,7 +1,7 @@
-// Rules about files and folders as such: first lines, mentions, names, and exact versions.
+// Checks files and folders: first lines, mentions of one machine, names, and exact versions.
 import type { Source } from './sources.ts';
 
-/** A first line that says what belongs in the file. */
+/** The form of a first line that describes the file. */
 const comment: Readonly<Record<string, RegExp>> = {
   ts: /^(\/\/|\/\*) \S/,
   js: /^(\/\/|\/\*) \S/,
@@ -11,7 +11,7 @@ const comment: Readonly<Record<string, RegExp>> = {
 
 const longestHeader = 100;
 
-/** Files whose first line is not a comment that says what belongs in them, or is too long to be read at a glance. */
+/** Returns files whose first line is not a comment that describes them, or is too long. */
 export function headerProblems(sources: readonly Source[]): string[] {
   return sources
     .filter(({ path }) => !/(^|\/)generated\//.test(path))
@@ -25,14 +25,14 @@ export function headerProblems(sources: readonly Source[]): string[] {
     });
 }
 
-/** What is true on one machine only. */
+/** Text that is valid on one machine only. */
 const foreign: readonly [RegExp, string][] = [
   [/((?<![\w.:/-])|file:\/\/)\/(work|home|root|Users)\/\w/, 'a path of one machine'],
   [/\bregistry\.[a-z0-9-]+\.[a-z]{2,}/i, 'the host of a package registry'],
   [/"resolved": "https?:/, 'the host of a package registry'],
 ];
 
-/** Mentions of one machine's paths, and of hosts that packages were once fetched from. */
+/** Returns mentions of paths of one machine, and of hosts that packages were downloaded from. */
 export function mentionProblems(sources: readonly Source[]): string[] {
   return sources.flatMap(({ path, text }) =>
     text
@@ -43,10 +43,10 @@ export function mentionProblems(sources: readonly Source[]): string[] {
   );
 }
 
-/** Names that say nothing about what is inside. */
+/** Names that do not describe the content. */
 const vague = new Set(['utils', 'lib', 'helpers', 'common', 'controllers', 'repositories', 'types']);
 
-/** Folders with a name that anything would fit into. */
+/** Returns folders with vague names. */
 export function folderProblems(folders: readonly string[]): string[] {
   return folders
     .filter((folder) => vague.has(folder.split('/').at(-1) ?? ''))
@@ -59,7 +59,10 @@ interface Manifest {
   devDependencies?: Record<string, string>;
 }
 
-/** Versions that are not exact (of a package under its own name or another), a lock file that disagrees, and a second menu of commands. */
+/**
+ * Returns versions that are not exact (of a package under its own name or another), differences
+ * from the lock file, and scripts, since the Makefile has all commands.
+ */
 export function packageProblems(manifest: Manifest, lock: { packages: Record<string, Manifest> }): string[] {
   const problems = manifest.scripts ? ['package.json has scripts: the Makefile is the only menu of commands'] : [];
   for (const kind of ['dependencies', 'devDependencies'] as const) {

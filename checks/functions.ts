@@ -1,13 +1,14 @@
-// Functions that V8 makes in its old generation, where they keep alive all that they refer to.
+// Finds functions that V8 allocates in its old generation, where they keep their closure alive.
 import type { Source } from './sources.ts';
 import { readSyntax } from './syntax.ts';
 
-/** Where a function may live as long as it likes: none of it is made for a request. */
+/** Folders whose code does not serve requests. */
 const elsewhere = /^(tests|checks|bench|sdk|spec)\//;
 
 /**
- * A sentence for every function that is written into a property where it is made. V8's parser takes it for a method that stays, and
- * makes it in the old generation: what it refers to survives each quick collection, a request's whole graph among it.
+ * Returns a problem for every function expression that is assigned to a property. V8's parser
+ * treats it as a long-lived method and allocates it in the old generation. Its closure then
+ * survives every minor collection, including the whole object graph of a request.
  */
 export function heldFunctionProblems(sources: readonly Source[]): string[] {
   return sources

@@ -1,9 +1,9 @@
-// The image: that Dockerfile and .dockerignore leave in it what the server is built from.
+// Checks that Dockerfile and .dockerignore keep everything that the server is built from.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 import { readSyntax } from './syntax.ts';
 
-/** The files of the project that the image is built from, each in the place that it has in the project. */
+/** Returns the files that the image is built from, at their paths in the project. */
 export function imageFiles(sources: readonly Source[]): Set<string> {
   const isIgnored = readIgnored(textOf(sources, '.dockerignore'));
   const copies = copiesOf(textOf(sources, 'Dockerfile'));
@@ -11,7 +11,7 @@ export function imageFiles(sources: readonly Source[]): Set<string> {
   return new Set(kept.filter((path) => copies.some(({ from, to }) => staysInPlace(path, from, to))));
 }
 
-/** Sentences for what the image runs, builds or copies and does not have, and for what that needs and the image lacks. */
+/** Returns problems: files that the image runs, builds, copies or needs, but does not contain. */
 export function imageProblems(sources: readonly Source[]): string[] {
   const dockerfile = textOf(sources, 'Dockerfile');
   const files = imageFiles(sources);
@@ -33,22 +33,22 @@ export function imageProblems(sources: readonly Source[]): string[] {
   ];
 }
 
-/** What cli/build.ts gives the compiler. */
+/** The settings that cli/build.ts passes to the compiler. */
 const settingsOfBuild = ['tsconfig.json', 'tsconfig.build.json'];
 
 const textOf = (sources: readonly Source[], path: string): string =>
   sources.find((source) => source.path === path)?.text ?? '';
 
-/** The built files that CMD names; it must be in the form of a list. */
+/** Returns the built files in CMD, which must be a JSON list. */
 function startedPrograms(dockerfile: string): string[] {
   const [, list = '[]'] = /^CMD (\[.*\])$/m.exec(dockerfile) ?? [];
   return (JSON.parse(list) as string[]).filter((part) => /\.js$/.test(part)).map(posix.normalize);
 }
 
-/** The file that a file of dist/ is compiled from. */
+/** Returns the source of a file in dist/. */
 const sourceOf = (built: string): string => built.replace(/^dist\//, '').replace(/\.js$/, '.ts');
 
-/** The programs of the project that run while the image is built. */
+/** Returns the programs of the project that run during the build of the image. */
 const builders = (dockerfile: string): string[] =>
   [...dockerfile.matchAll(/^RUN .*\bnode (\S+\.ts)\b/gm)].map(([, path = '']) => path);
 
@@ -67,7 +67,7 @@ function copiesOf(dockerfile: string): Copy[] {
   });
 }
 
-/** Of a folder its content is copied, of a file the file. */
+/** COPY of a folder copies its content; COPY of a file copies the file. */
 function staysInPlace(path: string, from: readonly string[], to: string): boolean {
   return from.some((source) => {
     if (source === '.') return to === '.';
@@ -76,7 +76,10 @@ function staysInPlace(path: string, from: readonly string[], to: string): boolea
   });
 }
 
-/** Rules in the order of the file, of which the last that fits a path or a folder above it decides. */
+/**
+ * Returns a function that applies the rules in order. The last rule that matches the path or a
+ * parent folder decides.
+ */
 function readIgnored(text: string): (path: string) => boolean {
   const rules = text
     .split('\n')
@@ -104,11 +107,11 @@ function patternOf(rule: string): RegExp {
   return new RegExp(`^${source}$`);
 }
 
-/** What programs import and what they read beside themselves, by path, each with a file that needs it. */
+/** Returns the files that programs import or read, each with a file that needs it. */
 export function neededBy(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
   const byPath = new Map(sources.map((source) => [source.path, source]));
   const needed = new Map(programs.map((path) => [path, 'Dockerfile']));
-  // A map is walked to what is added on the way.
+  // Iterating a map includes entries that are added meanwhile.
   for (const [path] of needed) {
     const source = byPath.get(path);
     if (!source || !/\.[mc]?[jt]s$/.test(path)) continue;
@@ -126,7 +129,7 @@ function importsOf(source: Source): string[] {
     .map(({ name }) => posix.join(posix.dirname(source.path), name));
 }
 
-/** Files and folders that a program finds from where it stands itself. */
+/** Returns files and folders that a program locates relative to itself. */
 function addressesOf({ path, text }: Source): string[] {
   const addresses = text.matchAll(/new URL\(\s*['`](\.[^'`$]*)(\$\{ownExtension\})?['`],\s*import\.meta\.url/g);
   return [...addresses].map(([, name = '', extension]) =>

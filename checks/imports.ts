@@ -1,5 +1,6 @@
-// Who may import what, and who may look at the clock, at chance and at the environment.
-// A linter's rule per folder cannot tell `import type` from `import`, nor `new Date()` from `new Date(given)`; the syntax tree can.
+// Checks imports per folder, and uses of the clock, randomness, the environment and the network.
+// Lint rules per folder cannot distinguish `import type` from `import`, nor `new Date()` from `new
+// Date(given)`; the syntax tree can.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 import { type Import, readSyntax } from './syntax.ts';
@@ -7,14 +8,14 @@ import { type Import, readSyntax } from './syntax.ts';
 interface Rule {
   /** Files and folders that may be imported. */
   may: readonly string[];
-  /** Those among them that may not. */
+  /** Exceptions from `may`. */
   mayNot?: readonly string[];
-  /** Those of which only the types may be imported. */
+  /** Files and folders of which only types may be imported. */
   mayTypes?: readonly string[];
   packages: readonly string[] | 'any';
   /** Built-in modules, without their prefix. */
   node: readonly string[] | 'any';
-  /** Expressions that reach for what must come in as an argument. */
+  /** Expressions for values that must be passed in as arguments. */
   mustNotUse?: readonly string[];
 }
 
@@ -23,7 +24,7 @@ const network = ['fetch()'];
 const clock = ['Date.now', 'new Date()', 'Date()', 'performance.now'];
 const chance = ['Math.random', 'randomUUID()', 'crypto.randomUUID', 'crypto.getRandomValues'];
 
-/** What handlers may use of the runtime. */
+/** The parts of the runtime that handlers may import. */
 const offeredToHandlers = [
   'caller',
   'handler',
@@ -36,7 +37,7 @@ const offeredToHandlers = [
   'credentials/session-tokens',
 ].map((name) => `runtime/${name}.ts`);
 
-/** What pages and the programs beside the OpenAPI document may use of the runtime. */
+/** The parts of the runtime that pages and routes outside the OpenAPI document may import. */
 const offeredToWeb = [
   'runtime/pages/',
   'runtime/http/page-routes.ts',
@@ -46,10 +47,13 @@ const offeredToWeb = [
   'runtime/pipeline/in-process.ts',
 ];
 
-/** Writes records. Everything else calls services/records/, so that no check is left out. */
+/** These write records. All other code calls services/records/, so that no check is skipped. */
 const recordWrites = ['db/records/writing.ts', 'db/sales/lead-writing.ts'];
 
-/** Rules of the domain that hold for every operation. What belongs to one area, such as plans and roles, is passed in by app/. */
+/**
+ * Domain rules that apply to every operation. app/ passes in what belongs to one area, such as
+ * plans and roles.
+ */
 const sharedWithRuntime = [
   'domain/access/scopes.ts',
   'domain/objects/builtin.ts',
@@ -61,20 +65,20 @@ const sharedWithRuntime = [
 /** The only importer of node:http in the server. */
 const cheapHttp = 'runtime/http/node-http.ts';
 
-/** Timeouts, which every folder above domain/ may use. */
+/** Timeouts, which every folder above domain/ may import. */
 const responsiveTimeout = 'runtime/responsive-timeout.ts';
 
 /**
- * By folder, or by a folder inside it or a single file, which then counts alone. app/, cli/ and main.ts join the parts and may import
- * everything.
+ * Rules by folder or file. The innermost rule applies alone. app/, cli/ and main.ts compose the
+ * parts and may import everything.
  */
 const rules: Readonly<Record<string, Rule>> = {
   generated: { may: ['generated/'], packages: [], node: [] },
-  // Rules without I/O, and the interfaces of what is outside.
+  // Rules without I/O, and the interfaces of external systems.
   domain: {
     may: ['domain/'],
     mayTypes: ['generated/'],
-    // These compute and do nothing else.
+    // Pure computation.
     packages: ['ajv-formats', 'libphonenumber-js', 'temporal-polyfill', 'ical.js'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
@@ -88,7 +92,7 @@ const rules: Readonly<Record<string, Rule>> = {
   },
   // The SQL of an area. It knows nothing of HTTP.
   db: { may: ['db/'], mayTypes: ['domain/'], packages: ['postgres', 'uuid'], node: 'any', mustNotUse: environment },
-  // What holds for every operation.
+  // Code that applies to every operation.
   runtime: {
     may: ['runtime/', 'db/client/', 'generated/', 'domain/service/', ...sharedWithRuntime],
     mayTypes: ['domain/'],
@@ -113,7 +117,7 @@ const rules: Readonly<Record<string, Rule>> = {
     mustNotUse: [...clock, ...environment, ...network],
   },
   'handlers/index.ts': { may: ['handlers/', 'runtime/handler.ts'], packages: [], node: [] },
-  // External systems, both directions. What they report is stored by services and db, as a handler does.
+  // External systems, both directions. Their reports are stored by services and db, as in handlers.
   integrations: {
     may: [
       'integrations/',
@@ -153,7 +157,7 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['worker_threads'],
     mustNotUse: [...environment, ...network, 'Date.now', 'new Date()', ...chance],
   },
-  // What happens without a request. External systems are passed in, behind the interfaces of domain/.
+  // Work without a request. External systems are passed in, behind the interfaces of domain/.
   jobs: {
     may: ['jobs/', 'services/', 'db/', 'domain/', 'runtime/outbound/signed-posts.ts'],
     mayTypes: ['runtime/telemetry/log.ts', 'runtime/outbound/client.ts'],
@@ -162,7 +166,7 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['timers/promises', 'fs/promises', 'path'],
     mustNotUse: [...environment, ...network],
   },
-  // Pages for people. What they do is an operation or a service, and never anything around them.
+  // Pages for people. They call operations or services and bypass neither.
   web: {
     may: ['web/', 'services/', 'db/', 'domain/', ...offeredToWeb],
     mayNot: recordWrites,
@@ -177,7 +181,7 @@ const rules: Readonly<Record<string, Rule>> = {
     node: [],
     mustNotUse: [...environment, ...network],
   },
-  // Tools for models: what they do is an operation.
+  // Tools for models. Each call is an operation.
   mcp: {
     may: ['mcp/', 'runtime/http/program-routes.ts', 'runtime/errors.ts', 'runtime/lazily.ts'],
     mayTypes: ['generated/', 'runtime/pipeline/in-process.ts'],
@@ -185,7 +189,7 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'http'],
     mustNotUse: [...clock, ...environment, ...network],
   },
-  // The OAuth server: the library and what surrounds it.
+  // The OAuth server: the library and its adapters.
   oauth: {
     may: [
       'oauth/',
@@ -226,7 +230,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'generated/',
       'bench/counted.ts',
       'services/',
-      // What chooses providers.
+      // Selection of providers.
       ...['payment-provider', 'calendar-provider', 'message-senders'].map((name) => `app/${name}.ts`),
       'app/embedded-postgres/',
       'cli/schema.ts',
@@ -234,7 +238,7 @@ const rules: Readonly<Record<string, Rule>> = {
     packages: 'any',
     node: 'any',
   },
-  // A program of its own, put together as the server is.
+  // A separate program that composes the parts as the server does.
   'tests/mcp/fixture-server.ts': {
     may: ['app/serve.ts', 'db/client/server-secrets.ts', 'runtime/', 'tests/mcp/fixtures.ts'],
     packages: [],
@@ -244,7 +248,7 @@ const rules: Readonly<Record<string, Rule>> = {
 };
 
 const code = (sources: readonly Source[]): readonly Source[] => sources.filter(({ path }) => path.endsWith('.ts'));
-/** The rule of a file: its own, or that of the innermost folder that has one. */
+/** Returns the rule of a file: its own, or that of the innermost folder with a rule. */
 function ruleOf(path: string): Rule | undefined {
   const folder = posix.dirname(path);
   return rules[path] ?? (folder === '.' ? undefined : ruleOf(folder));
@@ -255,7 +259,7 @@ const packageOf = (name: string): string =>
     .slice(0, name.startsWith('@') ? 2 : 1)
     .join('/');
 
-/** A sentence for every import and every expression that the rule of a folder forbids. */
+/** Returns a problem for every forbidden import and expression. */
 export function importProblems(sources: readonly Source[]): string[] {
   return code(sources).flatMap((source) => {
     const { path } = source;
@@ -290,7 +294,7 @@ function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boole
   return allowed.some((entry) => (entry.endsWith('/') ? target.startsWith(entry) : target === entry));
 }
 
-/** What exists on a developer's machine only. */
+/** Code that is not deployed. */
 const development = /^(tests|checks|bench)\/|^sdk\/generators\/|^[^/]+\.config\.ts$/;
 
 interface Manifest {
@@ -298,7 +302,10 @@ interface Manifest {
   devDependencies?: Record<string, string>;
 }
 
-/** A sentence for every package that is imported and not declared, or declared as one that production does not install. */
+/**
+ * Returns a problem for every imported package that is not declared, or is declared only for
+ * development.
+ */
 export function dependencyProblems(sources: readonly Source[], manifest: Manifest): string[] {
   const { dependencies = {}, devDependencies = {} } = manifest;
   return code(sources).flatMap((source) =>

@@ -1,4 +1,4 @@
-// make check: runs every check, reports each, and fails when one of them does.
+// make check: runs every check, reports each, and fails if one fails.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,10 +15,10 @@ import { listFolders, listPictures, readSources, type Source } from './sources.t
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Resolves with what is wrong; empty when nothing is. */
+/** Returns the problems; empty if there are none. */
 type Check = () => Promise<string[]> | string[];
 
-/** A program of ours that says itself what is wrong. */
+/** Runs a command whose output describes its problems. */
 function command(program: string, ...parameters: string[]): Promise<string[]> {
   return new Promise((resolve) => {
     execFile(program, parameters, { cwd: root, maxBuffer: 1e8 }, (error, output, errors) => {
@@ -27,12 +27,12 @@ function command(program: string, ...parameters: string[]): Promise<string[]> {
   });
 }
 
-/** By its path, since two versions of the compiler are installed, and a command can be one of them only. */
+/** By path, because two versions of the compiler are installed, and only one can be the command. */
 function typeProblems(project: string): Promise<string[]> {
   return command('node', 'node_modules/typescript-7/bin/tsc', '-p', project, '--noEmit', '--pretty', 'false');
 }
 
-/** What make generate writes, by the variable of the Makefile that says where. */
+/** The output of make generate, by the Makefile variable of its folder. */
 const derived = {
   generated: { at: 'generated', names: ['openapi.json', 'api.ts'] },
   sdk_generated: { at: 'sdk/src/generated', names: ['api.ts', 'operations.ts'] },
@@ -41,7 +41,7 @@ const derived = {
 async function staleFiles(): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'generated-'));
   try {
-    // The packages are there already, or nothing of this would run.
+    // The packages are installed, or this program would not run.
     const targets = Object.entries(derived).map(([variable, { at }]) => {
       mkdirSync(join(folder, at), { recursive: true });
       return `${variable}=${join(folder, at)}`;
@@ -67,7 +67,7 @@ const checks: Record<string, Check> = {
   'the document follows its rules': () => command('redocly', 'lint', 'main'),
   'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
   'every file, export and package is used': () => command('knip', '--no-progress', '--treat-config-hints-as-errors'),
-  // sdk/ on its own as well, without the types of Node.
+  // sdk/ separately too, without the types of Node.
   'the types fit': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
   'imports keep to the rules of their folder': () => importProblems(sources),
   'one file uses the patched parts of the driver': () => driverProblems(sources),
@@ -94,7 +94,7 @@ const checks: Record<string, Check> = {
   ],
   'versions are exact': () => [
     ...packageProblems(manifest, readJson('package-lock.json')),
-    // Tested with what is installed here.
+    // The SDK is tested with the packages that are installed here.
     ...packageProblems(sdkManifest, { packages: { '': { dependencies: manifest.devDependencies } } }),
   ],
 };

@@ -1,17 +1,17 @@
-// What a file imports and uses, read from its syntax tree.
+// Reads the imports and expressions of a file from its syntax tree.
 import ts from 'typescript';
 import type { Source } from './sources.ts';
 
 export interface Import {
-  /** As written; empty when it is computed. */
+  /** As written; empty if it is computed. */
   name: string;
-  /** Gone when the program runs. */
+  /** True if the import is erased at compile time. */
   typesOnly: boolean;
   line: number;
 }
 
 interface Use {
-  /** In one spelling: process.env, randomUUID, new Date(). */
+  /** Normalized: process.env, randomUUID, new Date(). */
   expression: string;
   line: number;
 }
@@ -19,11 +19,11 @@ interface Use {
 export interface Syntax {
   imports: Import[];
   uses: Use[];
-  /** Lines in which a function is written into a property where it is made. */
+  /** Lines in which a function expression is assigned to a property. */
   heldFunctions: number[];
 }
 
-/** Every import and every expression that a rule may speak of. */
+/** Returns all imports, and all expressions that rules can name. */
 export function readSyntax({ path, text }: Source): Syntax {
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const imports: Import[] = [];
@@ -77,7 +77,7 @@ function isHeldFunction(node: ts.Node): boolean {
   return ts.isArrowFunction(value) || ts.isFunctionExpression(value);
 }
 
-/** Without what is gone when the program runs. */
+/** Strips parentheses and type assertions. */
 function bare(node: ts.Expression): ts.Expression {
   return ts.isParenthesizedExpression(node) || ts.isAsExpression(node) || ts.isSatisfiesExpression(node)
     ? bare(node.expression)
