@@ -1,19 +1,19 @@
-// Deprecated forms of requests: how a call that uses one is recognised, and what its answer says.
+// Deprecated parameters and fields: detects their use and builds the response headers.
 import type { OpenAPIV3_1 } from 'openapi-types';
 
-/** A form that callers should leave: a query parameter or a field of the body. */
+/** A deprecated query parameter or body field. */
 export interface DeprecatedUse {
   in: 'query' | 'body';
   name: string;
   since: Date;
   sunset: Date;
-  /** Where it says what to do instead. */
+  /** URL of the migration notes. */
   link: string;
-  /** The same in a sentence, with code in backticks. */
+  /** What to do instead, in one sentence with code in backticks. */
   note: string;
 }
 
-/** What the document writes for one. */
+/** One entry of x-deprecated-use in the OpenAPI document. */
 interface Declared {
   parameter?: string;
   field?: string;
@@ -27,8 +27,8 @@ type Described = { deprecated?: boolean } | undefined;
 
 /**
  * Reads the extension x-deprecated-use of an operation.
- * @param site where links to pages of our own lead
- * @throws Error saying what is wrong with it
+ * @param site base URL of the links
+ * @throws Error if the extension is invalid
  */
 export function readDeprecatedUses(
   declared: unknown,
@@ -46,11 +46,11 @@ export function readDeprecatedUses(
       throw new Error('x-deprecated-use names either a parameter or a field');
     const described =
       use.parameter === undefined
-        ? fieldOf(body, name)
+        ? findField(body, name)
         : parameters.find((parameter) => parameter.in === 'query' && parameter.name === name);
     if (described?.deprecated !== true)
       throw new Error(`x-deprecated-use: ${name} must be one of this operation's, and marked deprecated`);
-    const [since, sunset] = [dayOf(use.since, 'since'), dayOf(use.sunset, 'sunset')];
+    const [since, sunset] = [parseDay(use.since, 'since'), parseDay(use.sunset, 'sunset')];
     const earliest = new Date(since);
     earliest.setUTCFullYear(since.getUTCFullYear() + 1);
     if (sunset < earliest) throw new Error(`x-deprecated-use: ${name} must be answered for at least 12 months`);
@@ -63,32 +63,35 @@ export function readDeprecatedUses(
 
 const keys = ['parameter', 'field', 'since', 'sunset', 'link', 'note'];
 
-function fieldOf(body: OpenAPIV3_1.RequestBodyObject | undefined, name: string): Described {
+function findField(body: OpenAPIV3_1.RequestBodyObject | undefined, name: string): Described {
   const schema = body?.content['application/json']?.schema as OpenAPIV3_1.SchemaObject | undefined;
   return schema?.properties?.[name] as Described;
 }
 
-function dayOf(text: string | undefined, key: string): Date {
+function parseDay(text: string | undefined, key: string): Date {
   const day = new Date(`${text}T00:00:00.000Z`);
   if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== text)
     throw new Error(`x-deprecated-use: ${key} must be a date such as 2026-09-04`);
   return day;
 }
 
-/** The deprecated parameters that a query names, whether it is good or not. */
+/** Returns the deprecated parameters in a query, even if the query is invalid. */
 export function usedInQuery(uses: readonly DeprecatedUse[], queryText: string): DeprecatedUse[] {
   if (uses.length === 0 || queryText === '') return [];
   const query = new URLSearchParams(queryText);
   return uses.filter((use) => use.in === 'query' && query.has(use.name));
 }
 
-/** The deprecated fields that a body has. */
+/** Returns the deprecated fields in a body. */
 export function usedInBody(uses: readonly DeprecatedUse[], body: unknown): DeprecatedUse[] {
   if (uses.length === 0 || typeof body !== 'object' || body === null) return [];
   return uses.filter((use) => use.in === 'body' && Object.hasOwn(body, use.name));
 }
 
-/** The headers for the forms that a call used, as names and values in turn; of several, the earliest days. */
+/**
+ * Returns the headers for the deprecated parameters and fields of a call, as alternating names and
+ * values. With several, the earliest dates.
+ */
 export function deprecationHeaders(used: readonly DeprecatedUse[]): string[] {
   if (used.length === 0) return [];
   const earliest = (days: Date[]) => new Date(Math.min(...days.map((day) => day.getTime()))).toUTCString();

@@ -1,4 +1,4 @@
-// The documentation page: Redoc from our own package, nothing loaded from elsewhere.
+// The documentation page: Redoc from our own package, without external resources.
 // Served under /docs, and written as one file for publishing.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -7,10 +7,16 @@ import { options, style } from './docs-theme.ts';
 import type { Document } from './document.ts';
 import { PreparedBody } from './prepared-body.ts';
 
-/** Where the samples of the bundled document point; a page shows the address of its own server instead. */
+/**
+ * Base URL in the samples of the bundled OpenAPI document. A page replaces it with the URL of its
+ * own server.
+ */
 const sampleAddress = 'http://127.0.0.1:8080';
 
-/** Redoc styles by inserted elements and searches in a worker; everything else may come from this server only. */
+/**
+ * Redoc inserts style elements and searches in a worker. Everything else must come from this
+ * server.
+ */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -48,12 +54,12 @@ export function docsPages(document: Document): Record<string, Page> {
 }
 
 /**
- * The page as one file that loads nothing at all.
- * @param address where the described server answers
+ * Returns the page as one self-contained file.
+ * @param address base URL of the described server
  */
 export function docsFile(json: Document['json'], address: string): string {
   const shown = { ...json, servers: [{ url: address }] };
-  // Within a script element only this sequence could end it early.
+  // Only this sequence could end a script element early.
   const inline = (script: string) => `<script>${script.replaceAll('</script', '<\\/script')}</script>`;
   const text = JSON.stringify(shown).replaceAll(sampleAddress, address).replaceAll('<', '\\u003c');
   const init = `Redoc.init(${text}, ${JSON.stringify(options)}, document.getElementById('docs'));`;
@@ -68,17 +74,17 @@ function page(contentType: string, content: string): Page {
   };
 }
 
-/** Where the links of deprecated forms lead, unless a web app of its own has this page. */
+/** Target of the links in deprecation headers, unless the web app has this page. */
 const deprecationsPath = '/docs/deprecations';
 
-/** Every deprecated form under the anchor that its link names. */
+/** Renders all deprecated parameters and fields, each under the anchor in its link. */
 function deprecations(document: Document): string {
   const sections = document.operations.flatMap((operation) =>
     operation.deprecatedUses.map((use) => {
       const [since, sunset] = [use.since, use.sunset].map((day) => day.toISOString().slice(0, 10));
-      const anchor = escaped(new URL(use.link).hash.slice(1));
-      return `<h2 id="${anchor}">${escaped(use.name)} of ${operation.method} ${escaped(operation.path)}</h2>
-<p>Deprecated since ${since}; stops working on ${sunset}. ${escaped(use.note).replace(/`([^`]+)`/g, '<code>$1</code>')}</p>`;
+      const anchor = escapeHtml(new URL(use.link).hash.slice(1));
+      return `<h2 id="${anchor}">${escapeHtml(use.name)} of ${operation.method} ${escapeHtml(operation.path)}</h2>
+<p>Deprecated since ${since}; stops working on ${sunset}. ${escapeHtml(use.note).replace(/`([^`]+)`/g, '<code>$1</code>')}</p>`;
     }),
   );
   const { title } = document.json.info;
@@ -87,7 +93,7 @@ function deprecations(document: Document): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Deprecated forms – ${escaped(title)}</title>
+<title>Deprecated forms – ${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
 <style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em }</style>
 </head>
@@ -101,13 +107,13 @@ ${sections.join('\n')}
 `;
 }
 
-function escaped(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
 }
 
 function redoc(): string {
   const script = readFileSync(createRequire(import.meta.url).resolve('redoc/bundles/redoc.standalone.js'), 'utf8');
-  // Two things that a browser would ask others for: the map, which is not served, and the maker's logo.
+  // Removes two external requests: the source map, which is not served, and the logo of Redocly.
   return script
     .replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n')
     .replaceAll('https://cdn.redoc.ly/redoc/logo-mini.svg', 'data:,');

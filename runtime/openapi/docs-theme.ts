@@ -1,4 +1,4 @@
-// How the documentation page looks: Redoc's options, and a little style for what they do not reach.
+// Theme of the documentation page: Redoc's options, and CSS for what they do not cover.
 import { colors, fonts } from '../pages/theme.ts';
 
 const { text, code } = fonts;

@@ -1,4 +1,4 @@
-// Reads the bundled OpenAPI document once, and turns what it declares into policy.
+// Reads the bundled OpenAPI document, and derives each operation's policies from it.
 import { readFileSync } from 'node:fs';
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -10,77 +10,91 @@ import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
 import { readTimes, refineLengths, strictFormats, withoutSessionId } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
-/** One way to open an operation: a kind of credential and the scopes it must hold. */
+/** One way to authorize an operation: a kind of credential and the scopes that it needs. */
 interface Requirement {
   scheme: 'apiKey' | 'oauth' | 'session' | 'signature';
   scopes: readonly string[];
 }
 
-/** What a query parameter can be beside text. */
+/** Types of query parameters other than string. */
 export type ParameterType = 'integer' | 'boolean';
 
-/** An operation of the document with everything that the server does because the document says so. */
+/** An operation, with all policies that the OpenAPI document declares. */
 export interface Operation {
   id: string;
   method: string;
   /** The path template, e.g. /v1/leads/{id}. */
   path: string;
-  /** What a call reads that only reads: the one thing that its path ends with the id of, or more; undefined: it may write. */
+  /**
+   * For read-only operations: `one` if the path ends with the id of the only thing read, otherwise
+   * `many`; undefined if the operation may write.
+   */
   reads: 'one' | 'many' | undefined;
   /** Alternatives; empty for public operations. */
   requirements: readonly Requirement[];
-  /** The query parameter that makes a call need its credential, where it is for anybody without; undefined for all other operations. */
+  /**
+   * The query parameter that makes an otherwise public call need its credential; undefined for all
+   * other operations.
+   */
   credentialWith: string | undefined;
-  /** A signature of the body tells who sent it. */
+  /** Callers can authenticate with a signature of the body. */
   signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
-  /** Runs under the platform role, which looks across tenants, instead of in a tenant's transaction. */
+  /** Runs under the platform role, which sees all tenants, instead of in a tenant's transaction. */
   platform: boolean;
-  /** Refused for test keys: it changes configuration that both modes share. */
+  /** Rejects test keys, because it changes configuration that both modes share. */
   liveOnly: boolean;
-  /** Open to a person whose password was generated for them and who has not changed it yet. */
+  /** Allowed while a user still has a generated password. */
   beforePasswordChange: boolean;
-  /** Refused for all but test keys: it is about test data alone. */
+  /** Accepts only test keys, because it concerns test data only. */
   testOnly: boolean;
   /** Name of the per-IP policy of a public operation. */
   publicLimit: string | undefined;
-  /** Calls per minute that a key may make here, where that is less than the key's own limit. */
+  /** Calls per minute per key, if lower than the key's own limit. */
   keyLimit: number | undefined;
   cacheControl: string | undefined;
-  /** Pages of other sites may read the answer: it is the same for everybody. */
+  /** Pages of any site may read the response, which is the same for every caller. */
   readableAnywhere: boolean;
-  /** The handler answers a bad body itself, so that every refusal looks and costs the same. */
+  /** The handler rejects an invalid body itself, so that all rejections look and cost the same. */
   uniformRefusal: boolean;
-  /** What the body may hold depends on the tenant too: the handler joins the document's problems with its own. */
+  /**
+   * The body also depends on the tenant's configuration: the handler adds its problems to those of
+   * the OpenAPI document.
+   */
   tenantFields: boolean;
-  /** 422: every problem of the body is a 422, as for records. */
+  /** 422: all problems of the body are reported as 422, as for records. */
   validationStatus: 422 | undefined;
-  /** MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT are used when all problems are of that kind. */
+  /** Uses MISSING_REQUIRED_FIELD and INVALID_FIELD_FORMAT if all problems are of that kind. */
   singleKindCodes: boolean;
-  /** envelope: the usual answer; bare: the body as the handler gives it; file: a file to save; oauth: bare, and failures as RFC 6749 says. */
+  /**
+   * envelope: the usual format; bare: the handler's body; file: a file download; oauth: bare, with
+   * errors as in RFC 6749.
+   */
   answer: 'envelope' | 'bare' | 'oauth' | 'file';
-  /** The answer shows a secret: what is kept of it for replays is encrypted. */
+  /** The response contains a secret, so the stored response is encrypted. */
   secretAnswer: boolean;
-  /** A password is hashed on the way: with an Idempotency-Key the call then holds a connection for that long. */
+  /**
+   * The handler hashes a password. With an Idempotency-Key the call holds a connection meanwhile.
+   */
   hashesPassword: boolean;
-  /** Answers without a subscription too, so that whoever has none can get one. */
+  /** Available without a subscription, so that a workspace can subscribe. */
   unpaid: boolean;
-  /** Does what cannot be undone with its transaction, so that nothing may be left open when it begins. */
+  /** Has effects that its transaction cannot roll back, so the preconditions are verified first. */
   actsOutside: boolean;
-  /** False where there is nothing to validate or to fill in unless the caller sends a query. */
+  /** False if there is nothing to validate or default without a query. */
   takesParameters: boolean;
   takesBody: boolean;
   bodyRequired: boolean;
-  /** The field of the one file of a multipart/form-data body; undefined where there is none. */
+  /** The file field of a multipart/form-data body; undefined if the body has another type. */
   upload: string | undefined;
-  /** True where the body may be an array. */
+  /** True if the body may be an array. */
   arrayBody: boolean;
   readonly validateParameters: ValidateFunction;
   readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
-  /** Query parameters that are no text. */
+  /** Query parameters that are not strings. */
   typedParameters: readonly { name: string; type: ParameterType }[];
-  /** Headers that handlers read: those declared, except the one that the runtime itself follows. */
+  /** Declared headers that handlers read, without Idempotency-Key, which the runtime handles. */
   headerParameters: readonly string[];
   deprecatedUses: readonly DeprecatedUse[];
 }
@@ -92,7 +106,7 @@ export interface Document {
   operations: readonly Operation[];
 }
 
-/** Extensions with values of their own, and those that only other readers of the document follow. */
+/** Extensions with free values, and those that only other tools read. */
 const otherExtensions = [
   'x-public-limit',
   'x-key-limit',
@@ -127,24 +141,24 @@ const allowedValues: Record<string, readonly unknown[]> = {
 /**
  * Loads the document.
  * @param publicLimits names of the per-IP policies that the server knows
- * @param site the web app, where links about deprecated forms lead
- * @throws Error naming the operation and the value, when the document declares something that the server does not know
+ * @param site base URL of the web app, for links about deprecated forms
+ * @throws Error with the operation and the value if the document declares something unknown
  */
 export async function loadDocument(file: URL, publicLimits: readonly string[], site: string): Promise<Document> {
   const text = readFileSync(file, 'utf8');
   const json = JSON.parse(text) as OpenAPIV3_1.Document;
   const ajv = newAjv();
-  const definition = requestsOf(JSON.parse(text));
+  const definition = withoutResponses(JSON.parse(text));
   joinDefaults(definition, definition);
   const backend = new OpenAPIBackend({
     definition,
     quick: true,
     strict: true,
-    // One shared instance: the library would otherwise make two per operation, without formats.
+    // One shared instance: the library would otherwise create two per operation, without formats.
     customizeAjv: () => ajv as never,
   });
   await backend.init();
-  // The library makes this list anew whenever it is asked for one of them.
+  // The library builds this list for each look-up, so the result is kept.
   const resolved = new Map(backend.router.getOperations().map((each) => [each.operationId, each]));
   const operations: Operation[] = [];
   for (const [path, item] of Object.entries(json.paths ?? {})) {
@@ -158,15 +172,21 @@ export async function loadDocument(file: URL, publicLimits: readonly string[], s
   return { json, body: new PreparedBody(text), operations };
 }
 
-/** What requests are held against: without answers, which are most of a document, and are resolved by the library as well. */
-function requestsOf(json: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
+/**
+ * Removes the responses, which requests are not validated against. They are most of the document,
+ * and the library would resolve them too.
+ */
+function withoutResponses(json: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
   for (const item of Object.values(json.paths ?? {}))
     for (const method of methods) delete (item?.[method] as { responses?: object } | undefined)?.responses;
   delete json.components?.responses;
   return json;
 }
 
-/** The library drops what stands beside a reference, and a default there is one: such a schema is put in the reference's place. */
+/**
+ * The library ignores siblings of a $ref, including defaults. Replaces such references with a copy
+ * of the schema.
+ */
 function joinDefaults(node: unknown, definition: object): void {
   if (node === null || typeof node !== 'object') return;
   for (const [name, inner] of Object.entries(node)) {
@@ -174,13 +194,13 @@ function joinDefaults(node: unknown, definition: object): void {
       joinDefaults(inner, definition);
       continue;
     }
-    const { $ref, ...beside } = inner;
-    (node as Record<string, unknown>)[name] = { ...structuredClone(referred($ref, definition)), ...beside };
+    const { $ref, ...siblings } = inner;
+    (node as Record<string, unknown>)[name] = { ...structuredClone(resolveReference($ref, definition)), ...siblings };
   }
 }
 
-/** What a reference into the definition stands for; the bundled document has no others. */
-function referred(reference: string, definition: object): object {
+/** Resolves a local reference. The bundled document has no others. */
+function resolveReference(reference: string, definition: object): object {
   const parts = reference.slice(2).split('/');
   return parts.reduce<object>((node, part) => (node as Record<string, object>)[part] ?? {}, definition);
 }
@@ -191,7 +211,8 @@ function newAjv(): Ajv2020 {
     allErrors: true,
     useDefaults: true,
     verbose: true,
-    // The schemas are the document's, which make check has held against its rules; to compile the meta schema is half of a first request.
+    // make check has validated the schemas. Compiling the meta schema would take half of the first
+    // request.
     validateSchema: false,
   });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
@@ -201,14 +222,14 @@ function newAjv(): Ajv2020 {
   ajv.addFormat('ip-range', isAddressRange);
   const { uri } = ajv.formats;
   ajv.addFormat('checkout-return-uri', (text: string) => typeof uri === 'function' && uri(withoutSessionId(text)));
-  // Standard vocabulary only describes these; here a request that sends such a field is told so.
+  // In standard JSON Schema these are annotations. Here a request with such a field is rejected.
   ajv.removeKeyword('readOnly');
   for (const keyword of ['readOnly', 'x-immutable'])
     ajv.addKeyword({ keyword, validate: (refused: boolean) => !refused, errors: false });
   return ajv;
 }
 
-function readsOf(method: string, path: string, onlyReads: boolean): Operation['reads'] {
+function readAccess(method: string, path: string, onlyReads: boolean): Operation['reads'] {
   if (method !== 'get') return onlyReads ? 'many' : undefined;
   return path.endsWith('}') ? 'one' : 'many';
 }
@@ -251,9 +272,10 @@ function readOperation(
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
-  // Compiled when the operation is first called: compiling all of them is half of the start, and a fifth of the memory.
+  // Compiled on the first call of the operation: compiling all takes half of the start and a fifth
+  // of the memory.
   const validators = () => backend.validator.getRequestValidatorsForOperation(id) as ValidateFunction[];
-  // As the library resolved it: the document itself may hold a reference here.
+  // From the library, because the document may have a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
   const hasJson = requestBody?.content['application/json'] !== undefined;
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
@@ -261,7 +283,7 @@ function readOperation(
     id,
     method: method.toUpperCase(),
     path,
-    reads: readsOf(method, path, declared['x-only-reads'] === true),
+    reads: readAccess(method, path, declared['x-only-reads'] === true),
     requirements,
     credentialWith,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),
@@ -286,7 +308,7 @@ function readOperation(
     takesParameters: parameters.length > 0,
     takesBody: hasJson,
     bodyRequired: requestBody?.required === true,
-    upload: named(id, () => uploadField(requestBody)),
+    upload: withOperationId(id, () => uploadField(requestBody)),
     arrayBody: takesArray(requestBody),
     get validateParameters() {
       return validators().at(-1) as ValidateFunction;
@@ -295,9 +317,11 @@ function readOperation(
       return hasJson ? validators()[0] : undefined;
     },
     queryParameters: namesOf(parameters, 'query'),
-    typedParameters: named(id, () => typedParameters(parameters)),
+    typedParameters: withOperationId(id, () => typedParameters(parameters)),
     headerParameters: namesOf(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
-    deprecatedUses: named(id, () => readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site)),
+    deprecatedUses: withOperationId(id, () =>
+      readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site),
+    ),
   };
 }
 
@@ -305,7 +329,7 @@ function namesOf(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'que
   return parameters.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
 }
 
-/** @throws Error for a type that query parameters cannot have */
+/** @throws Error if a query parameter has an unsupported type */
 function typedParameters(parameters: readonly OpenAPIV3_1.ParameterObject[]): { name: string; type: ParameterType }[] {
   return parameters
     .filter((parameter) => parameter.in === 'query')
@@ -318,8 +342,8 @@ function typedParameters(parameters: readonly OpenAPIV3_1.ParameterObject[]): { 
     });
 }
 
-/** Runs, and names the operation in what goes wrong. */
-function named<T>(id: string, read: () => T): T {
+/** Adds the operation's id to errors. */
+function withOperationId<T>(id: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -327,7 +351,7 @@ function named<T>(id: string, read: () => T): T {
   }
 }
 
-/** @throws Error for a form that is not one file */
+/** @throws Error if a form is not exactly one file */
 function uploadField(body: OpenAPIV3_1.RequestBodyObject | undefined): string | undefined {
   const schema = body?.content['multipart/form-data']?.schema as OpenAPIV3_1.SchemaObject | undefined;
   if (!schema) return undefined;

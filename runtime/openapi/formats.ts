@@ -1,24 +1,24 @@
-// Strings of the document: strict formats, times in one form, lengths counted at little cost.
+// Validates strings: strict formats, normalized dates and times, and cheap length checks.
 import { _, type Ajv2020, type CodeKeywordDefinition, type KeywordCxt } from 'ajv/dist/2020.js';
 import formatVocabulary from 'ajv/dist/vocabularies/format/format.js';
 import { readDay, readTime } from '../../domain/objects/times.ts';
 
-/** By the name in the document. The validator's own also take spellings that the database refuses. */
+/** By format name. Ajv's own formats also accept values that the database rejects. */
 export const strictFormats: Readonly<Record<string, RegExp>> = {
   uuid: /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i,
   'entity-tags': /^\s*(?:\*|(?:W\/)?"[^"]*"(?:\s*,\s*(?:W\/)?"[^"]*")*)\s*$/,
 };
 
 /**
- * An address to return to, as if the id of its checkout stood in it already. The placeholder is taken behind the host alone; other
- * braces stay, and are no part of an address.
+ * Replaces the placeholder of the checkout session id in a return URL, but only after the host.
+ * Other braces stay, and make the URL invalid.
  */
 export function withoutSessionId(address: string): string {
   const [, start = '', rest = ''] = /^([^/]*\/\/[^/?#]*)(.*)$/s.exec(address) ?? [];
   return start === '' ? address : start + rest.replaceAll('{CHECKOUT_SESSION_ID}', 'id');
 }
 
-/** Reads a string, or gives undefined for one that does not fit. */
+/** Returns the normalized string, or undefined if it is invalid. */
 type Reader = (text: string) => string | undefined;
 
 const startOfDay: Reader = (text) => inRange(readTime(text));
@@ -26,14 +26,17 @@ const endOfDay: Reader = (text) => inRange(readTime(text, 'end'));
 
 const inRange = (time: ReturnType<typeof readTime>) => (time === 'out of range' ? undefined : time);
 
-/** @param ofDay the schema's `x-bare-date`: what a bare date stands for */
-function readerOf(format: string, ofDay: unknown): Reader | undefined {
+/**
+ * @param ofDay the schema's `x-bare-date`: whether a bare date means the start or the end of the
+ * day
+ */
+function findReader(format: string, ofDay: unknown): Reader | undefined {
   if (format === 'date') return readDay;
   if (format === 'date-time') return ofDay === 'end' ? endOfDay : startOfDay;
   return undefined;
 }
 
-/** Dates and times are taken in every spelling that records take, and put into one form: handlers see no other. */
+/** Accepts dates and times in every form that records accept, and normalizes them for handlers. */
 export function readTimes(ajv: Ajv2020): void {
   const standard = formatVocabulary.default as CodeKeywordDefinition;
   ajv.removeKeyword('format');
@@ -41,7 +44,7 @@ export function readTimes(ajv: Ajv2020): void {
     ...standard,
     code(context: KeywordCxt, type) {
       const { gen, data, it, schema, parentSchema } = context;
-      const reader = type === 'string' ? readerOf(schema, parentSchema['x-bare-date']) : undefined;
+      const reader = type === 'string' ? findReader(schema, parentSchema['x-bare-date']) : undefined;
       if (!reader) return standard.code(context, type);
       const read = gen.const('read', _`${gen.scopeValue('func', { ref: reader })}(${data})`);
       context.fail(_`${read} === undefined`);
@@ -52,7 +55,8 @@ export function readTimes(ajv: Ajv2020): void {
 
 type LengthRule = (text: string, limit: number) => boolean;
 
-// A string has at most as many characters as code units, and at least half as many: few must be counted.
+// A string has at most as many characters as code units, and at least half as many, so few strings
+// must be counted.
 const isLonger: LengthRule = (text, limit) => text.length > limit && characters(text) > limit;
 const isShorter: LengthRule = (text, limit) =>
   text.length < limit || (text.length < 2 * limit && characters(text) < limit);

@@ -1,9 +1,12 @@
-// Bodies that are the same for every caller: made once, named by an ETag, compressed once.
+// Bodies that are the same for every caller: prepared once, with an ETag, compressed once.
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { gzipSync } from 'node:zlib';
 
-/** What is sent of a prepared body: nothing when the caller's copy is current, compressed when the caller can read that. */
+/**
+ * The response for a prepared body: 304 if the caller's copy is current, compressed if the caller
+ * accepts gzip.
+ */
 export interface PreparedAnswer {
   status: 200 | 304;
   body: Buffer | undefined;
@@ -17,28 +20,28 @@ export class PreparedBody {
 
   constructor(content: string | Buffer) {
     this.#plain = Buffer.from(content);
-    // Weak, since the plain and the compressed form share it.
+    // Weak, because the plain and the compressed form share it.
     this.#etag = `W/"${createHash('sha256').update(this.#plain).digest('base64url').slice(0, 22)}"`;
   }
 
-  /** Another, made of the content of this one. */
+  /** Returns a prepared body with changed content. */
   changed(change: (content: string) => string): PreparedBody {
     return new PreparedBody(change(this.#plain.toString()));
   }
 
-  /** @param request the headers that say which copy the caller has and which forms it reads */
+  /** @param request headers with the caller's ETags and accepted encodings */
   answerTo(request: IncomingHttpHeaders): PreparedAnswer {
     const headers: Record<string, string> = { etag: this.#etag, vary: 'Accept-Encoding' };
     const known = request['if-none-match']?.split(',').map((etag) => etag.trim());
     if (known?.some((etag) => etag === this.#etag || etag === '*' || `W/${etag}` === this.#etag))
       return { status: 304, body: undefined, headers };
-    if (!readsGzip(String(request['accept-encoding'] ?? ''))) return { status: 200, body: this.#plain, headers };
+    if (!acceptsGzip(String(request['accept-encoding'] ?? ''))) return { status: 200, body: this.#plain, headers };
     this.#compressed ??= gzipSync(this.#plain);
     return { status: 200, body: this.#compressed, headers: { ...headers, 'content-encoding': 'gzip' } };
   }
 }
 
-function readsGzip(accepted: string): boolean {
+function acceptsGzip(accepted: string): boolean {
   return accepted.split(',').some((part) => {
     const [coding, ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
     return coding === 'gzip' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));

@@ -19,10 +19,10 @@ export function buildRouter(operations: readonly Operation[]): (method: string, 
     methodsOfTemplate.set(operation.path, [...(methodsOfTemplate.get(operation.path) ?? []), operation.method]);
   }
   for (const operation of operations) {
-    // In the tree a parameter is :name, so a colon of the path itself is doubled.
+    // The router writes a parameter as :name and a literal colon as two.
     const pattern = operation.path.replaceAll(':', '::').replace(/\{(\w+)\}/g, ':$1');
     tree.on(operation.method as 'GET', pattern, () => undefined, operation);
-    // A second tree method that no request can use tells whether a path exists at all.
+    // TRACE, which no request can use, marks that a path exists and stores its methods.
     if (methodsOfTemplate.get(operation.path)?.[0] === operation.method) {
       tree.on('TRACE', pattern, () => undefined, methodsOfTemplate.get(operation.path));
     }

@@ -1,14 +1,16 @@
-// Which addresses the server may call in somebody else's name: global unicast, and nothing else.
+// Decides which addresses the server may call on behalf of tenants: only global unicast.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-/** What of IPv6 is given out to networks; what lies outside is local, mapped, translated or reserved. */
-const givenOut = ipaddr.parseCIDR('2000::/3');
+/**
+ * The part of IPv6 that is assigned to networks. The rest is local, mapped, translated or reserved.
+ */
+const assignedIpv6 = ipaddr.parseCIDR('2000::/3');
 
-/** True for an address that anybody on the internet could call; false too for what is no address. */
+/** Returns true for a public IP address; false for any other text. */
 export function isGlobalUnicast(address: string): boolean {
   if (isIP(address) === 0) return false;
   const parsed = ipaddr.parse(address);
   if (parsed.range() !== 'unicast') return false;
-  return parsed.kind() === 'ipv4' || parsed.match(givenOut);
+  return parsed.kind() === 'ipv4' || parsed.match(assignedIpv6);
 }

@@ -1,4 +1,4 @@
-// The guarded client: calls addresses that tenants name, without reaching into our own network.
+// The outbound HTTP client: calls URLs that tenants configure, but not our own network (no SSRF).
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isIP, type Socket } from 'node:net';
@@ -15,11 +15,11 @@ export interface OutgoingRequest {
   url: string;
   headers: Readonly<Record<string, string>>;
   body?: string;
-  /** In whose mode it is called: what the server was told to allow is allowed to test mode alone. */
+  /** The mode of the call. Private addresses can be allowed for test mode only. */
   testMode: boolean;
-  /** Of the answer's body; the rest is not read. */
+  /** Maximum bytes of the response body; the rest is not read. */
   mostBytes: number;
-  /** Milliseconds for all of it, unless said otherwise. */
+  /** Timeout of the whole call in milliseconds, if not the default. */
   within?: number;
 }
 
@@ -27,28 +27,28 @@ export interface OutgoingAnswer {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
-  /** False where the body was longer than asked for, or ended too early. */
+  /** False if the body was longer than mostBytes or incomplete. */
   isWhole: boolean;
 }
 
-/** Who may call http and private addresses: for development. */
+/** Which calls may use http and private addresses: for development. */
 export type PrivateAddresses = 'refused' | 'in_test_mode' | 'allowed';
 
 export interface OutgoingOptions {
   privateAddresses: PrivateAddresses;
-  /** All addresses of a name; the name service of the system unless given. */
+  /** Resolves a host name to all its addresses; by default with the system's name servers. */
   resolve?: (name: string) => Promise<string[]>;
-  /** A further certificate to trust. */
+  /** An additional certificate to trust. */
   ca?: string;
 }
 
-/** Milliseconds to find the address and to be connected. */
-const connectTime = 3000;
-/** Milliseconds until the whole answer is there. */
-const wholeTime = 15_000;
-/** Milliseconds that a look-up may take while a caller waits for more than it. */
-const glanceTime = 500;
-const mostHeaderBytes = 16_384;
+/** Timeout of DNS look-up and connecting, in milliseconds. */
+const connectTimeoutMs = 3000;
+/** Default timeout of the whole call, in milliseconds. */
+const callTimeoutMs = 15_000;
+/** Timeout in milliseconds of a DNS look-up during a request of a caller. */
+const quickLookUpMs = 500;
+const maxHeaderBytes = 16_384;
 
 export class OutgoingClient {
   readonly #privateAddresses: PrivateAddresses;
@@ -62,31 +62,31 @@ export class OutgoingClient {
   }
 
   /**
-   * What speaks against calling an address, in words that follow its name; undefined where nothing does. A name that is not known yet
-   * may become so: it is looked up again for each call.
+   * Returns why a URL cannot be called, as a phrase that follows its name; undefined if it can. A
+   * name that does not resolve passes, since it may resolve later: each call looks it up again.
    */
   async refusalOf(url: string, testMode: boolean): Promise<string | undefined> {
     const isFree = this.#isFree(testMode);
-    const refusal = formRefusal(url, isFree);
+    const refusal = findUrlProblem(url, isFree);
     if (refusal || isFree) return refusal;
-    const limit = new TimeLimit(glanceTime, glanceTime);
-    const addresses = await limit.wait(this.#addressesOf(hostOf(new URL(url)), false)).catch(() => []);
+    const limit = new TimeLimit(quickLookUpMs, quickLookUpMs);
+    const addresses = await limit.wait(this.#resolveHost(hostOf(new URL(url)), false)).catch(() => []);
     limit.end();
     return addresses.every(isGlobalUnicast) ? undefined : notPublic;
   }
 
   /**
-   * Sends one request and reads its answer. Redirects are answers like others; proxies of the environment are not used, and no
-   * connection is used again.
-   * @throws OutgoingError, and nothing else, if no status came
+   * Sends one request and reads its response. Redirects are not followed, proxy settings of the
+   * environment are ignored, and connections are not reused.
+   * @throws only OutgoingError, if no status was received
    */
   async send(request: OutgoingRequest): Promise<OutgoingAnswer> {
     const isFree = this.#isFree(request.testMode);
-    if (formRefusal(request.url, isFree)) throw new OutgoingError('blocked_address');
+    if (findUrlProblem(request.url, isFree)) throw new OutgoingError('blocked_address');
     const url = new URL(request.url);
-    const limit = new TimeLimit(request.within ?? wholeTime, connectTime);
+    const limit = new TimeLimit(request.within ?? callTimeoutMs, connectTimeoutMs);
     try {
-      const addresses = await limit.wait(this.#addressesOf(hostOf(url), isFree));
+      const addresses = await limit.wait(this.#resolveHost(hostOf(url), isFree));
       if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
       return await exchange(request, url, addresses, { isFree, ca: this.#ca, limit });
     } finally {
@@ -98,10 +98,10 @@ export class OutgoingClient {
     return this.#privateAddresses === 'allowed' || (testMode && this.#privateAddresses === 'in_test_mode');
   }
 
-  async #addressesOf(host: string, isFree: boolean): Promise<string[]> {
+  async #resolveHost(host: string, isFree: boolean): Promise<string[]> {
     if (isIP(host) !== 0) return [host];
     try {
-      const found = await (this.#resolve ?? (isFree ? lookUpHere : lookUp))(host);
+      const found = await (this.#resolve ?? (isFree ? lookUpLocally : lookUp))(host);
       if (found.length > 0) return found;
     } catch (error) {
       throw new OutgoingError('dns', String(error));
@@ -110,44 +110,53 @@ export class OutgoingClient {
   }
 }
 
-const noAddress = 'must be a URL such as https://hooks.example.com/crm';
+const invalidUrl = 'must be a URL such as https://hooks.example.com/crm';
 const notPublic = 'must resolve to a public IP address';
 
-/** What the form of an address tells already. @param isFree private addresses are allowed, and so are http and all ports */
-function formRefusal(text: string, isFree: boolean): string | undefined {
+/**
+ * Returns what is wrong with a URL without looking it up.
+ * @param isFree true if private addresses, http and all ports are allowed
+ */
+function findUrlProblem(text: string, isFree: boolean): string | undefined {
   const url = URL.parse(text);
-  if (!url) return noAddress;
+  if (!url) return invalidUrl;
   if (url.protocol !== 'https:' && !(isFree && url.protocol === 'http:')) return 'must start with https://';
   if (url.username !== '' || url.password !== '') return 'must not contain a username or a password';
   const port = Number(url.port || 443);
   if (!isFree && port < 1024 && port !== 443) return 'must use port 443, 8443, or 1024 or higher';
   const host = hostOf(url);
-  if (isIP(host) === 0 && !isHostName(host)) return noAddress;
+  if (isIP(host) === 0 && !isHostName(host)) return invalidUrl;
   if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;
-  // Every machine's own name for itself, whatever name servers say of it.
+  // localhost always means this machine, whatever DNS says.
   if (!isFree && /^(?:.+\.)?localhost\.?$/.test(host)) return notPublic;
   return undefined;
 }
 
-/** The parser has brought numbers of any form into the usual one; IPv6 stands in brackets. */
+/**
+ * Returns the host without the brackets of IPv6. The URL parser has already normalized numeric IPv4
+ * forms.
+ */
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '');
 }
 
-/** Asks the name servers, without the threads that a name which does not answer would hold up for everybody. */
+/**
+ * Asks the name servers directly. getaddrinfo would block a thread of the shared pool while a name
+ * server does not respond.
+ */
 async function lookUp(name: string): Promise<string[]> {
   const resolver = new Resolver({ timeout: 1000, tries: 2 });
   const found = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
   return found.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
 }
 
-/** Asks the system, which also knows the names of this machine. */
-async function lookUpHere(name: string): Promise<string[]> {
+/** Asks the system, which also knows local names. */
+async function lookUpLocally(name: string): Promise<string[]> {
   const found = await systemLookup(name, { all: true, verbatim: true });
   return found.map(({ address }) => address);
 }
 
-/** Sends over a connection of its own, which is closed afterwards. */
+/** Sends over a new connection, which is closed afterwards. */
 async function exchange(
   request: OutgoingRequest,
   url: URL,
@@ -185,9 +194,9 @@ function askOver(
       defaultPort: url.protocol === 'https:' ? 443 : 80,
       path: `${url.pathname}${url.search}`,
       headers: { ...headers, 'content-length': Buffer.byteLength(body) },
-      // Without an agent: no connection of another call, and no proxy of the environment.
+      // No agent, so that connections are not shared and proxies of the environment not used.
       createConnection: () => connection,
-      maxHeaderSize: mostHeaderBytes,
+      maxHeaderSize: maxHeaderBytes,
     });
     let answer: IncomingMessage | undefined;
     sent.on('response', (response) => {
@@ -196,7 +205,7 @@ function askOver(
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body: read, isWhole });
       });
     });
-    // Once there is a status, that is the answer, however its body ends.
+    // A received status is the result, even if the body fails.
     sent.on('error', (error) => answer ?? reject(error));
     sent.on('close', () => answer ?? reject(new OutgoingError('http_error')));
     limit.onTimeout((late) => (answer ? answer.destroy() : reject(late)));

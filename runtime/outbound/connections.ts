@@ -1,11 +1,11 @@
-// Connections of outgoing calls, on which no error is without a listener.
+// Opens connections for outgoing calls. Every socket has an error listener from the start.
 import { connect as connectSocket, isIP, type LookupFunction, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { OutgoingError, settleOnce, type TimeLimit } from './faults.ts';
 
 /**
  * Connects to one of the addresses.
- * @param host the name that they were found under, or the address itself
+ * @param host the name that resolved to them, or the address itself
  * @throws OutgoingError
  */
 export function openConnection(
@@ -15,7 +15,7 @@ export function openConnection(
   limit: TimeLimit,
 ): Promise<Socket> {
   return settleOnce('connect', (resolve, reject) => {
-    const socket = connectSocket({ host, port, lookup: pinnedTo(addresses) });
+    const socket = connectSocket({ host, port, lookup: lookUpPinned(addresses) });
     const fail = (error: Error): void => {
       reject(error);
       socket.destroy();
@@ -28,8 +28,8 @@ export function openConnection(
 }
 
 /**
- * Speaks TLS over a connection. It begins only once there is one: given a name, TLS would connect by itself, with a
- * socket that nobody listens to if that fails at once.
+ * Starts TLS on an open connection. Given a host name, TLS would open its own socket, which has no
+ * error listener yet if it fails immediately.
  * @throws OutgoingError
  */
 export function secureConnection(
@@ -41,7 +41,7 @@ export function secureConnection(
   return settleOnce('tls', (resolve, reject) => {
     const secured = connectTls({
       socket: connection,
-      // What the certificate must be for; an address is not sent as a server name.
+      // The certificate must match it. An IP address is not sent as server name.
       host,
       servername: isIP(host) === 0 ? host : '',
       ALPNProtocols: ['http/1.1'],
@@ -58,8 +58,11 @@ export function secureConnection(
   });
 }
 
-/** Always the addresses that were checked, whatever the name leads to by now. It answers later, as a look-up does. */
-function pinnedTo(addresses: readonly string[]): LookupFunction {
+/**
+ * Returns a lookup function with the addresses that were checked, so that a changed DNS record
+ * cannot bypass the check. Calls back asynchronously, as a real look-up does.
+ */
+function lookUpPinned(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: isIP(address) }));
   const [first = { address: '', family: 0 }] = found;
   return (_, options, callback) => {

@@ -1,7 +1,7 @@
-// How outgoing calls fail: one type of error, and one time limit for all steps of a call.
+// Errors and time limits of outgoing calls.
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 
-/** Why a call brought no answer. */
+/** Why a call received no response. */
 export type OutgoingFault = 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error';
 
 export class OutgoingError extends Error {
@@ -13,15 +13,15 @@ export class OutgoingError extends Error {
   }
 }
 
-/** The time that a call has. It runs from the beginning of the call, and not while the event loop is blocked. */
+/** The time limit of a call. Counts from its start, but not while the event loop is blocked. */
 export class TimeLimit {
   readonly #cancelWhole: () => void;
   readonly #cancelConnecting: () => void;
   #handler: ((late: OutgoingError) => void) | undefined;
 
   /**
-   * @param whole milliseconds until the answer is read
-   * @param connecting milliseconds to find the address and to connect
+   * @param whole milliseconds until the response is read
+   * @param connecting milliseconds for DNS look-up and connecting
    */
   constructor(whole: number, connecting: number) {
     const expire = (): void => this.#handler?.(new OutgoingError('timeout'));
@@ -29,12 +29,15 @@ export class TimeLimit {
     this.#cancelConnecting = startResponsiveTimeout(expire, connecting);
   }
 
-  /** What the step that runs now does when the time is over. Takes the place of the step before. */
+  /** Sets the timeout handler of the current step, in place of the previous one. */
   onTimeout(handler: (late: OutgoingError) => void): void {
     this.#handler = handler;
   }
 
-  /** Waits for work that cannot be cancelled. @throws OutgoingError if it takes too long */
+  /**
+   * Waits for work that cannot be canceled.
+   * @throws OutgoingError if it takes too long
+   */
   wait<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#handler = reject;
@@ -42,7 +45,7 @@ export class TimeLimit {
     });
   }
 
-  /** There is a connection: only the whole time limits what follows. */
+  /** The connection is open; from here on only the total limit applies. */
   connected(): void {
     this.#cancelConnecting();
   }
@@ -55,9 +58,9 @@ export class TimeLimit {
 }
 
 /**
- * Runs a step that reports through events. Whatever it throws and whatever is reported first decides; nothing that comes
- * later has an effect.
- * @param fault what an error other than an OutgoingError means in this step
+ * Runs a step that reports through events. The first result or error counts; later ones are
+ * ignored.
+ * @param fault the fault of errors other than OutgoingError
  */
 export function settleOnce<T>(
   fault: OutgoingFault,

@@ -1,44 +1,44 @@
-// Signed posts: a JSON body with signatures that prove who sent it, and what came of it.
+// Sends signed POST requests with a JSON body, and reports the outcome.
 import { createHmac, randomBytes } from 'node:crypto';
 import { digestOf } from '../credentials/service-signature.ts';
 import { type OutgoingClient, OutgoingError, type OutgoingFault } from './client.ts';
 
-/** A new secret to sign with; libraries for Standard Webhooks take it as it is. */
+/** Returns a new signing secret in the format of Standard Webhooks. */
 export function newSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 export interface SignedPost {
   url: string;
-  /** Each makes a signature of its own, the first one first. */
+  /** Each secret adds a signature, in this order. */
   secrets: readonly string[];
-  /** The same whenever the same message is sent. */
+  /** Stays the same when a message is retried. */
   messageId: string;
   headers: Readonly<Record<string, string>>;
   body: string;
   testMode: boolean;
   sentAt: Date;
-  /** Milliseconds for all of it, unless the client's own. */
+  /** Timeout of the whole call in milliseconds; by default the client's. */
   within?: number;
 }
 
 export interface PostOutcome {
-  /** null where no answer came; then `error` says why. */
+  /** null if no response was received; then `error` says why. */
   status: number | null;
   error: OutgoingFault | null;
   retryAfter: string | undefined;
-  /** The header `webhook-delivery` of the answer. */
+  /** The response header `webhook-delivery`. */
   wish: string | undefined;
-  /** The beginning of the answer's body. */
+  /** The start of the response body. */
   snippet: string | null;
   durationMs: number;
 }
 
-/** Characters of an answer that are kept, and the bytes that they may take. */
+/** Maximum characters of the stored response, and the bytes to read for them. */
 const snippetLength = 1024;
 const snippetBytes = 4 * snippetLength;
 
-/** Sends it once. */
+/** Sends the request once, without retries. */
 export async function postSigned(client: OutgoingClient, post: SignedPost): Promise<PostOutcome> {
   const { url, body, testMode, within } = post;
   const start = performance.now();
@@ -64,7 +64,7 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
       error: status >= 200 && status < 300 ? null : 'http_error',
       retryAfter: headers['retry-after'],
       wish: [headers['webhook-delivery']].flat()[0]?.trim().toLowerCase(),
-      snippet: snippetOf(answer.body),
+      snippet: toSnippet(answer.body),
       durationMs: took(),
     };
   } catch (error) {
@@ -75,8 +75,8 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
 }
 
 /**
- * Two schemes over the same body: `Service-Signature` under the whole secret as text, and that of Standard Webhooks under the bytes that
- * it stands for.
+ * Signs the body in two schemes: `Service-Signature`, whose key is the whole secret as text, and
+ * Standard Webhooks, whose key is the decoded bytes.
  */
 export function signatures({
   secrets,
@@ -98,8 +98,8 @@ export function signatures({
   };
 }
 
-/** As text that the database takes; null where there is none. */
-function snippetOf(body: Buffer): string | null {
+/** Returns text that the database can store; null if it is empty. */
+function toSnippet(body: Buffer): string | null {
   const text = body.toString('utf8').replaceAll('\0', '').slice(0, snippetLength).toWellFormed();
   return text === '' ? null : text;
 }

@@ -1,8 +1,8 @@
-// Text of pages: what is put into it is escaped, unless it is such text itself.
+// HTML template tag. Interpolated values are escaped unless they are already HTML.
 
 import { colors, fonts } from './theme.ts';
 
-/** Text that may stand in a page as it is. */
+/** Safe HTML, which is not escaped again. */
 export class Html {
   readonly text: string;
 
@@ -21,27 +21,30 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-function textOf(part: Part): string {
+function render(part: Part): string {
   if (part === null) return '';
   if (part instanceof Html) return part.text;
-  if (typeof part === 'object') return part.map(textOf).join('');
+  if (typeof part === 'object') return part.map(render).join('');
   return String(part).replace(/[&<>"']/g, (sign) => entities[sign] ?? sign);
 }
 
-/** Writes text of a page; null is nothing. */
+/** Template tag for HTML. null renders nothing. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(
-    strings.map((text, index) => text + (index < parts.length ? textOf(parts[index] as Part) : '')).join(''),
+    strings.map((text, index) => text + (index < parts.length ? render(parts[index] as Part) : '')).join(''),
   );
 }
 
-/** A text of others inside a sentence: its direction, or a sign in it, reorders nothing around it. */
+/** Isolates user text in a sentence, so that its direction does not reorder the text around it. */
 export const isolated = (text: string): Html => html`<bdi>${text}</bdi>`;
 
-/** A host in an element of its own, as ASCII, so that letters of other scripts do not pass for Latin ones. */
+/**
+ * Returns the host of a URL in its ASCII form, so that lookalike letters of other scripts are
+ * visible.
+ */
 export const hostOf = (url: string): Html => html`<code>${new URL(url).host}</code>`;
 
-/** Characters that reorder text without being seen: a name with them can make a page read as another one. */
+/** Invisible characters that reorder text: with them, a name can make a page read differently. */
 const bidiControls = /\p{Bidi_Control}/gu;
 
 export const withoutBidiControls = (text: string): string => text.replace(bidiControls, '');
@@ -83,17 +86,17 @@ dt { font-weight: 600 }
 dd { margin: 0 0 .5rem }
 .note { color: ${quiet}; font-size: .9rem; margin: .25rem 0 }`;
 
-/** What stands around the content of a page, and how that looks. */
+/** The parts around the content of a page. */
 export interface Frame {
   before: Html;
   style: string;
-  /** A module. */
+  /** Source of a JavaScript module. */
   script: string;
 }
 
 /**
- * A whole page, without bidirectional control characters from any text that it shows.
- * @param frame of pages that belong together; a page without one stands alone
+ * Renders a whole page, without bidirectional control characters in its text.
+ * @param frame shared by pages that belong together; undefined for a standalone page
  */
 export function page(title: string | Html, body: Html, frame?: Frame): string {
   const { text } = html`<!doctype html>
@@ -101,7 +104,7 @@ export function page(title: string | Html, body: Html, frame?: Frame): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${withoutElements(html`${title}`)}</title>
+<title>${stripElements(html`${title}`)}</title>
 <link rel="icon" href="data:,">
 <style>${new Html(style + (frame?.style ?? ''))}</style>
 </head>
@@ -118,5 +121,5 @@ ${frame ? html`<script type="module">${new Html(frame.script)}</script>` : null}
   return withoutBidiControls(text);
 }
 
-/** A title of the browser's window, which can hold text alone. */
-const withoutElements = ({ text }: Html): Html => new Html(text.replace(/<[^>]*>/g, ''));
+/** Strips elements: a window title is plain text. */
+const stripElements = ({ text }: Html): Html => new Html(text.replace(/<[^>]*>/g, ''));

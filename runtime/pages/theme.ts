@@ -1,4 +1,4 @@
-// How all pages for people look: fonts, and colours with enough contrast on their ground.
+// Theme of all pages: fonts, and colors with sufficient contrast.
 
 export const fonts = {
   text: 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
@@ -10,10 +10,10 @@ export const colors = {
   quiet: '#4b5563',
   link: '#1d4ed8',
   linkPressed: '#1e40af',
-  /** Beside the page: menus, code. */
+  /** Background of menus and code. */
   ground: '#f8fafc',
   line: '#cbd5e1',
-  /** Around what is typed into. */
+  /** Border of input fields. */
   edge: '#4b5563',
   good: '#15803d',
   bad: '#b42318',

@@ -1,52 +1,55 @@
-// The log: one line of JSON per request and per event of the server, never a secret.
+// The log: one JSON line per request and per event of the server, without secrets.
 import { type Logger, pino } from 'pino';
 import { timestamp } from '../http/envelope.ts';
 
 export type Log = Logger;
 
-/** What is noted of a request. */
+/** The log line of a request. */
 export interface RequestLine {
   requestId: string;
   operation: string;
   method: string;
   status: number;
   milliseconds: number;
-  /** Absent for public operations and refused credentials. */
+  /** undefined for public operations and rejected credentials. */
   caller: { companyId: string; actor: { id: string }; testMode: boolean } | undefined;
   error: string | undefined;
 }
 
 export interface OpenLog {
   log: Log;
-  /** Writes the line of a request. */
+  /** Writes the log line of a request. */
   noteRequest: (line: RequestLine) => void;
   flush: () => void;
 }
 
-/** Characters that are written at once: a pipe keeps so many in one piece, also when several workers write to it. */
-const atOnce = 4096;
+/**
+ * Maximum characters per write. A pipe keeps a write of this size in one piece, even if several
+ * workers write to it.
+ */
+const maxWrite = 4096;
 
 /**
  * Opens the log on standard output.
  * @param level pino's level names, or silent
  */
 export function openLog(level: string): OpenLog {
-  const destination = pino.destination({ fd: 1, sync: false, maxWrite: atOnce });
-  // Lines are gathered here: the destination would measure all that it holds again at every line.
-  let gathered = '';
-  const handOver = (): void => {
-    if (gathered === '') return;
-    const text = gathered;
-    gathered = '';
+  const destination = pino.destination({ fd: 1, sync: false, maxWrite });
+  // Lines are buffered here, because the destination would measure its whole buffer at every line.
+  let buffered = '';
+  const flushLines = (): void => {
+    if (buffered === '') return;
+    const text = buffered;
+    buffered = '';
     destination.write(text);
   };
   const lines = {
     write(line: string): void {
-      if (gathered.length + line.length > atOnce) handOver();
-      gathered += line;
+      if (buffered.length + line.length > maxWrite) flushLines();
+      buffered += line;
     },
   };
-  setInterval(handOver, 200).unref();
+  setInterval(flushLines, 200).unref();
   const log = pino(
     {
       level,
@@ -57,10 +60,10 @@ export function openLog(level: string): OpenLog {
     lines,
   );
   const noteRequest = log.isLevelEnabled('info')
-    ? (line: RequestLine) => lines.write(requestText(line))
+    ? (line: RequestLine) => lines.write(formatRequest(line))
     : () => undefined;
   const flush = (): void => {
-    handOver();
+    flushLines();
     destination.flushSync();
   };
   process.once('exit', flush);
@@ -68,18 +71,21 @@ export function openLog(level: string): OpenLog {
 }
 
 /**
- * Raises an alert: something that somebody must look at, with the kind to tell it by. Once per outage, not per request.
- * @param kind lower case, with underscores; the ones there are stand in docs/operations.md
+ * Raises an alert, which an operator must look at. Raised once per outage, not per request.
+ * @param kind in lower case with underscores; docs/operations.md lists all kinds
  */
 export function raiseAlert(log: Log, kind: string, message: string, details: Record<string, unknown> = {}): void {
   log.fatal({ alert: kind, severity: 'critical', ...details }, message);
 }
 
-/** Has what nobody caught written as a line of the log. A forgotten promise must not end all other requests; anything else ends the process. */
+/**
+ * Logs uncaught errors. An unhandled rejection must not end all other requests, so the process
+ * continues; any other uncaught error ends it.
+ */
 export function watchUncaught({ log, flush }: OpenLog, isOutage: (error: unknown) => boolean): void {
   process.on('unhandledRejection', (error) => {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    // The database's driver asks for its types on its own account, and nobody waits for that.
+    // The database driver queries its types in the background, and no caller awaits that.
     if (isOutage(error)) log.warn({ err: { message } }, 'database driver error');
     else log.error({ err: { message, stack } }, 'unexpected error');
   });
@@ -90,8 +96,11 @@ export function watchUncaught({ log, flush }: OpenLog, isOutage: (error: unknown
   });
 }
 
-/** Written by hand, at a third of the cost: there is one per request, and of its texts only the actor is not ours. */
-function requestText(line: RequestLine): string {
+/**
+ * Concatenated by hand, which takes a third of the time. Only the actor's id can contain characters
+ * that need escaping.
+ */
+function formatRequest(line: RequestLine): string {
   const { caller } = line;
   const who = caller
     ? `,"company":"${caller.companyId}","actor":${JSON.stringify(caller.actor.id)},"test_mode":${caller.testMode}`

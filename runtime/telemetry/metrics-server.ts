@@ -1,4 +1,4 @@
-// Where Prometheus reads the metrics: a server apart, so that they are never on the public address.
+// Serves metrics to Prometheus on a separate port, so that they are never public.
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { ConfigError } from '../config.ts';
@@ -12,8 +12,8 @@ export interface MetricsServer {
 
 /**
  * Starts the server.
- * @param read the metrics as text
- * @throws ConfigError when the port cannot be had
+ * @param read returns the metrics as text
+ * @throws ConfigError if the port cannot be bound
  */
 export function serveMetrics(
   port: number,

@@ -1,30 +1,33 @@
-// The instruments that Prometheus reads, one set for each process.
-// What each means is told to operators in docs/operations.md.
+// The metrics for Prometheus, one set per process.
+// docs/operations.md explains each to operators.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { PoolUsage } from '../../db/client/pool.ts';
 import type { Load } from '../http/connections.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { RequestLine } from './log.ts';
 
-/** What is looked at when somebody reads the metrics. */
+/** The sources that are read for each scrape. */
 export interface Watched {
   load: Load;
   /** Resolves when the database answers. */
   ping: () => Promise<void>;
   pools: Readonly<Record<string, { usage: PoolUsage }>>;
   news: { waiting: number };
-  /** Absent where limits are counted in the process. */
+  /** Undefined if rate limits are counted in memory. */
   redis: { answers: () => Promise<boolean>; countedLocally: number } | undefined;
 }
 
-/** The values of one process, as they travel from a worker to the process that is asked. */
+/** The values of one process, as workers send them to the primary. */
 export type MetricValues = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
-/** Milliseconds that the database is given to answer when it is asked for the metrics alone. */
-const patience = 1000;
+/** Milliseconds to wait for the database during a scrape. */
+const timeoutMs = 1000;
 
-/** A registry with what Node tells of every process. @param worker its number, or primary; undefined where there is one process only */
+/**
+ * Creates a registry with Node's default metrics.
+ * @param worker the worker's number, or primary; undefined if there is only one process
+ */
 export function openRegistry(worker: string | undefined): Registry {
   const registry = new Registry();
   if (worker !== undefined) registry.setDefaultLabels({ worker });
@@ -32,7 +35,10 @@ export function openRegistry(worker: string | undefined): Registry {
   return registry;
 }
 
-/** Makes the instruments of a process that answers requests. @returns what notes a request in them */
+/**
+ * Creates the request metrics of a process.
+ * @returns a function that records a request
+ */
 export function watchRequests(registry: Registry): (line: RequestLine) => void {
   const registers = [registry];
   const durations = new Histogram({
@@ -58,7 +64,7 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
     help: 'Requests rejected because the monthly quota was unavailable.',
     registers,
   });
-  /** Made once for each, since there is one lookup per request. */
+  /** Cached, since each request needs one. */
   const labels = new Map<string, { operation: string; method: string; status: string }>();
   return ({ operation: id, method, status, milliseconds, error }) => {
     const operation = id === '' ? 'none' : id;
@@ -77,7 +83,7 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
   };
 }
 
-/** Makes the instruments that look at the parts of a process that answers requests when they are read. */
+/** Creates the metrics of a serving process that are read for each scrape. */
 export function watchParts(registry: Registry, { load, ping, pools, news, redis }: Watched): void {
   gauge(registry, 'crm_http_requests_in_flight', 'Requests in progress.', (set) => set(load.requests));
   gauge(registry, 'crm_http_requests_waiting', 'Requests that wait for earlier responses on their connection.', (set) =>
@@ -133,7 +139,7 @@ export function watchParts(registry: Registry, { load, ping, pools, news, redis 
     'Callers that timed out waiting for a connection and received 503.',
     each(({ exhausted }) => exhausted),
   );
-  // After the pools, so that its own connection is not shown as busy.
+  // After the pools, so that its own connection is not counted as busy.
   gauge(registry, 'crm_database_up', '1 if the database responded while the metrics were read.', async (set) =>
     set(await isInTime(ping())),
   );
@@ -153,7 +159,7 @@ export function watchParts(registry: Registry, { load, ping, pools, news, redis 
 type Labels = { pool: string };
 type Read = (note: (value: number, labels?: Labels) => void) => void | Promise<void>;
 
-/** A value that is read when it is asked for. */
+/** Registers a gauge that is read for each scrape. */
 function gauge(registry: Registry, name: string, help: string, read: Read): void {
   const made = new Gauge<string>({
     name,
@@ -164,7 +170,7 @@ function gauge(registry: Registry, name: string, help: string, read: Read): void
   });
 }
 
-/** A total that somebody else counts. */
+/** Registers a counter whose total is kept elsewhere. */
 function total(registry: Registry, name: string, help: string, read: Read): void {
   const made = new Counter<string>({
     name,
@@ -178,11 +184,11 @@ function total(registry: Registry, name: string, help: string, read: Read): void
   });
 }
 
-/** 1 when the work is done in time. */
+/** Returns 1 if the work succeeds in time, otherwise 0. */
 async function isInTime(work: Promise<void>): Promise<number> {
   let cancel: (() => void) | undefined;
   const late = new Promise<number>((resolve) => {
-    cancel = startResponsiveTimeout(() => resolve(0), patience);
+    cancel = startResponsiveTimeout(() => resolve(0), timeoutMs);
   });
   const done = work.then(
     () => 1,
