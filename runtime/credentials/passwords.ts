@@ -10,8 +10,8 @@ const cost = { N: 2 ** 15, r: 8, p: 3, maxmem: 64 * 1024 * 1024 };
  * Maximum number of parallel derivations. They share libuv's four threads with the signatures of
  * tokens, which must not wait behind them.
  */
-export const hashesAtOnce = Math.min(3, availableParallelism());
-const semaphore = new Semaphore(hashesAtOnce);
+export const maxParallelHashes = Math.min(3, availableParallelism());
+const semaphore = new Semaphore(maxParallelHashes);
 
 function derive(password: string, salt: Buffer, options = cost): Promise<Buffer> {
   return semaphore.run(

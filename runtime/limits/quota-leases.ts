@@ -1,8 +1,8 @@
-// Leases of the monthly quota: calls charged ahead, which this process may let pass without asking.
+// Leases of the monthly quota: calls charged in advance, which this process admits without a query.
 import type { ChargedCalls } from '../../domain/billing/quota.ts';
 import { Semaphore } from './semaphore.ts';
 
-/** The month of a company that a call was charged to. */
+/** The company and month that a call was charged to. */
 export interface Charge {
   companyId: string;
   monthStart: Date;
@@ -10,22 +10,30 @@ export interface Charge {
 
 /** The result of charging one call. */
 export interface Quota extends Charge {
-  /** False if the calls of the month are used up. */
+  /** False if the month's quota is used up. */
   charged: boolean;
   /** null: unlimited. */
   limit: number | null;
   monthEnd: Date;
 }
 
-/** Counts the calls of each month. For each company, it is asked one question at a time. */
+/** Counts the calls of each month. Per company, its methods are called one at a time. */
 interface LeaseStore {
-  /** The process holds no lease then. @returns undefined if nothing is subscribed to */
+  /**
+   * Charges calls and acquires a lease. The process must not hold one already.
+   * @returns undefined if the company has no subscription
+   */
   charge(companyId: string, calls: number, ahead: number): Promise<ChargedCalls | undefined>;
-  /** Reports what is left of the lease. @returns the calls charged to the month, by all; undefined if the lease no longer exists */
+  /**
+   * Renews the lease and reports the calls left.
+   * @returns the month's calls of all processes; undefined if the lease no longer exists
+   */
   renew(companyId: string, left: number): Promise<number | undefined>;
-  /** Ends the lease and gives back what is left. @param left null: as much as was last reported */
+  /**
+   * Ends the lease and returns the calls left.
+   * @param left null: as last reported
+   */
   giveBack(companyId: string, left: number | null): Promise<void>;
-  /** Ends the leases of processes that died. */
   collect(companyId: string): Promise<unknown>;
 }
 
@@ -34,9 +42,9 @@ interface Lease {
   monthEnd: Date;
   limit: number | null;
   left: number;
-  /** Used since it was last renewed. */
+  /** True if calls were taken since the last renewal. */
   used: boolean;
-  /** By performance.now(); -Infinity when the ledger may have ended it. */
+  /** By performance.now(); -Infinity if the lease may have ended in the ledger. */
   renewedAt: number;
 }
 
@@ -49,16 +57,16 @@ interface Waiting {
   since: number;
 }
 
-/** What this process knows of one company. */
+/** The state of one company in this process. */
 class Account {
   readonly companyId: string;
   lease: Lease | undefined;
-  /** True after a charge failed: the ledger may have a lease of it that nobody uses. */
+  /** True after a charge failed: the ledger may contain a lease that this process does not use. */
   isUnsure = false;
   readonly waiting: Waiting[] = [];
-  /** True while the calls that wait are being charged. */
+  /** True while waiting calls are being charged. */
   isServed = false;
-  /** The ledger is asked one question after the other: two at once would undo each other. */
+  /** Serializes calls of the ledger: concurrent ones would overwrite each other. */
   readonly ledger = new Semaphore(1);
 
   constructor(companyId: string) {
@@ -70,16 +78,26 @@ class Account {
   }
 }
 
-/** Milliseconds between renewals: the calls of the last ones are lost with a process that dies. */
+/** Milliseconds between renewals. A process that dies loses the calls since its last renewal. */
 const renewIntervalMs = 500;
-/** Milliseconds without a renewal after which a lease is not used: the months cannot be counted then. Others take its process for dead after 30 s. */
+/**
+ * Milliseconds after the last renewal for which a lease may be used; then the database may be down.
+ * Other processes consider this one dead after 30 s.
+ */
 const usableForMs = 2500;
-/** Calls of a lease at most: for each lease there is a write. The ledger gives fewer if few are left of the month. */
-const largestLease = 4000;
-/** Calls left of a month below which leases are given back, so that none is kept from other processes. */
+/**
+ * Maximum calls of a lease; each lease costs a write. The ledger grants fewer if the month has few
+ * left.
+ */
+const maxLeaseCalls = 4000;
+/**
+ * If fewer calls of the month are left, leases are returned, so that no calls are withheld from
+ * other processes.
+ */
 const lowWatermark = 2000;
-/** Milliseconds for which a call waits for others to give back what they have not used, and between its questions. */
+/** Milliseconds for which a call waits for other processes to return unused calls. */
 const waitForOthersMs = 1200;
+/** Milliseconds between its attempts. */
 const collectIntervalMs = 200;
 
 export class QuotaLeases {
@@ -92,12 +110,18 @@ export class QuotaLeases {
     this.#ledger = ledger;
   }
 
-  /** Charges one call: at once if a lease has calls left. @returns undefined if nothing is subscribed to */
+  /**
+   * Charges one call: synchronously if a lease has calls left.
+   * @returns undefined if the company has no subscription
+   */
   take(companyId: string, now: Date): Quota | Promise<Quota | undefined> {
     return this.#use(this.#accounts.get(companyId), now) ?? this.#wait(companyId, now);
   }
 
-  /** Takes a call from a lease. @returns undefined if there is none to be taken */
+  /**
+   * Takes a call from the lease.
+   * @returns undefined if there is no usable lease
+   */
   #use(account: Account | undefined, now: Date): Quota | undefined {
     const lease = account?.lease;
     if (!lease || lease.left === 0 || now >= lease.monthEnd) return undefined;
@@ -107,7 +131,10 @@ export class QuotaLeases {
     return quotaOf(account.companyId, lease, true);
   }
 
-  /** Takes a call back that costs nothing after all. @returns false if there is no lease of its month */
+  /**
+   * Refunds a call to the lease.
+   * @returns false if there is no lease of its month
+   */
   takeBack({ companyId, monthStart }: Charge): boolean {
     const lease = this.#accounts.get(companyId)?.lease;
     if (lease?.monthStart.getTime() !== monthStart.getTime()) return false;
@@ -115,19 +142,22 @@ export class QuotaLeases {
     return true;
   }
 
-  /** Gives back what is left of a company: what was subscribed to is not what it was. */
+  /** Returns the lease of a company, because its subscription changed. */
   async end(companyId: string): Promise<void> {
     const account = this.#accounts.get(companyId);
-    if (account) await account.ledger.run(() => this.#giveBack(account));
+    if (account) await account.ledger.run(() => this.#returnLease(account));
   }
 
-  /** Reports the calls that this process has let pass, so that the ledger shows them. @throws what the ledger throws */
+  /**
+   * Reports the calls that this process admitted, so that the ledger counts them.
+   * @throws errors of the ledger
+   */
   async settle(companyId: string): Promise<void> {
     const account = this.#accounts.get(companyId);
     if (account) await this.#renew(account);
   }
 
-  /** Gives everything back. */
+  /** Returns all leases. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#renewing;
@@ -143,18 +173,18 @@ export class QuotaLeases {
     });
     if (!account.isServed) {
       account.isServed = true;
-      // Those of one turn of the event loop go together.
+      // Calls of the same turn of the event loop are charged together.
       setImmediate(() => void this.#serve(account));
     }
     return asked;
   }
 
-  /** Charges for all who wait, until nobody does. */
+  /** Charges all waiting calls until none is left. */
   async #serve(account: Account): Promise<void> {
     while (account.waiting.length > 0) {
       let late: Waiting[] = [];
       await account.ledger.run(async () => {
-        late = await this.#acquire(account, this.#letPass(account, account.waiting.splice(0)));
+        late = await this.#acquire(account, this.#admitFromLease(account, account.waiting.splice(0)));
       });
       if (late.length === 0) continue;
       account.waiting.push(...late);
@@ -166,10 +196,11 @@ export class QuotaLeases {
   }
 
   /**
-   * Lets calls pass that came while the present lease was acquired: to acquire another for them would have the next ones wait for that, and so
-   * on. @returns those for which it has no calls
+   * Admits calls that arrived while the present lease was acquired. Another lease for them would
+   * make the next calls wait for it, and so on.
+   * @returns the calls that the lease does not cover
    */
-  #letPass(account: Account, waiting: readonly Waiting[]): Waiting[] {
+  #admitFromLease(account: Account, waiting: readonly Waiting[]): Waiting[] {
     return waiting.filter(({ resolve, now }) => {
       const quota = this.#use(account, now);
       if (quota) resolve(quota);
@@ -177,16 +208,19 @@ export class QuotaLeases {
     });
   }
 
-  /** Charges calls that wait. @returns those who may yet be charged from what others give back */
+  /**
+   * Charges waiting calls.
+   * @returns the calls that may still be charged when other processes return theirs
+   */
   async #acquire(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
     if (waiting.length === 0) return [];
     const { companyId } = account;
     let found: ChargedCalls | undefined;
     try {
-      // Used up; or not renewed in time, or of a month that is over.
-      await this.#giveBack(account);
+      // The lease is used up, was not renewed in time, or its month is over.
+      await this.#returnLease(account);
       account.isUnsure = true;
-      found = await this.#ledger.charge(companyId, waiting.length, largestLease);
+      found = await this.#ledger.charge(companyId, waiting.length, maxLeaseCalls);
       account.isUnsure = false;
     } catch (error) {
       for (const { reject } of waiting) reject(error);
@@ -209,8 +243,8 @@ export class QuotaLeases {
     return late;
   }
 
-  /** Ends the lease of a company, if there is one; in its turn. */
-  async #giveBack(account: Account): Promise<void> {
+  /** Returns the lease of a company, if there is one. Runs within `account.ledger`. */
+  async #returnLease(account: Account): Promise<void> {
     const { lease, isUnsure, companyId } = account;
     if (!lease && !isUnsure) return;
     account.lease = undefined;
@@ -218,7 +252,7 @@ export class QuotaLeases {
       await this.#ledger.giveBack(companyId, lease ? lease.left : null);
       account.isUnsure = false;
     } catch (error) {
-      // It may be there still, and is ended before there is another.
+      // The lease may still exist; it is ended before the next one.
       if (lease) account.lease = { ...lease, renewedAt: Number.NEGATIVE_INFINITY };
       throw error;
     }
@@ -240,15 +274,15 @@ export class QuotaLeases {
       const { lease, companyId } = account;
       const isGood = lease?.used && lease.left > 0 && lease.renewedAt > 0;
       if (!isGood) {
-        await this.#giveBack(account);
+        await this.#returnLease(account);
         return;
       }
       const at = performance.now();
       lease.used = false;
       const charged = await this.#ledger.renew(companyId, lease.left);
-      // Taken for dead, and given back by others.
+      // Other processes considered this one dead and returned the lease.
       if (charged === undefined) account.lease = undefined;
-      else if (lease.limit !== null && lease.limit - charged < lowWatermark) await this.#giveBack(account);
+      else if (lease.limit !== null && lease.limit - charged < lowWatermark) await this.#returnLease(account);
       else lease.renewedAt = at;
     });
     this.#forget(account);

@@ -1,4 +1,4 @@
-// The months of companies: charges each call, from a lease if there is one, and gives calls back.
+// The monthly quota: charges each call, from a lease if there is one, and refunds calls.
 import { randomUUID } from 'node:crypto';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
@@ -6,7 +6,7 @@ import type { ChargedCalls } from '../../domain/billing/quota.ts';
 import { type Charge, type Quota, QuotaLeases } from './quota-leases.ts';
 import { Refunds } from './refunds.ts';
 
-/** Calls of a month. */
+/** The calls of a month. */
 export interface QuotaFigures {
   used: number;
   /** null: unlimited. */
@@ -35,7 +35,7 @@ export interface QuotaStatements<Catalogue> {
   findQuota(sql: Sql, companyId: string, catalogue: Catalogue, now: Date): Promise<QuotaFigures | undefined>;
 }
 
-/** One for each process, which is the holder of its leases. */
+/** One per process; the process is the holder of its leases. */
 export class QuotaLedger<Catalogue = unknown> {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
@@ -45,7 +45,7 @@ export class QuotaLedger<Catalogue = unknown> {
   readonly #leases: QuotaLeases;
   readonly #refunds: Refunds;
 
-  /** @param timeoutMs milliseconds after which a charge is given up */
+  /** @param timeoutMs timeout of a charge in milliseconds */
   constructor(pool: Pool, timeoutMs: number, statements: QuotaStatements<Catalogue>, catalogue: Catalogue) {
     this.#pool = pool;
     this.#timeoutMs = timeoutMs;
@@ -64,14 +64,14 @@ export class QuotaLedger<Catalogue = unknown> {
   }
 
   /**
-   * Charges a call to the month of a company; at once if the lease has calls left. undefined if the
-   * company never subscribed.
+   * Charges a call to the month of a company; synchronously if the lease has calls left. Returns
+   * undefined if the company never subscribed.
    */
   charge(companyId: string, now: Date): Quota | Promise<Quota | undefined> {
     return this.#leases.take(companyId, now);
   }
 
-  /** Gives back a call that turned out to be free; nothing waits for it. */
+  /** Refunds a call that turned out to be free. Nothing waits for it. */
   refund(charge: Charge): void {
     if (!this.#leases.takeBack(charge)) this.#refunds.add(charge);
   }
@@ -85,7 +85,7 @@ export class QuotaLedger<Catalogue = unknown> {
   }
 
   /**
-   * Writes the calls of a company that this process let pass, so that the database counts them.
+   * Writes the calls of a company that this process admitted, so that the database counts them.
    * Other processes do so within a second.
    */
   async flush(companyId: string): Promise<void> {
@@ -93,8 +93,8 @@ export class QuotaLedger<Catalogue = unknown> {
   }
 
   /**
-   * Returns the lease of a company because its subscription changed. If that fails, it is swept as
-   * the lease of a process that died.
+   * Returns the lease of a company because its subscription changed. If that fails, the lease is
+   * swept like that of a dead process.
    */
   releaseLease(companyId: string): void {
     void this.#leases.end(companyId).catch(() => undefined);
@@ -105,7 +105,7 @@ export class QuotaLedger<Catalogue = unknown> {
     await Promise.all([this.#refunds.settled(), this.#leases.close()]);
   }
 
-  /** Charges calls and leases more, in one transaction. */
+  /** Charges calls and acquires a lease, in one transaction. */
   #charge(companyId: string, calls: number, ahead: number): Promise<ChargedCalls | undefined> {
     return inTransaction(this.#pool, 'platform', this.#timeoutMs, async (sql) => {
       const now = new Date();

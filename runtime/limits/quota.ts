@@ -1,4 +1,4 @@
-// The monthly quota's verdict over a call, and the alarm when the quota cannot be asked.
+// Admits calls by the monthly quota, and raises an alert while the quota is unavailable.
 import type { Subscription } from '../credentials/credential-store.ts';
 import { ApiError } from '../errors.ts';
 import { type Log, raiseAlert } from '../telemetry/log.ts';
@@ -6,10 +6,11 @@ import type { Quota } from './quota-leases.ts';
 import type { QuotaFigures } from './quota-ledger.ts';
 
 /**
- * Lets a call pass that its company's subscription pays for.
+ * Admits a call if the company's subscription covers it.
  * @param quota undefined in test mode, whose calls are free
- * @param lastPeriod asks for the figures of a subscription that ended; undefined where nothing was ever subscribed to
- * @throws ApiError 402 without a subscription, 429 when the calls of the month are used up; both with the X-Quota headers
+ * @param lastPeriod returns the figures of the ended subscription; undefined if there never was one
+ * @throws ApiError 402 without a subscription, 429 if the month's quota is used up; both with the
+ * X-Quota headers
  */
 export async function admitToQuota(
   { access }: Subscription,
@@ -58,7 +59,10 @@ function refusal(status: 402 | 429, message: string, details: QuotaDetails, head
   });
 }
 
-/** Raises one alarm per outage: what must not be counted is not let through, so that an outage stops every tenant. */
+/**
+ * Raises one alert per outage. Calls that cannot be counted are rejected, so an outage stops every
+ * tenant.
+ */
 export class QuotaAlarm {
   readonly #log: Log;
   #raised = false;
@@ -67,7 +71,10 @@ export class QuotaAlarm {
     this.#log = log;
   }
 
-  /** Notes that the quota could not be asked. @returns what to answer with */
+  /**
+   * Records that the quota is unavailable.
+   * @returns the error to send
+   */
   raise(): ApiError {
     if (!this.#raised) {
       this.#raised = true;
@@ -83,7 +90,7 @@ export class QuotaAlarm {
     );
   }
 
-  /** Notes that the quota was asked. */
+  /** Records that the quota is available. */
   clear(): void {
     if (!this.#raised) return;
     this.#raised = false;

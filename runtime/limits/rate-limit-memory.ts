@@ -1,21 +1,28 @@
-// Counters of rate limits in this process: sliding windows, without waiting.
+// Rate limit counters in memory: sliding windows, synchronous.
 import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
 
-/** Milliseconds between two searches for counters that nobody uses any more. */
-const sweepInterval = 60_000;
-/** Counters at most; beyond it the oldest are given up, which lets their owners call more, never less. */
-const most = 200_000;
+/** Milliseconds between sweeps of unused counters. */
+const sweepIntervalMs = 60_000;
+/**
+ * Maximum number of counters. Beyond it the oldest are dropped, which only lets their owners call
+ * more.
+ */
+const maxCounters = 200_000;
 
-/** Names that are remembered at most; beyond it the oldest are forgotten. */
-const mostNames = 100_000;
-
-/** Groups of calls that a full window is kept as, about: an hour of a million calls would be 8 MB otherwise. */
-const groupsOfWindow = 2000;
+/** Maximum number of remembered names. Beyond it the oldest are dropped. */
+const maxNames = 100_000;
 
 /**
- * The calls that were let through within a window: a ring that grows with what is in it. Of limits of 4,000 and more, neighbours share the time of
- * the first of them and are forgotten with it. Only the group at the window's edge can be wrong by that, so that at most a 2,000th of a limit
- * passes beyond it, and no call is refused wrongly.
+ * Approximate number of groups in a full window. Single calls would take 8 MB for an hour of a
+ * million calls.
+ */
+const groupsPerWindow = 2000;
+
+/**
+ * The admitted calls of a window, in a ring buffer that grows with its content. With limits of
+ * 4,000 and more, neighboring calls form a group with the time of the first and expire with it.
+ * Only the group at the window's edge can be wrong: at most a 2,000th of the limit passes beyond
+ * it, and no call is rejected wrongly.
  */
 class Window {
   #times = new Float64Array(4);
@@ -23,10 +30,10 @@ class Window {
   #head = 0;
   #groups = 0;
   count = 0;
-  /** When nothing of it counts any more. */
+  /** When all its calls have expired. */
   idleAt = 0;
 
-  /** Forgets the calls at or before a time. */
+  /** Removes the calls at or before a time. */
   forget(until: number): void {
     while (this.#groups > 0 && (this.#times[this.#head] as number) <= until) {
       this.count -= this.#calls[this.#head] as number;
@@ -40,7 +47,7 @@ class Window {
     this.idleAt = now + window;
     const last = this.#place(this.#groups - 1);
     const calls = this.#calls[last] as number;
-    if (this.#groups > 0 && calls < Math.floor(limit / groupsOfWindow)) {
+    if (this.#groups > 0 && calls < Math.floor(limit / groupsPerWindow)) {
       this.#calls[last] = calls + 1;
       return;
     }
@@ -51,7 +58,10 @@ class Window {
     this.#groups += 1;
   }
 
-  /** The time with which a call is forgotten. @param index counted from the oldest */
+  /**
+   * Returns the time of the group of a call.
+   * @param index counted from the oldest call
+   */
   at(index: number): number {
     let group = 0;
     for (let before = this.#calls[this.#head] as number; before <= index; group += 1)
@@ -59,7 +69,10 @@ class Window {
     return this.#times[this.#place(group)] as number;
   }
 
-  /** Where a group lies. @param group counted from the oldest */
+  /**
+   * Returns the position of a group in the ring.
+   * @param group counted from the oldest
+   */
   #place(group: number): number {
     const { length } = this.#times;
     return (this.#head + group + length) % length;
@@ -79,22 +92,22 @@ class Window {
 
 export class MemoryCounters implements Counters {
   readonly isLocal = false;
-  /** Names that are remembered, and until when; the one that was remembered first comes first. */
+  /** Remembered names and their expiry, in the order in which they were remembered. */
   readonly #names = new Map<string, number>();
   readonly #windows = new Map<string, Window>();
   #nextSweep = 0;
-  // Used anew by each call, which runs to its end without a pause.
+  // Reused by each call of take(), which is synchronous.
   readonly #found: Window[] = [];
   readonly #used: number[] = [];
   readonly #waits: number[] = [];
 
-  /** Counters in memory. */
+  /** The number of counters. */
   get size(): number {
     return this.#windows.size;
   }
 
   take(layers: readonly Layer[], now: number): Verdict {
-    if (now >= this.#nextSweep || this.#windows.size > most) this.#sweep(now);
+    if (now >= this.#nextSweep || this.#windows.size > maxCounters) this.#sweep(now);
     let allowed = true;
     for (let index = 0; index < layers.length; index += 1) {
       const layer = layers[index] as Layer;
@@ -108,16 +121,16 @@ export class MemoryCounters implements Counters {
       const window = this.#found[index] as Window;
       if (allowed) window.add(now, layer);
       this.#used[index] = window.count;
-      // Where a limit was lowered, more than the oldest must go before a call passes.
+      // If the limit was lowered, more than the oldest call must expire before a call passes.
       this.#waits[index] =
         window.count === 0 ? 0 : window.at(Math.max(0, window.count - layer.limit)) + layer.window - now;
     }
     return judge(allowed, layers, this.#used, this.#waits, now);
   }
 
-  /** Counts a call that was let through by other counters. */
+  /** Counts a call that other counters admitted. */
   note(layers: readonly Layer[], now: number): void {
-    if (now >= this.#nextSweep || this.#windows.size > most) this.#sweep(now);
+    if (now >= this.#nextSweep || this.#windows.size > maxCounters) this.#sweep(now);
     for (const layer of layers) {
       const window = this.#windowOf(layer.key);
       window.forget(now - layer.window);
@@ -128,7 +141,7 @@ export class MemoryCounters implements Counters {
   remember(name: string, milliseconds: number): void {
     this.#names.delete(name);
     this.#names.set(name, performance.now() + milliseconds);
-    if (this.#names.size <= mostNames) return;
+    if (this.#names.size <= maxNames) return;
     for (const first of this.#names.keys()) {
       this.#names.delete(first);
       return;
@@ -152,10 +165,10 @@ export class MemoryCounters implements Counters {
   }
 
   #sweep(now: number): void {
-    this.#nextSweep = now + sweepInterval;
+    this.#nextSweep = now + sweepIntervalMs;
     for (const [key, window] of this.#windows) if (window.idleAt <= now) this.#windows.delete(key);
-    let surplus = this.#windows.size - most * 0.9;
-    if (this.#windows.size <= most) return;
+    let surplus = this.#windows.size - maxCounters * 0.9;
+    if (this.#windows.size <= maxCounters) return;
     for (const key of this.#windows.keys()) {
       this.#windows.delete(key);
       surplus -= 1;

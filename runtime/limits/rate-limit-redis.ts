@@ -1,5 +1,5 @@
-// Counters of rate limits in Redis, shared by all servers, all layers in one round trip.
-// While Redis does not answer, each process counts for itself.
+// Rate limit counters in Redis, shared by all servers, one round trip per call.
+// While Redis is unavailable, each process counts locally.
 import { Redis } from 'ioredis';
 import { responsiveNow, startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -7,8 +7,9 @@ import { MemoryCounters } from './rate-limit-memory.ts';
 import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
 
 /**
- * One list of times per layer, the oldest first. The clock is Redis's own, so that servers whose clocks differ count alike, and
- * times in a list never decrease. Answers whether the call passes, then for each layer the calls that count and the wait.
+ * Keeps one list of times per layer, oldest first. Uses Redis's clock, so that servers with
+ * different clocks count alike and the times in a list never decrease. Returns whether the call is
+ * allowed, then for each layer the calls in the window and the wait.
  */
 const script = `
 local now = tonumber(ARGV[1])
@@ -46,41 +47,48 @@ for i, key in ipairs(KEYS) do
 end
 return answer`;
 
-/** The braces keep all keys of a call on one node of a cluster. */
+/** The hash tag in braces keeps all keys of a call on one node of a cluster. */
 const prefix = 'rl:{headless-crm}:';
 
 type WithScript = Redis & { takeCall(keys: number, ...values: (string | number)[]): Promise<number[]> };
 
-/** Milliseconds that Redis has to be connected when the process starts. */
-const connectTime = 200;
-/** Milliseconds without any answer after which a connection is given up and another one is made: a silent one never ends. */
-const silence = 500;
+/** Milliseconds to wait for the connection when the process starts. */
+const connectTimeoutMs = 200;
+/**
+ * Milliseconds without any response after which the connection is replaced. A silent connection
+ * never ends by itself.
+ */
+const silenceMs = 500;
 
 export class RedisCounters implements Counters {
   readonly #redis: WithScript;
   readonly #log: Log;
   readonly #clock: (() => number) | undefined;
   readonly #timeout: number;
-  /** What this process let through, on a clock that never goes back: where it goes on if Redis does not answer. */
+  /**
+   * The calls that this process admitted, on a monotonic clock: the local counters while Redis is
+   * unavailable.
+   */
   readonly #own = new MemoryCounters();
   #isLocal = false;
   #isProbing = false;
   #countedLocally = 0;
-  /** When this process last counted for itself, on the clock of performance.now(). */
+  /** When this process last counted locally, by performance.now(). */
   #lastLocal = Number.NEGATIVE_INFINITY;
-  /** On the clock of responsiveNow: since when commands wait without any answer; undefined: none does. */
+  /** Since when commands wait without any response, by responsiveNow(); undefined if none waits. */
   #silentSince: number | undefined;
 
   /**
-   * @param clock in place of Redis's own, for tests
-   * @param timeout milliseconds that Redis has for an answer. Only time in which the event loop is free counts: a process that is late to
-   *   read an answer does not take Redis for unreachable
+   * @param clock replaces Redis's clock in tests
+   * @param timeout milliseconds to wait for a response. Only time in which the event loop is free
+   * counts: a process that is late to read a response does not consider Redis unavailable
    */
   constructor(url: string, log: Log, { clock, timeout = 50 }: { clock?: () => number; timeout?: number } = {}) {
     this.#log = log;
     this.#clock = clock;
     this.#timeout = timeout;
-    // The timers of the library count time in which this process was busy: where there is a choice, they are not used.
+    // The library's timers also count time in which this process was busy, so they are used as
+    // little as possible.
     this.#redis = new Redis(url, {
       lazyConnect: true,
       maxRetriesPerRequest: 0,
@@ -90,7 +98,7 @@ export class RedisCounters implements Counters {
       retryStrategy: (attempt) => Math.min(attempt * 50, 500),
       scripts: { takeCall: { lua: script } },
     }) as WithScript;
-    // What goes wrong with the connection shows in the commands that fail for it.
+    // Connection errors show in the commands that fail because of them.
     this.#redis.on('error', () => undefined);
   }
 
@@ -98,21 +106,21 @@ export class RedisCounters implements Counters {
     return this.#isLocal;
   }
 
-  /** Calls that this process counted for itself, since the start. */
+  /** Number of calls that this process counted locally since the start. */
   get countedLocally(): number {
     return this.#countedLocally;
   }
 
-  /** Connects. If that fails, this process counts for itself, and it is tried again and again. */
+  /** Connects. If that fails, this process counts locally and keeps trying to connect. */
   async open(): Promise<void> {
-    await this.#inTime(this.#redis.connect(), connectTime).catch((error: unknown) => this.#fail(error));
+    await this.#inTime(this.#redis.connect(), connectTimeoutMs).catch((error: unknown) => this.#fail(error));
   }
 
   close(): void {
     this.#redis.disconnect();
   }
 
-  /** True when Redis answers now. */
+  /** Returns true if Redis responds now. */
   async answers(): Promise<boolean> {
     return await this.#send(() => this.#redis.ping()).then(
       () => true,
@@ -122,7 +130,7 @@ export class RedisCounters implements Counters {
 
   async take(layers: readonly Layer[], now: number): Promise<Verdict> {
     const started = performance.now();
-    // In an outage one call at a time tries whether it is over, so that the others need not wait for a silent Redis.
+    // During an outage, one call at a time probes Redis, so that the others do not wait for it.
     if (this.#isLocal && this.#isProbing) return this.#countLocally(layers, now, started);
     this.#isProbing = this.#isLocal;
     try {
@@ -149,7 +157,7 @@ export class RedisCounters implements Counters {
 
   remember(name: string, milliseconds: number): void {
     this.#own.remember(name, milliseconds);
-    // The others learn of it with the next note if this one is lost.
+    // If this command fails, other processes see the name after the next one.
     void this.#send(() => this.#redis.set(prefix + name, 1, 'PX', milliseconds)).catch(() => undefined);
   }
 
@@ -168,8 +176,8 @@ export class RedisCounters implements Counters {
   }
 
   /**
-   * Counts a call that Redis lets through. For as long as a window reaches back to a time in which this process counted for itself, Redis knows
-   * less of it than this process does.
+   * Counts a call that Redis admitted. While a window reaches back to a time of local counting,
+   * Redis does not know all calls of this process, so the local counters decide too.
    */
   #confirm(verdict: Verdict, layers: readonly Layer[], now: number, started: number): Verdict {
     const isCertain = layers.every(({ window }) => started - this.#lastLocal > window);
@@ -191,7 +199,10 @@ export class RedisCounters implements Counters {
     return this.#takeOwn(layers, now, started);
   }
 
-  /** Sends a command. @throws if Redis does not answer in time; an answer that comes later has no effect */
+  /**
+   * Sends a command.
+   * @throws Error if Redis does not respond in time. A later response has no effect
+   */
   async #send<T>(command: () => Promise<T>): Promise<T> {
     const answer = this.#inTime(command(), this.#timeout);
     this.#silentSince ??= responsiveNow();
@@ -201,7 +212,7 @@ export class RedisCounters implements Counters {
       return value;
     } catch (error) {
       if (!(error instanceof LateAnswer)) this.#silentSince = undefined;
-      else if (this.#silentSince !== undefined && responsiveNow() - this.#silentSince >= silence) {
+      else if (this.#silentSince !== undefined && responsiveNow() - this.#silentSince >= silenceMs) {
         this.#silentSince = undefined;
         this.#redis.disconnect(true);
       }

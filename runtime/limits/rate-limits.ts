@@ -1,4 +1,4 @@
-// Rate limits: which layers count a request, what each allows, and what answers report of it.
+// Rate limits: the layers that count a request, their limits, and the figures for response headers.
 import { isIPv6 } from 'node:net';
 import { LRUCache } from 'lru-cache';
 import { reportsPerMinute } from '../../domain/service/request-limits.ts';
@@ -6,22 +6,25 @@ import type { Caller } from '../caller.ts';
 import { type ApiError, rateLimited } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
 
-/** So many calls within any stretch of time of that length, in milliseconds. */
+/** A number of calls in a sliding window of so many milliseconds. */
 export interface Allowance {
   limit: number;
   window: number;
 }
 
-/** An allowance of somebody for something; the key says whose and for what. */
+/** A limit for one subject. The key identifies the subject and the operation. */
 export interface Layer extends Allowance {
   key: string;
 }
 
-/** The layer that is closest to refusing. */
+/** The figures of the limit that the caller is closest to hitting. */
 export interface RateFigures {
   limit: number;
   remaining: number;
-  /** When the next call becomes free again, or when a refused one would pass; milliseconds since 1970. */
+  /**
+   * When the next call becomes available, or when a rejected one would pass; milliseconds since
+   * 1970.
+   */
   reset: number;
 }
 
@@ -29,19 +32,19 @@ export interface Verdict extends RateFigures {
   allowed: boolean;
 }
 
-/** Counts calls. A call counts in all of its layers or, when one of them refuses, in none. */
+/** Counts calls. A call counts in all of its layers, or in none if one of them rejects it. */
 export interface Counters {
   /**
-   * A promise only where the counters are elsewhere. It never fails.
+   * Counts a call. Returns a promise only if the counters are remote. It never rejects.
    * @param layers at least one
    * @param now milliseconds since 1970
    */
   take(layers: readonly Layer[], now: number): Verdict | Promise<Verdict>;
-  /** True while this process counts for itself, because the counters that all processes share do not answer. */
+  /** True while this process counts locally because the shared counters are unavailable. */
   readonly isLocal: boolean;
-  /** Remembers a name, for all processes that share these counters. */
+  /** Remembers a name for all processes that share these counters. */
   remember(name: string, milliseconds: number): void;
-  /** Whether a name is remembered. It never fails. */
+  /** Returns true if a name is remembered. It never rejects. */
   remembers(name: string): boolean | Promise<boolean>;
   forget(name: string): void;
 }
@@ -50,24 +53,32 @@ const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** Calls of one address with one bad credential, or with none, on operations that need one. */
+/**
+ * Calls of one address with one invalid credential, or without one, on operations that need one.
+ */
 const failedAuthentication: Allowance = { limit: 30, window: minute };
-/** The same of one address with all bad credentials together. */
-const failedOfAddress: Allowance = { limit: 10 * failedAuthentication.limit, window: minute };
-/** Milliseconds between two notes that a credential is good: not each of its calls needs one. */
-export const noteGoodEvery = 5 * minute;
-/** For how long after a note a good credential is let through, whatever others behind its address do. */
-const goodFor = hour + noteGoodEvery;
-/** Wrong passwords for one address of an e-mail account. */
+/** Calls of one address with all invalid credentials together. */
+const failuresPerAddress: Allowance = { limit: 10 * failedAuthentication.limit, window: minute };
+/** Milliseconds between two notes that a credential is valid. Not every call needs one. */
+export const noteIntervalMs = 5 * minute;
+/**
+ * Milliseconds after a note for which a valid credential is admitted, whatever other credentials
+ * fail at its address.
+ */
+const validForMs = hour + noteIntervalMs;
+/** Wrong passwords for one account. */
 const failedSignIns: Allowance = { limit: 5, window: 15 * minute };
-/** Mails with a link to a new password for one address of an e-mail account. */
+/** Password reset mails for one account. */
 const resetMails: Allowance = { limit: 3, window: hour };
-/** Reports of what came in for a workspace, in each mode. */
+/** Inbound reports of a workspace, in each mode. */
 const reports: Allowance = { limit: reportsPerMinute, window: minute };
-/** What a signed-in person may call, per endpoint; keys say themselves what they may. */
-const perPersonAndMinute = 60;
+/** Calls of a signed-in user per operation and minute. API keys have their own limits. */
+const callsPerUserAndMinute = 60;
 
-/** What `x-public-limit` may name: the allowances of each client address on public operations. */
+/**
+ * Returns the policies that `x-public-limit` can name: limits per client address on public
+ * operations.
+ */
 export function publicPolicies(onboardingPerHour: number): Readonly<Record<string, readonly Allowance[]>> {
   return {
     health: [{ limit: 120, window: minute }],
@@ -83,22 +94,27 @@ export function publicPolicies(onboardingPerHour: number): Readonly<Record<strin
   };
 }
 
-/** Addresses and accounts that are refused without a look, at most; of others the counters are asked. */
-const rememberedBlocks = 10_000;
+/**
+ * Maximum number of blocked addresses and accounts that are rejected from memory. For others the
+ * counters are asked.
+ */
+const maxBlocks = 10_000;
 
-/** Decides over requests. */
 export class RateLimits {
   readonly #counters: Counters;
   readonly #policies: Readonly<Record<string, readonly Allowance[]>>;
-  /** Who failed too often, until when; kept here so that nobody else needs to be asked before a credential is looked up. */
-  readonly #blocked = new LRUCache<string, RateFigures>({ max: rememberedBlocks });
+  /**
+   * Blocked addresses and accounts and the end of the block. Local, so that the check before a
+   * credential look-up needs no round trip.
+   */
+  readonly #blocked = new LRUCache<string, RateFigures>({ max: maxBlocks });
 
   constructor(counters: Counters, policies: Readonly<Record<string, readonly Allowance[]>>) {
     this.#counters = counters;
     this.#policies = policies;
   }
 
-  /** True while this process counts for itself. */
+  /** True while this process counts locally. */
   get isLocal(): boolean {
     return this.#counters.isLocal;
   }
@@ -113,24 +129,24 @@ export class RateLimits {
     );
   }
 
-  /** Counts a call of somebody who is known. */
+  /** Counts a call of an authenticated caller. */
   takeAuthenticated(
     operation: Pick<Operation, 'id' | 'keyLimit'>,
     caller: Caller,
     now: number,
   ): Verdict | Promise<Verdict> {
     const { limits, actor } = caller;
-    // Of its own: what customers send must not use up what the workspace may call.
+    // A separate limit: messages from customers must not use up the workspace's calls.
     if (caller.kind === 'gateway')
       return this.#counters.take([{ key: `reports:${caller.companyId}:${caller.testMode}`, ...reports }], now);
     const layers: Layer[] = [{ key: `tenant:${caller.companyId}`, limit: limits.tenantPerMinute, window: minute }];
     if (limits.tenantPerDay !== null)
       layers.push({ key: `tenant-day:${caller.companyId}`, limit: limits.tenantPerDay, window: day });
     if (caller.kind === 'session') {
-      layers.push({ key: `user:${actor.id}:${operation.id}`, limit: perPersonAndMinute, window: minute });
+      layers.push({ key: `user:${actor.id}:${operation.id}`, limit: callsPerUserAndMinute, window: minute });
     } else {
       const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
-      // An app acts for many people, each of whom has calls of their own.
+      // An app acts for many users, and each has a limit of its own.
       const credential = caller.kind === 'oauth_client' ? `oauth:${caller.userId}:${actor.id}` : `key:${actor.id}`;
       layers.push({ key: `${credential}:${operation.id}`, limit: perMinute, window: minute });
       layers.push({ key: credential, limit: limits.perHour, window: hour });
@@ -139,8 +155,9 @@ export class RateLimits {
   }
 
   /**
-   * The refusal of a credential that failed too often, or of one whose address did with others: nothing is looked up for it.
-   * A credential that was good within the last hour is not refused.
+   * Returns the figures to reject a credential that failed too often, or whose address did with
+   * other credentials. Then nothing is looked up. A credential that was valid within the last hour
+   * passes; if it is not a secret, only the block of the address is lifted.
    */
   async refusalOfCredential(ip: string, sent: SentCredential, now: number): Promise<RateFigures | undefined> {
     const [own, all] = failureLayers(ip, sent);
@@ -148,10 +165,10 @@ export class RateLimits {
     if (refusal && !sent.isSecret) return refusal;
     const found = refusal ?? this.#refusal(all.key, now);
     if (!found || sent.identity === undefined) return found;
-    return (await this.#counters.remembers(goodName(sent.identity))) ? undefined : found;
+    return (await this.#counters.remembers(credentialKey(sent.identity))) ? undefined : found;
   }
 
-  /** Counts a call without a good credential. */
+  /** Counts a call without a valid credential. */
   async takeFailed(ip: string, sent: SentCredential, now: number): Promise<Verdict> {
     const layers = failureLayers(ip, sent);
     const verdict = await this.#counters.take(layers, now);
@@ -160,17 +177,17 @@ export class RateLimits {
     return verdict;
   }
 
-  /** Notes that a credential was good. */
+  /** Remembers that a credential is valid. */
   noteGood({ identity }: SentCredential): void {
-    if (identity !== undefined) this.#counters.remember(goodName(identity), goodFor);
+    if (identity !== undefined) this.#counters.remember(credentialKey(identity), validForMs);
   }
 
-  /** Notes that a credential is not good any more. */
+  /** Forgets that a credential was valid. */
   forgetGood({ identity }: SentCredential): void {
-    if (identity !== undefined) this.#counters.forget(goodName(identity));
+    if (identity !== undefined) this.#counters.forget(credentialKey(identity));
   }
 
-  /** The refusal of an account for which wrong passwords were sent too often. */
+  /** Returns the figures to reject a sign-in after too many wrong passwords for the account. */
   refusalOfAccount(email: string, now: number): RateFigures | undefined {
     return this.#refusal(`account:${email}`, now);
   }
@@ -180,12 +197,15 @@ export class RateLimits {
     return this.#takeFailure({ key: `account:${email}`, ...failedSignIns }, now);
   }
 
-  /** Counts a mail with a link to a new password. */
+  /** Counts a password reset mail. */
   takeResetMail(email: string, now: number): Verdict | Promise<Verdict> {
     return this.#counters.take([{ key: `reset:${email}`, ...resetMails }], now);
   }
 
-  /** The figures of answers that nothing was counted for: what the address may do without a credential. */
+  /**
+   * Returns the figures of responses for which nothing was counted: the limit of the address
+   * without a credential.
+   */
   uncounted(now: number): RateFigures {
     return { limit: failedAuthentication.limit, remaining: failedAuthentication.limit, reset: now + minute };
   }
@@ -207,42 +227,45 @@ export class RateLimits {
   }
 }
 
-/** What a request was sent with, as far as failures are counted by it. */
+/** The identity of a credential for counting failures. */
 export interface SentCredential {
-  /** Groups credentials that are counted together: the beginning of a key, who is said to sign, or that there is none. */
+  /**
+   * Groups credentials whose failures are counted together: the start of a key, the claimed signer,
+   * or `none`.
+   */
   prefix: string;
-  /** Tells this credential from every other one; undefined: there is none. */
+  /** Identifies this credential uniquely; undefined if there is none. */
   identity: string | undefined;
-  /** Whether nobody can have the same identity who does not have the credential. */
+  /** True if only a client that has the credential can have the same identity. */
   isSecret: boolean;
 }
 
-const goodName = (identity: string): string => `good:${identity}`;
+const credentialKey = (identity: string): string => `good:${identity}`;
 
 function failureLayers(ip: string, { prefix }: SentCredential): [Layer, Layer] {
   const address = `failed:${networkOf(ip)}`;
   return [
     { key: `${address}:${prefix}`, ...failedAuthentication },
-    { key: address, ...failedOfAddress },
+    { key: address, ...failuresPerAddress },
   ];
 }
 
-/** @throws ApiError 429 when a verdict refuses; which layer it was is not told */
-export function refuse(figures: RateFigures, now: number): ApiError {
+/** Returns the error 429 for a rejected call. It does not say which layer rejected it. */
+export function toRateLimitError(figures: RateFigures, now: number): ApiError {
   const { limit, reset } = figures;
   return rateLimited({ limit, remaining: 0, reset, retry_after: secondsUntil(figures, now) });
 }
 
-/** Whole seconds after which somebody who is refused may call again. */
+/** Returns the whole seconds after which a rejected caller may call again. */
 export function secondsUntil({ reset }: Pick<RateFigures, 'reset'>, now: number): number {
   return Math.max(1, Math.ceil((reset - now) / 1000));
 }
 
 /**
- * The verdict over all layers: the one with the fewest calls left speaks, and of several the one that is free again last, so that
- * waiting for it suffices.
- * @param used calls within each window, this one included when it is allowed
- * @param waits milliseconds until each layer's next call becomes free
+ * Returns the verdict of all layers. The figures are those of the layer with the fewest calls left.
+ * Among equals it is the one that recovers last, so that waiting for it suffices.
+ * @param used calls within each window, including this one if it is allowed
+ * @param waits milliseconds until each layer's next call becomes available
  */
 export function judge(
   allowed: boolean,
@@ -267,7 +290,10 @@ export function judge(
   return { allowed, limit, remaining, reset: now + wait };
 }
 
-/** Whom an address stands for: one customer of a network owns a whole /64 of IPv6. */
+/**
+ * Returns the network that an address stands for: IPv4 addresses as they are, IPv6 as the /64 of
+ * one customer.
+ */
 export function networkOf(ip: string): string {
   if (!isIPv6(ip)) return ip;
   const [front = '', back] = ip.split('::');

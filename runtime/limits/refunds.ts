@@ -1,18 +1,18 @@
-// Calls that turned out to cost nothing, given back to the quota in the background.
+// Refunds free calls to the quota in the background.
 import type { Charge } from './quota-leases.ts';
 
-/** Milliseconds until refunds that failed are tried again. */
-const pause = 1000;
+/** Milliseconds until failed refunds are retried. */
+const retryMs = 1000;
 
 type Refund = Charge & { calls: number };
 
 export class Refunds {
   readonly #give: (refunds: readonly Refund[]) => Promise<readonly PromiseSettledResult<unknown>[]>;
-  /** By company and month: an outage makes many refunds of few companies. */
+  /** By company and month, because an outage causes many refunds for few companies. */
   #pending = new Map<string, Refund>();
   #giving: Promise<void> | undefined;
 
-  /** @param give tells of each whether it was given back; throws when none was */
+  /** @param give resolves with the result of each refund; rejects if all failed */
   constructor(give: (refunds: readonly Refund[]) => Promise<readonly PromiseSettledResult<unknown>[]>) {
     this.#give = give;
   }
@@ -25,13 +25,13 @@ export class Refunds {
     this.#giving ??= this.#run();
   }
 
-  /** Resolves when everything was given back, or could not be. */
+  /** Resolves after the pending refunds were attempted. */
   async settled(): Promise<void> {
     await this.#giving;
   }
 
   async #run(): Promise<void> {
-    // Those of one turn of the event loop go together.
+    // Refunds of the same turn of the event loop are written together.
     await new Promise(setImmediate);
     while (this.#pending.size > 0) {
       const refunds = [...this.#pending.values()];
@@ -41,11 +41,11 @@ export class Refunds {
         () => refunds,
       );
       if (owed.length > 0) {
-        // The statement says in the log of the database why; what is owed is kept until it can be given.
+        // The database logs the reason. The refunds stay pending until they succeed.
         this.#giving = undefined;
         setTimeout(() => {
           for (const { calls, ...charge } of owed) this.add(charge, calls);
-        }, pause).unref();
+        }, retryMs).unref();
         return;
       }
     }

@@ -1,4 +1,4 @@
-// A semaphore: runs at most so many tasks at once, the others in the order they came.
+// A semaphore: limits parallel tasks; the others run in the order of their arrival.
 
 export class Semaphore {
   #free: number;
@@ -8,10 +8,10 @@ export class Semaphore {
     this.#free = places;
   }
 
-  /** Runs work when its turn has come. */
+  /** Runs work as soon as a place is free. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
-    // Whoever ends hands the place over.
+    // A task that ends passes its place on.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await work();

@@ -1,10 +1,10 @@
-// One statement for all who wait: questions that arrive while one runs share the next.
+// Batches look-ups: calls that arrive while one runs share the next.
 
 /**
- * Makes an asking function whose questions share look-ups. Each question is put to a look-up that starts after it was
- * asked, so that no answer is older than its question.
- * @param lookUp answers many questions at once, each by itself
- * @param parallel how many look-ups may run at the same time
+ * Returns a function whose calls share look-ups. Each call is answered by a look-up that starts
+ * after the call, so no result is older than its call.
+ * @param lookUp answers many questions in one call, each with its own promise
+ * @param parallel maximum number of look-ups at the same time
  */
 export function coalesce<Question, Answer>(
   lookUp: (questions: readonly Question[]) => readonly Promise<Answer | undefined>[],
@@ -38,7 +38,7 @@ export function coalesce<Question, Answer>(
   return (question) =>
     new Promise((resolve, reject) => {
       waiting.push({ question, resolve, reject });
-      // Requests that arrived in the same turn of the event loop go together.
+      // Calls of the same turn of the event loop go together.
       if (!scheduled && running < parallel) {
         scheduled = true;
         setImmediate(start);

@@ -1,16 +1,16 @@
-// How often each API key was used, gathered here and written down every second.
+// Counts the use of API keys in memory and writes the counts every second.
 
-/** Use of one key since it was last written down. */
+/** The use of one key since the last write. */
 export interface Use {
   companyId: string;
   keyId: string;
   calls: number;
-  /** Where its last call came from. */
+  /** Client address of the last call. */
   ip: string;
 }
 
-/** Milliseconds until uses are written down: so many a process that is killed may lose. */
-const pause = 1000;
+/** Milliseconds until counts are written. A process that is killed loses at most this much. */
+const writeIntervalMs = 1000;
 
 export class UseCounts {
   readonly #write: (companyId: string, uses: readonly Use[]) => Promise<void>;
@@ -18,7 +18,7 @@ export class UseCounts {
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  /** @param write those of one company */
+  /** @param write writes the counts of one company */
   constructor(write: (companyId: string, uses: readonly Use[]) => Promise<void>) {
     this.#write = write;
   }
@@ -31,10 +31,10 @@ export class UseCounts {
     } else this.#pending.set(keyId, { companyId, keyId, calls, ip });
     this.#timer ??= setTimeout(() => {
       this.#writing = this.#flush();
-    }, pause).unref();
+    }, writeIntervalMs).unref();
   }
 
-  /** Writes down what there is now, instead of within a second. */
+  /** Writes the counts now instead of within a second. */
   async flush(): Promise<void> {
     await this.#writing;
     clearTimeout(this.#timer);
@@ -49,7 +49,7 @@ export class UseCounts {
     const companies = [...Map.groupBy(uses, ({ companyId }) => companyId)];
     await Promise.all(
       companies.map(([companyId, own]) =>
-        // The statement says in the log of the database why; what was not written down is kept for the next time.
+        // The database logs the reason. The counts are kept for the next write.
         this.#write(companyId, own).catch(() => {
           for (const { keyId, ip, calls } of own) this.add(companyId, keyId, ip, calls);
         }),

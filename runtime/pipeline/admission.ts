@@ -1,4 +1,4 @@
-// Who calls, and whether they may: limits, credential, scopes, quota.
+// Admits requests: rate limits, authentication, quota and authorization.
 import type { IncomingMessage } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
@@ -19,7 +19,7 @@ import { authenticateReport, describeReporter, type SignedReport, unsigned } fro
 import { ApiError } from '../errors.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { admitToQuota, QuotaAlarm } from '../limits/quota.ts';
-import { noteGoodEvery, type SentCredential, type Verdict } from '../limits/rate-limits.ts';
+import { noteIntervalMs, type SentCredential, type Verdict } from '../limits/rate-limits.ts';
 import type { Operation } from '../openapi/document.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { CallParts } from './call-services.ts';
@@ -30,33 +30,33 @@ export interface AdmissionParts extends CallParts {
   log: Log;
   bearerTokens: BearerTokens;
   trustedProxies: readonly string[];
-  /** The public `apikey` that the identity provider's routes ask for, if any. */
+  /** The public `apikey` that the identity provider's routes require, if any. */
   anonKey: string | undefined;
 }
 
-/** A request on a route that is no part of the document, whose caller authenticates as on REST. */
+/** A request on a route outside the OpenAPI document, which authenticates as on REST. */
 export interface GuestRequest {
   request: IncomingMessage;
-  /** What access tokens must be meant for. */
+  /** The audience that access tokens must have. */
   audience: string;
 }
 
-/** A request whose operation is known. */
+/** A request that was routed to an operation. */
 export interface RoutedRequest {
   operation: Operation;
   path: Record<string, string>;
   queryText: string;
   request: IncomingMessage;
-  /** The body, where a signature of it tells who sent it. */
+  /** The body, if the request is authenticated by its signature. */
   signedBody?: Buffer | undefined;
 }
 
-/** True for a call that needs no credential. */
+/** Returns true if the call needs no credential. */
 const isPublicCall = ({ operation, queryText }: RoutedRequest): boolean =>
   operation.requirements.length === 0 ||
   (operation.credentialWith !== undefined && new URLSearchParams(queryText).get(operation.credentialWith) !== 'true');
 
-/** What a gateway has signed; undefined for a request that is sent with a credential. */
+/** Returns a gateway's signed report; undefined for a request with another credential. */
 function reportIn(routed: RoutedRequest | GuestRequest): SignedReport | undefined {
   if ('audience' in routed || !routed.signedBody) return undefined;
   const signature = routed.request.headers['service-signature'];
@@ -64,16 +64,19 @@ function reportIn(routed: RoutedRequest | GuestRequest): SignedReport | undefine
   return { signature, body: routed.signedBody, query: new URLSearchParams(routed.queryText) };
 }
 
-/** Credentials whose last note is known; others are noted with each call that looks them up. */
-const mostNoted = 20_000;
+/** Maximum number of credentials whose last note is cached. Others are noted at each look-up. */
+const maxNoted = 20_000;
 
 export class Admission {
   readonly #parts: AdmissionParts;
   readonly #addressOf: ReturnType<typeof clientAddressReader>;
   readonly #alarm: QuotaAlarm;
-  /** When the good credentials of whom were last noted. */
-  readonly #noted = new LRUCache<string, number>({ max: mostNoted });
-  /** True while the quota itself cannot be charged: that credentials are found says nothing then. */
+  /** When each valid credential was last noted, by the id of its actor or by its identity. */
+  readonly #noted = new LRUCache<string, number>({ max: maxNoted });
+  /**
+   * True while the quota cannot be charged. Then a successful look-up of a credential does not end
+   * the alert.
+   */
   #isQuotaDown = false;
 
   constructor(parts: AdmissionParts) {
@@ -83,8 +86,9 @@ export class Admission {
   }
 
   /**
-   * Admits a request by its remembered key, without asking the database: its transaction must verify the key.
-   * @returns undefined if too little is known, or if the request would be rejected: only a look-up of its own may reject it
+   * Admits a request by its cached key, without a query. Its transaction must verify the key.
+   * @returns undefined if the key is not cached, or if the request would be rejected: only a
+   * look-up may reject it
    */
   async authenticateFromCache(
     routed: RoutedRequest,
@@ -104,32 +108,40 @@ export class Admission {
     }
   }
 
-  /** Returns the caller by the remembered key; nothing is counted or charged, and a transaction must verify the key. */
+  /**
+   * Returns the caller of a cached key. Nothing is counted or charged, and a transaction must
+   * verify the key.
+   */
   remember(request: IncomingMessage, now: Date, trace: Trace): Authenticated | undefined {
     const { sessionTokens } = this.#parts;
     const { 'x-api-key': key } = request.headers;
     if (typeof key !== 'string') return undefined;
-    const facts = this.#factsOf(request, trace);
-    // Nothing is looked up for it, and so it is not asked whether others behind its address failed.
+    const facts = this.#readFacts(request, trace);
+    // No look-up follows, so failures of other credentials at its address do not matter.
     const found = authenticateFromCache(readCredential(request.headers, sessionTokens.issuer), facts, this.#parts, now);
     if (found) this.#noteGood(found.caller.actor.id, () => describeCredential(request.headers), now);
     return found;
   }
 
-  /** @param id whose credential it is: the credential itself is digested only if it is to be noted */
+  /**
+   * @param id identifies the credential. `describe`, which hashes it, runs only if it must be noted
+   */
   #noteGood(id: string, describe: () => SentCredential, now: Date): void {
-    if (now.getTime() - (this.#noted.get(id) ?? 0) < noteGoodEvery) return;
+    if (now.getTime() - (this.#noted.get(id) ?? 0) < noteIntervalMs) return;
     this.#noted.set(id, now.getTime());
     this.#parts.limits.noteGood(describe());
   }
 
-  /** Authenticates, counts and charges a request. @throws ApiError if it is rejected */
+  /**
+   * Authenticates, counts, charges and authorizes a request.
+   * @throws ApiError if it is rejected
+   */
   async authenticate(routed: RoutedRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
     const { limits, anonKey, credentials } = this.#parts;
     const { operation, request } = routed;
-    const facts = this.#factsOf(request, trace);
+    const facts = this.#readFacts(request, trace);
     const isPublic = isPublicCall(routed);
-    // What anybody may call has no mode.
+    // Public calls have no mode.
     if (isPublic) trace.testMode = false;
     if (isPublic) admit(await limits.takePublic(operation, facts.ip, now.getTime()), trace);
     if (operation.answer === 'oauth' && anonKey !== undefined && request.headers.apikey !== anonKey) {
@@ -142,7 +154,7 @@ export class Admission {
     }
     if (isPublic) return { caller: anonymous(facts), configVersion: 0, subscription: undefined, credential: undefined };
     const authenticated = await this.#identify(routed, facts, now, deadline, trace).catch((error: unknown) => {
-      this.#takeBack(trace);
+      this.#refund(trace);
       throw error;
     });
     const { kind, companyId, actor, ip } = authenticated.caller;
@@ -152,12 +164,14 @@ export class Admission {
   }
 
   /**
-   * Authenticates a request on a route outside the OpenAPI document; nothing is counted or charged yet.
-   * @throws ApiError 401 for every credential that is not good there, session tokens among them; 403 as on REST; 429
+   * Authenticates a request on a route outside the OpenAPI document. Nothing is counted or charged
+   * yet.
+   * @throws ApiError 401 for every credential that is not valid there, including session tokens;
+   * 403 as on REST; 429
    */
   async authenticateGuest(guest: GuestRequest, now: Date, deadline: Deadline, trace: Trace): Promise<Authenticated> {
     const { request, audience } = guest;
-    const facts = this.#factsOf(request, trace);
+    const facts = this.#readFacts(request, trace);
     const found = await this.#identify({ request, audience }, facts, now, deadline, trace);
     const { kind, companyId, actor, ip } = found.caller;
     if (kind === 'api_key') this.#parts.credentials.countUse(companyId, actor.id, ip);
@@ -166,13 +180,19 @@ export class Admission {
     return found;
   }
 
-  /** Counts a request that calls no operation, under the name of its route. @throws ApiError 429 */
+  /**
+   * Counts a request that calls no operation, under the name of its route.
+   * @throws ApiError 429
+   */
   async count(route: string, { caller }: Authenticated, trace: Trace): Promise<void> {
     const verdict = this.#countOnce({ id: route, keyLimit: undefined }, caller, trace);
     if (verdict) await verdict;
   }
 
-  /** Counts, charges and authorizes a call of an operation by a caller that authenticateGuest returned. @throws ApiError as on REST */
+  /**
+   * Counts, charges and authorizes a call of an operation by a caller from authenticateGuest.
+   * @throws ApiError as on REST
+   */
   admitTo(
     operation: Operation,
     path: Record<string, string>,
@@ -184,18 +204,18 @@ export class Admission {
     return this.#admit({ operation, path }, by, now, deadline, trace);
   }
 
-  /** Gives back what a call was charged. */
+  /** Refunds the charge of a call. */
   takeBack(trace: Trace): void {
-    this.#takeBack(trace);
+    this.#refund(trace);
   }
 
-  /** Gives back what a request was charged, before it is authenticated again. */
+  /** Refunds the charge of a request before it is authenticated again. */
   resetAttempt(trace: Trace): void {
-    this.#takeBack(trace);
+    this.#refund(trace);
     trace.quota = undefined;
   }
 
-  /** Notes that what was known of a key held. */
+  /** Records that a transaction confirmed a cached key. */
   confirm({ companyId, actor, ip }: Authenticated['caller']): void {
     if (!this.#isQuotaDown) this.#alarm.clear();
     this.#parts.credentials.countUse(companyId, actor.id, ip);
@@ -205,7 +225,10 @@ export class Admission {
     return error instanceof DeadlinePassed || isOutage(error);
   }
 
-  /** Counts, charges and authorizes a call of somebody who is known; once, should it be asked again. */
+  /**
+   * Counts, charges and authorizes a call of an authenticated caller. A repeated call for the same
+   * request counts and charges once.
+   */
   async #admit(
     { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
     { caller, subscription }: Authenticated,
@@ -217,11 +240,11 @@ export class Admission {
     trace.caller = caller;
     trace.testMode = caller.testMode;
     const counted = this.#countOnce(operation, caller, trace);
-    // The counters of this process answer at once: then nothing waits.
+    // Local counters respond synchronously; then nothing waits.
     if (counted) await counted;
     const isCharged = subscription?.access === 'open' && !caller.testMode;
     if (isCharged) trace.quota ??= await this.#charge(caller.companyId, now, deadline);
-    else this.#takeBack(trace);
+    else this.#refund(trace);
     if (isCharged && trace.quota?.charged) trace.charge = trace.quota;
     authorize(operation, caller, path, moduleState);
     if (subscription && !(operation.unpaid && subscription.access !== 'open')) {
@@ -230,7 +253,10 @@ export class Admission {
     }
   }
 
-  /** Counts a request, unless it was: it may be let in twice, first by memory. @throws ApiError 429, or a promise of it */
+  /**
+   * Counts a request once, although it may be admitted twice, first from the cache.
+   * @throws ApiError 429, or returns a promise that rejects with it
+   */
   #countOnce(
     operation: Pick<Operation, 'id' | 'keyLimit'>,
     caller: Authenticated['caller'],
@@ -251,7 +277,7 @@ export class Admission {
     const charged = this.#parts.quota.charge(companyId, now);
     if (!(charged instanceof Promise)) return charged;
     try {
-      // It may be charged again only after those who asked were told that it could not be.
+      // A charge may succeed after its caller's deadline. It then still ends the alert.
       const noted = charged.then((quota) => {
         this.#isQuotaDown = false;
         this.#alarm.clear();
@@ -265,13 +291,13 @@ export class Admission {
     }
   }
 
-  /** Gives back what a call was charged that was let in by what no longer held. */
-  #takeBack(trace: Trace): void {
+  /** Refunds the charge of a call whose admission did not hold. */
+  #refund(trace: Trace): void {
     if (trace.charge) this.#parts.quota.refund(trace.charge);
     trace.charge = undefined;
   }
 
-  #factsOf({ headers, socket }: IncomingMessage, { requestId }: Trace): RequestFacts {
+  #readFacts({ headers, socket }: IncomingMessage, { requestId }: Trace): RequestFacts {
     return {
       requestId,
       ip: this.#addressOf(socket.remoteAddress ?? '', headers['x-forwarded-for'] as string | undefined),
@@ -279,7 +305,7 @@ export class Admission {
     };
   }
 
-  /** Authenticates. A credential that failed too often is refused before anything is looked up for it. */
+  /** Authenticates. Rejects a credential that failed too often before anything is looked up. */
   async #identify(
     routed: RoutedRequest | GuestRequest,
     facts: RequestFacts,
@@ -293,14 +319,15 @@ export class Admission {
     const blocked = await limits.refusalOfCredential(facts.ip, described, now.getTime());
     if (blocked) admit({ ...blocked, allowed: false }, trace);
     try {
-      const found = await this.#look(routed, report, facts, now, deadline);
+      const found = await this.#lookUp(routed, report, facts, now, deadline);
       const { identity } = described;
       if (identity !== undefined) this.#noteGood(identity, () => described, now);
       return found;
     } catch (error) {
-      // An app that one user no longer allows must not lock out its others, who come from the same address.
+      // Only 401 counts as a failure: an app that one user revoked must not lock out its other
+      // users, who come from the same address.
       const isWrong = error instanceof ApiError && error.status === 401;
-      // What is good elsewhere stays good there.
+      // After IP_NOT_ALLOWED the credential stays valid at other addresses.
       if (isWrong && described.isSecret) {
         this.#noted.delete(described.identity ?? '');
         limits.forgetGood(described);
@@ -311,8 +338,8 @@ export class Admission {
     }
   }
 
-  /** Looks up who calls. */
-  async #look(
+  /** Looks up the credential. */
+  async #lookUp(
     routed: RoutedRequest | GuestRequest,
     report: SignedReport | undefined,
     facts: RequestFacts,
@@ -333,7 +360,7 @@ export class Admission {
       if (found.subscription && !this.#isQuotaDown) this.#alarm.clear();
       return found;
     } catch (error) {
-      // Sessions are not charged.
+      // Sessions are not charged, so their failures are not failures of the quota.
       if (sent.kind !== 'session' && this.#isUnavailable(error)) throw this.#alarm.raise();
       throw error;
     }

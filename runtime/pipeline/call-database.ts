@@ -1,4 +1,4 @@
-// The transaction of a call as its handler sees it, and the changes that are committed with it.
+// The transaction of a call as handlers see it, and the changes that commit with it.
 
 import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
@@ -8,7 +8,7 @@ import { Deadline } from './deadline.ts';
 import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
 
-/** What the parts of one call share. */
+/** The context that all parts of one call share. */
 export interface CallContext {
   readonly operation: Operation;
   readonly caller: Caller;
@@ -17,11 +17,11 @@ export interface CallContext {
   readonly configVersion: number;
   readonly deadline: Deadline;
   readonly trace: Trace;
-  /** True once the preconditions of the transaction are known to hold. */
+  /** True after the preconditions of the transaction were verified. */
   isVerified: boolean;
 }
 
-/** @throws Error if the call may still have to be undone: what leaves the transaction cannot be */
+/** @throws Error if the call may still be rolled back: effects outside its transaction cannot be */
 export function requireVerified({ isVerified, operation }: CallContext): void {
   if (!isVerified) throw new Error(`${operation.id} acts outside of its transaction: declare x-acts-outside`);
 }
@@ -29,7 +29,7 @@ export function requireVerified({ isVerified, operation }: CallContext): void {
 /** Bound to one attempt of a call. */
 export class BoundDatabase implements CallDatabase {
   readonly changes: Change[] = [];
-  /** What runs once the transaction is committed. */
+  /** Callbacks that run after the commit. */
   readonly callbacks: (() => void)[] = [];
   /** undefined for public reads. */
   readonly transaction: Transaction | undefined;
@@ -45,7 +45,8 @@ export class BoundDatabase implements CallDatabase {
 
   get sql(): Sql {
     const transaction = this.#required;
-    // Begins the transaction, so that what is awaited before the first statement overlaps with it.
+    // Reading transaction.sql begins the transaction, which then overlaps with what is awaited
+    // before the first statement.
     const { json, array, types, typed } = transaction.sql;
     this.#sql ??= Object.assign((...parameters: Parameters<Sql>) => transaction.sql(...parameters), {
       json,

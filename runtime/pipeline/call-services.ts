@@ -1,4 +1,4 @@
-// The services that handlers reach, bound to one call.
+// The services of handlers, bound to one call.
 import type { PaymentProvider } from '../../domain/billing/provider.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Calendars } from '../../domain/scheduling/calendars.ts';
@@ -21,7 +21,7 @@ import type { RequestDatabase } from './request-database.ts';
 import { admit } from './trace.ts';
 import type { WorkspaceCache } from './workspace-cache.ts';
 
-/** Parts of the server that calls reach. */
+/** The parts of the server that calls use. */
 export interface CallParts {
   document: Document;
   database: RequestDatabase;
@@ -34,7 +34,7 @@ export interface CallParts {
   limits: RateLimits;
   moduleState: ModuleState;
   news: FeedNotifier;
-  /** True when there is a mail server. */
+  /** True if there is a mail server. */
   mailIsSent: boolean;
   files: Files;
   secrets: Secrets;

@@ -16,7 +16,7 @@ import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
 import { joinedRefusal } from './validation.ts';
 
-/** What a request asks for, read and checked. */
+/** The input of a request after parsing and validation. */
 export interface CheckedRequest {
   parameters: { path: unknown; query: unknown; header: unknown };
   body: unknown;
@@ -62,7 +62,7 @@ export class CallState implements Omit<Call, 'request'> {
   readonly caller: Caller;
   readonly now: Date;
   readonly services: BoundServices;
-  /** That of the current attempt. */
+  /** The database of the current attempt. */
   db: BoundDatabase;
   readonly #boundTo: CallContext;
   readonly #moduleState: ModuleState;
@@ -86,7 +86,7 @@ export class CallState implements Omit<Call, 'request'> {
     this.services = new BoundServices(parts, this.#boundTo, (work) => this.db.withoutConnection(work));
   }
 
-  /** True once the preconditions of its transaction are known to hold. */
+  /** True after the preconditions of its transaction were verified. */
   get isVerified(): boolean {
     return this.#boundTo.isVerified;
   }
@@ -96,8 +96,8 @@ export class CallState implements Omit<Call, 'request'> {
   }
 
   /**
-   * Begins an attempt: forgets the changes of one before, and what holds its database reaches
-   * nothing any more.
+   * Starts an attempt with a new database: drops the changes of the previous attempt. Code that
+   * still holds the old database has no effect.
    */
   begin(database: RequestDatabase, transaction: Transaction): void {
     this.db = new BoundDatabase(database, transaction, this.#boundTo);

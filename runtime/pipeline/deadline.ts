@@ -1,9 +1,9 @@
-// The time that a request gives the database; when it is used up, the answer is 503.
+// The deadline of a request's database work; after it the response is 503.
 import { ApiError } from '../errors.ts';
 import { responsiveNow, startWaiting, stopWaiting, type Waiting } from '../responsive-timeout.ts';
 
-/** Milliseconds of one request that may be spent on waiting for the database, in all its steps together. */
-const limit = 1800;
+/** Milliseconds that one request may wait for the database in total. */
+const limitMs = 1800;
 
 export class DeadlinePassed extends ApiError {
   constructor() {
@@ -14,13 +14,13 @@ export class DeadlinePassed extends ApiError {
 }
 
 /**
- * The time of one request. It runs only inside race, and only while the event loop is free: an answer of the database that
- * this process was late to read is not late.
+ * The deadline of one request. Time counts only inside race(), and only while the event loop is
+ * free: a response of the database is not late because this process reads it late.
  */
 export class Deadline implements Waiting {
   dueAt = 0;
   position = -1;
-  #left = limit;
+  #left = limitMs;
   #started = 0;
   #reject: ((failure: DeadlinePassed) => void) | undefined;
 
@@ -34,13 +34,13 @@ export class Deadline implements Waiting {
   }
 
   /**
-   * Begins work and waits for it.
-   * @throws DeadlinePassed when the time is used up before the work is done; its own failure is then of no interest
+   * Starts work and waits for it.
+   * @throws DeadlinePassed if the time is used up first. A later failure of the work is ignored
    */
   race<T>(begin: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#reject = reject;
-      // The time runs before the work begins, since the work may pause it in its first step.
+      // The clock starts before the work, since the work may pause it in its first step.
       this.#run();
       begin().then(
         (value) => {
@@ -55,7 +55,7 @@ export class Deadline implements Waiting {
     });
   }
 
-  /** Lets the time stand still for work that is not the database's. */
+  /** Pauses the clock for work that does not use the database. */
   async pause<T>(work: Promise<T>): Promise<T> {
     this.#stop();
     try {

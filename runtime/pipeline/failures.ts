@@ -1,4 +1,4 @@
-// What becomes of anything that is thrown: an answer of the catalogue, and a line in the log.
+// Converts thrown values into error responses, and logs unexpected ones.
 
 import { isOutage, isOverdue, isRace } from '../../db/client/pool.ts';
 import { ApiError, conflict, queryTimeout, serviceUnavailable } from '../errors.ts';
@@ -15,8 +15,8 @@ export class Failures {
   }
 
   /**
-   * Turns anything thrown into an answer; what a caller may not see is logged and replaced.
-   * @param broken true when the connection to the database failed, whatever was thrown
+   * Converts a thrown value into a response. Internal errors are logged and replaced.
+   * @param broken true if the database connection failed, whatever was thrown
    */
   answer(thrown: unknown, trace: Trace, broken = false): Answer {
     const error = this.errorOf(thrown, trace, broken);
@@ -26,14 +26,14 @@ export class Failures {
     return { status: error.status, body, headers: error.headers };
   }
 
-  /** The same without the form of an answer. */
+  /** Converts a thrown value into the ApiError to send. */
   errorOf(thrown: unknown, trace: Trace, broken = false): ApiError {
-    const error = this.#toShow(thrown, trace, broken);
+    const error = this.#toApiError(thrown, trace, broken);
     trace.error = error.code;
     return error;
   }
 
-  #toShow(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
+  #toApiError(thrown: unknown, { requestId, operation }: Trace, broken: boolean): ApiError {
     const noted = { request_id: requestId, operation };
     if (broken || isOutage(thrown)) {
       this.#log.warn({ ...noted, err: describe(thrown) }, 'database error during a request');

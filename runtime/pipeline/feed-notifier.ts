@@ -1,18 +1,19 @@
-// Calls that wait for news of their company's feed, until time, their client or the server ends it.
+// Holds calls that wait for new events in a feed, until a timeout, a disconnect or the server's
+// stop.
 import type { Log } from '../telemetry/log.ts';
 
-/** A feed, of a company and mode. */
+/** The feed of a company in one mode. */
 interface Feed {
   companyId: string;
   testMode: boolean;
 }
 
-/** How far a feed goes. */
+/** The position of the last event of a feed. */
 export interface FeedPosition extends Feed {
   last: number;
 }
 
-/** What a call came on; closes when its client leaves. */
+/** The connection of a call. Emits close if the client disconnects. */
 export interface Connection {
   destroyed: boolean;
   once(event: 'close', then: () => void): unknown;
@@ -22,46 +23,49 @@ export interface Connection {
 interface Waiter {
   testMode: boolean;
   after: number;
-  /** Lets it go on, to see what there is. */
-  tell: () => void;
+  /** Resumes the call, which then reads the feed. */
+  resume: () => void;
   end: () => void;
 }
 
-/** Calls that may wait at a time, in this process and of one company; those beyond are answered at once. */
-const mostWaiting = { process: 1000, company: 100 } as const;
-/** Milliseconds between two looks for what other processes have told, while somebody waits. */
-const every = 200;
+/** Maximum number of waiting calls, per process and per company. Further calls do not wait. */
+const maxWaiting = { process: 1000, company: 100 } as const;
+/**
+ * Milliseconds between reads of feed positions while calls wait, to notice events of other
+ * processes.
+ */
+const pollIntervalMs = 200;
 
 export class FeedNotifier {
-  readonly #look: (companyIds: readonly string[]) => Promise<FeedPosition[]>;
+  readonly #readPositions: (companyIds: readonly string[]) => Promise<FeedPosition[]>;
   readonly #log: Log;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #count = 0;
   #stopped = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param look tells how far the feeds of companies go */
-  constructor(look: (companyIds: readonly string[]) => Promise<FeedPosition[]>, log: Log) {
-    this.#look = look;
+  /** @param readPositions returns the last positions of the companies' feeds */
+  constructor(readPositions: (companyIds: readonly string[]) => Promise<FeedPosition[]>, log: Log) {
+    this.#readPositions = readPositions;
     this.#log = log;
   }
 
-  /** Calls that wait now. */
+  /** The number of waiting calls. */
   get waiting(): number {
     return this.#count;
   }
 
   /**
-   * Waits until the feed goes beyond a position, or until there is no use in it any longer.
-   * @returns milliseconds that are left to wait; 0 when they are over or waiting is
+   * Waits until the feed has events after a position, or until waiting is useless.
+   * @returns milliseconds left to wait; 0 if the time is up or the caller should not wait again
    */
   wait({ companyId, testMode }: Feed, after: number, milliseconds: number, connection: Connection): Promise<number> {
     const ofCompany = this.#waiters.get(companyId) ?? new Set();
-    const isFull = this.#count >= mostWaiting.process || ofCompany.size >= mostWaiting.company;
+    const isFull = this.#count >= maxWaiting.process || ofCompany.size >= maxWaiting.company;
     if (this.#stopped || isFull || connection.destroyed) return Promise.resolve(0);
     this.#waiters.set(companyId, ofCompany);
     this.#count += 1;
-    this.#lookSoon();
+    this.#pollSoon();
     const until = performance.now() + milliseconds;
     return new Promise((resolve) => {
       const finish = (left: number): void => {
@@ -73,38 +77,38 @@ export class FeedNotifier {
         resolve(left);
       };
       const end = (): void => finish(0);
-      const waiter = { testMode, after, end, tell: () => finish(Math.max(0, until - performance.now())) };
+      const waiter = { testMode, after, end, resume: () => finish(Math.max(0, until - performance.now())) };
       const timer = setTimeout(end, milliseconds);
       connection.once('close', end);
       ofCompany.add(waiter);
     });
   }
 
-  /** Ends the waits of those for whom a feed now goes far enough. */
+  /** Resumes the calls that wait for a position before `last`. */
   announce({ companyId, testMode, last }: FeedPosition): void {
     for (const waiter of [...(this.#waiters.get(companyId) ?? [])])
-      if (waiter.testMode === testMode && waiter.after < last) waiter.tell();
+      if (waiter.testMode === testMode && waiter.after < last) waiter.resume();
   }
 
-  /** Ends all waits, and lets nobody wait any more. */
+  /** Ends all waits, and rejects new ones. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
     for (const waiters of [...this.#waiters.values()]) for (const waiter of [...waiters]) waiter.end();
   }
 
-  #lookSoon(): void {
+  #pollSoon(): void {
     if (this.#timer !== undefined) return;
     this.#timer = setTimeout(async () => {
       try {
-        for (const position of await this.#look([...this.#waiters.keys()])) this.announce(position);
+        for (const position of await this.#readPositions([...this.#waiters.keys()])) this.announce(position);
       } catch (error) {
-        // What this process tells itself still arrives; who waits in vain asks again.
+        // Events of this process still arrive by announce(). Calls that time out poll again.
         this.#log.warn({ err: { message: (error as Error).message } }, 'failed to read feed positions');
       }
       this.#timer = undefined;
-      if (this.#count > 0 && !this.#stopped) this.#lookSoon();
-    }, every);
+      if (this.#count > 0 && !this.#stopped) this.#pollSoon();
+    }, pollIntervalMs);
     this.#timer.unref();
   }
 }

@@ -1,4 +1,4 @@
-// Idempotency keys: which call a key belongs to, what is kept, and what the verdicts answer.
+// Idempotency keys: identifies calls, selects stored responses, and rejects conflicting uses.
 
 import type { Claim, Verdict } from '../../db/client/idempotency.ts';
 import type { Caller } from '../caller.ts';
@@ -8,17 +8,17 @@ import type { Operation } from '../openapi/document.ts';
 
 const keyPattern = /^[A-Za-z0-9_.:@+-]{8,255}$/;
 
-/** Failures that the same call would meet again, so that they are kept; 401, 402, 403, 429 and 5xx are not. */
-const keptFailures = new Set([400, 404, 409, 422]);
+/** Failures that a retry would repeat, so they are stored. 401, 402, 403, 429 and 5xx are not. */
+const storedFailures = new Set([400, 404, 409, 422]);
 
-/** True for outcomes that are kept for 24 hours. */
-export function isKept(status: number): boolean {
-  return status < 300 || keptFailures.has(status);
+/** Returns true for statuses whose responses are stored for 24 hours. */
+export function isStored(status: number): boolean {
+  return status < 300 || storedFailures.has(status);
 }
 
 /**
  * Reads the header.
- * @throws ApiError 428 when it is missing and required, 400 when it is malformed
+ * @throws ApiError 428 if it is required and missing, 400 if it is malformed
  */
 export function readKey(header: string | string[] | undefined, required: boolean): string | undefined {
   if (header === undefined) {
@@ -33,14 +33,14 @@ export function readKey(header: string | string[] | undefined, required: boolean
   return header;
 }
 
-/** The hash of a JSON body, which counts by meaning: the order of its keys does not matter. */
+/** Returns the hash of a JSON body. The order of keys does not matter. */
 export function hashOf(body: unknown): Buffer {
   return sha256(canonical(body));
 }
 
 /**
- * Joins what makes a call the same call; the spelling of the path does not matter.
- * @param path the values of the path's parameters, decoded
+ * Returns the identity of a call, for which the encoding of the path does not matter.
+ * @param path the decoded values of the path's parameters
  */
 export function claimOf(
   caller: Caller,
@@ -58,8 +58,8 @@ export function claimOf(
   };
 }
 
-/** @throws ApiError for a key that runs now (409) or that was used with another body (422) */
-export function refuseOthers(verdict: Verdict): void {
+/** @throws ApiError 409 if the key's first call is still running, 422 if it had another body */
+export function rejectConflicts(verdict: Verdict): void {
   if (verdict.kind === 'in_progress') throw stillRunning();
   if (verdict.kind === 'conflict') {
     throw new ApiError(

@@ -1,4 +1,4 @@
-// Operations that this process performs itself, as over HTTP and without a socket.
+// Runs operations inside this process, as over HTTP but without a socket.
 
 import { grantsOf } from '../../domain/access/scopes.ts';
 import type { Actor } from '../caller.ts';
@@ -9,24 +9,28 @@ import type { Document } from '../openapi/document.ts';
 import type { InternalCall, OperationRunner } from './operation-runner.ts';
 import { createTrace } from './trace.ts';
 
-/** An answer as a client would read it. */
+/** The response as an HTTP client would read it. */
 export interface Performed {
   status: number;
   body: unknown;
-  /** True where a caller over HTTP would not be charged. */
+  /** True if a call over HTTP would not be charged. */
   free: boolean;
-  /** False where the caller was let in by memory and nobody said that this still holds: then nothing was done. */
+  /**
+   * False if the caller came from the cache and the database did not confirm it. Then nothing was
+   * done.
+   */
   confirmed: boolean;
 }
 
 /**
- * Performs an operation that takes and answers JSON: validated, authorized, in one transaction with its audit rows, events and kept answer.
- * Limits and quotas do not count it. What it refuses, and what fails, is an answer.
- * @throws Error for an operation that there is not, or that takes or answers a file
+ * Performs an operation with JSON input and output: validated, authorized, in one transaction with
+ * its audit rows, events and stored response. Rate limits and quotas do not apply. Errors are
+ * returned as responses.
+ * @throws Error if the operation does not exist, or if it receives or returns a file
  */
 export type Perform = (call: InternalCall & { operationId: string }) => Promise<Performed>;
 
-/** Nobody leaves who is waiting in this process. */
+/** In-process callers never disconnect. */
 const lasting = { destroyed: false, once: () => undefined, off: () => undefined };
 
 export function performIn(document: Document, runner: OperationRunner): Perform {
@@ -53,7 +57,10 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
   };
 }
 
-/** Who acts where a workspace has this server do something: it may do no more than the scopes say, in live mode and for the whole company. */
+/**
+ * Returns the caller for work that a workspace automates: in live mode, for the whole company, with
+ * only the given scopes.
+ */
 export function systemCaller(
   company: CompanyRecord,
   actor: Omit<Actor, 'kind'>,

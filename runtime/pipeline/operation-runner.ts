@@ -1,11 +1,11 @@
-// The way of a request once its operation is known, from authentication to the commit.
+// Runs an operation: authentication, validation, the handler in its transaction, and the commit.
 import type { IncomingMessage } from 'node:http';
 import type { PreconditionResult, Preconditions, Scope } from '../../db/client/preconditions.ts';
 import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import type { Authenticated } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
-import { hashesAtOnce } from '../credentials/passwords.ts';
+import { maxParallelHashes } from '../credentials/passwords.ts';
 import { sha256 } from '../credentials/secrets.ts';
 import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
@@ -22,37 +22,40 @@ import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
 import { CallState } from './call-state.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Failures } from './failures.ts';
-import { claimOf, hashOf, isKept, readKey, refuseOthers } from './idempotency.ts';
+import { claimOf, hashOf, isStored, readKey, rejectConflicts } from './idempotency.ts';
 import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
 export interface RunnerParts extends AdmissionParts {
-  /** By operationId; typed as Handlers where they are joined. */
+  /** By operationId. Typed as Handlers in handlers/. */
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
 }
 
-/** A call that this process makes itself. */
+/** An in-process call of an operation. */
 export interface InternalCall {
   by: Pick<Authenticated, 'caller' | 'configVersion'> & Partial<Pick<Authenticated, 'credential'>>;
-  /** Values of the path's parameters, decoded. */
+  /** Decoded values of the path's parameters. */
   path: Record<string, string>;
   query?: Record<string, string>;
   body?: unknown;
-  /** If the operation takes one: the same call with the same key runs once and is answered alike. */
+  /**
+   * For operations that accept one: a repeated call with the same key runs once and gets the same
+   * response.
+   */
   idempotencyKey?: string;
 }
 
-/** What a request brings along, read and checked. */
+/** The input of a request, parsed and validated. */
 interface Read {
   parameters: { path: unknown; query: unknown; header: unknown };
-  /** Of an idempotent call. */
+  /** The Idempotency-Key. */
   key: string | undefined;
   upload: Upload | undefined;
   body: unknown;
   problems: FieldProblem[];
 }
 
-/** One request on its way through its transaction. */
+/** A request and the preconditions of its transaction. */
 interface Attempt extends Preconditions {
   operation: Operation;
   call: CallState;
@@ -60,7 +63,7 @@ interface Attempt extends Preconditions {
   trace: Trace;
 }
 
-/** A precondition does not hold. */
+/** The precondition that failed. */
 type PreconditionFailure = Exclude<PreconditionResult, 'ok'>;
 
 const noBody: Pick<Read, 'body' | 'problems'> = { body: undefined, problems: [] };
@@ -69,9 +72,12 @@ export class OperationRunner {
   readonly #parts: RunnerParts;
   readonly #failures: Failures;
   readonly #admission: Admission;
-  /** Calls that hold a connection while they hash a password. */
-  readonly #hashing = new Semaphore(hashesAtOnce);
-  /** Connections on which a file arrives: it has a pace of its own instead of ten seconds for the whole. */
+  /** Limits the calls that hold a connection while they hash a password. */
+  readonly #hashing = new Semaphore(maxParallelHashes);
+  /**
+   * Connections that receive a file. Uploads have a minimum speed instead of the timeout of ten
+   * seconds.
+   */
   readonly #uploading = new WeakSet<object>();
 
   constructor(parts: RunnerParts, admission: Admission, failures: Failures) {
@@ -80,18 +86,18 @@ export class OperationRunner {
     this.#admission = admission;
   }
 
-  /** True while a file arrives on a connection. */
+  /** Returns true while a connection receives a file. */
   isUploading(socket: object): boolean {
     return this.#uploading.has(socket);
   }
 
-  /** Of the limit that is closest to refusing the call. */
+  /** Returns the figures of the rate limit that the caller is closest to hitting. */
   figuresOf(trace: Trace): RateFigures {
     trace.figures ??= this.#parts.limits.uncounted(Date.now());
     return trace.figures;
   }
 
-  /** @throws ApiError what refuses the call before its transaction begins */
+  /** @throws ApiError if the call is rejected before its transaction begins */
   async run(arrived: RoutedRequest, trace: Trace): Promise<Answer> {
     const { operation, request } = arrived;
     const isSigned = operation.signed && request.headers['service-signature'] !== undefined;
@@ -99,7 +105,7 @@ export class OperationRunner {
     const now = new Date();
     const deadline = new Deadline();
     const authenticate = () => this.#admission.authenticate(routed, now, deadline, trace);
-    // A file is stored before any transaction could tell that its sender's key is not good any more.
+    // Not for uploads: the file is stored before a transaction could verify a cached key.
     const known =
       routed.operation.upload === undefined
         ? await this.#admission.authenticateFromCache(routed, now, deadline, trace)
@@ -109,7 +115,7 @@ export class OperationRunner {
     try {
       read = await this.#read(routed, trace);
     } catch (error) {
-      // Whose key is not good any more is told that, not what is wrong with the rest.
+      // If the cached key is no longer valid, the caller gets that error instead.
       if (known && error instanceof ApiError) await authenticate();
       throw error;
     }
@@ -120,13 +126,14 @@ export class OperationRunner {
       (await perform(admitted)) ??
       (await perform(await authenticate())) ??
       this.#failures.answer(serviceUnavailable(), trace);
-    if (file && leftOut(answer)) this.#parts.files.remove(file);
+    if (file && isFileUnused(answer)) this.#parts.files.remove(file);
     return answer;
   }
 
   /**
-   * Runs a call of this process, whose caller is known: no limit counts it, and it is charged to nobody.
-   * If its caller comes from a remembered key, nothing is done unless the key is verified, which the trace says.
+   * Runs an in-process call, whose caller is known. It is neither counted nor charged. If the
+   * caller comes from a cached key, the call takes effect only if the transaction confirms the key;
+   * trace.confirmed says so.
    */
   async runInternal(operation: Operation, call: InternalCall, trace: Trace): Promise<Answer> {
     const { by, path, query, body, idempotencyKey } = call;
@@ -142,7 +149,7 @@ export class OperationRunner {
         upload: undefined,
         ...(operation.takesBody ? checkBytes(operation, bytes) : noBody),
       };
-      if (read.problems.length > 0 && key === undefined && !handlerRefuses(operation))
+      if (read.problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
         throw refusal(operation, read.problems, 'body');
       const asked = {
         caller: by.caller,
@@ -165,7 +172,10 @@ export class OperationRunner {
     }
   }
 
-  /** Runs a request that was authenticated and read. @returns undefined when its key is not what it was, and nothing was done */
+  /**
+   * Runs a request that was authenticated and read.
+   * @returns undefined if its cached key has changed; then nothing was done
+   */
   async #perform(
     { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
     { caller, configVersion, credential }: Authenticated,
@@ -193,18 +203,21 @@ export class OperationRunner {
     try {
       const attempt = () =>
         deadline.race(() => this.#runInTransaction(operation, call, deadline, { credential, claim }, trace));
-      // More would only hold connections while they wait for the processor.
+      // More parallel calls would only hold connections while they wait for the processor.
       return await (claim && operation.hashesPassword ? this.#hashing.run(attempt) : attempt());
     } catch (error) {
       const { transaction } = call.db;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
-      // The call was charged before: whatever fails here is no matter of the quota.
+      // The call is already charged, so this failure does not concern the quota.
       return this.#failures.answer(error, trace, transaction?.broken);
     }
   }
 
-  /** Reads what the request brings along, now that its caller is authenticated. @throws ApiError for what cannot be read */
+  /**
+   * Parses and validates parameters, Idempotency-Key and body.
+   * @throws ApiError if the request is invalid
+   */
   async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
@@ -215,19 +228,21 @@ export class OperationRunner {
     const upload =
       operation.upload === undefined
         ? undefined
-        : await this.#unhurried(request, () => receiveUpload(operation, request, folder, () => invite(trace)));
+        : await this.#withoutRequestTimeout(request, () =>
+            receiveUpload(operation, request, folder, () => invite(trace)),
+          );
     const { body, problems } = operation.takesBody
       ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
       : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
-    if (problems.length > 0 && key === undefined && !handlerRefuses(operation))
+    if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
       throw refusal(operation, problems, 'body');
     return { parameters, key, upload, body, problems };
   }
 
-  /** Receives a file without the time limit of other requests. */
-  async #unhurried<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
+  /** Receives a file without the request timeout. */
+  async #withoutRequestTimeout<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
     this.#uploading.add(request.socket);
     try {
       return await receive();
@@ -237,9 +252,10 @@ export class OperationRunner {
   }
 
   /**
-   * Runs the handler behind what must hold: the credential as it was found, the Idempotency-Key free. All of it travels with the handler's
-   * first statements, so that one round trip decides; where it does not hold, what the handler did is undone.
-   * @returns undefined when the credential is not what it was
+   * Runs the handler under its preconditions: the credential is unchanged, the Idempotency-Key is
+   * free. They are sent with the handler's first statements and verified in the same round trip. If
+   * one fails, the transaction is rolled back.
+   * @returns undefined if the credential has changed
    */
   async #runInTransaction(
     operation: Operation,
@@ -249,24 +265,25 @@ export class OperationRunner {
     trace: Trace,
   ): Promise<Answer | undefined> {
     const attempt: Attempt = { operation, call, deadline, credential, claim, trace };
-    // Hashing a password to find out afterwards that the answer is known costs too much.
+    // Hashing a password is too expensive if the response turns out to be stored, and effects
+    // outside the transaction cannot be rolled back.
     const asksFirst = operation.hashesPassword || operation.actsOutside;
     const outcome = await (asksFirst
-      ? this.#ask(attempt)
-      : this.#work(attempt, await this.#begin(attempt, { credential, claim, reads: operation.reads })));
+      ? this.#verifyFirst(attempt)
+      : this.#runHandler(attempt, await this.#begin(attempt, { credential, claim, reads: operation.reads })));
     if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
 
     call.db.transaction?.abandon();
-    const second = await this.#ask(attempt);
-    // Taken once more, between the failure and its keeping: then the other call is still on its way.
-    if (second === 'key_taken') refuseOthers({ kind: 'in_progress' });
+    const second = await this.#verifyFirst(attempt);
+    // Another call took the key before the failure of this one was stored. It is still running.
+    if (second === 'key_taken') rejectConflicts({ kind: 'in_progress' });
     return typeof second === 'string' ? undefined : second;
   }
 
   async #begin({ operation, call, deadline }: Attempt, opening: Preconditions): Promise<Transaction> {
     const transaction = await this.#parts.database.open(scopeOf(operation, call.caller), opening);
     if (deadline.passed) {
-      // A connection that comes too late goes straight back.
+      // The connection came too late and is released.
       transaction.abandon();
       throw new DeadlinePassed();
     }
@@ -274,8 +291,11 @@ export class OperationRunner {
     return transaction;
   }
 
-  /** Waits until it is known whether what must hold of a transaction does; it is undone where it does not. */
-  async #settle({ call, credential, trace }: Attempt, transaction: Transaction): Promise<PreconditionResult> {
+  /** Waits for the result of the preconditions, and rolls back if one failed. */
+  async #verifyPreconditions(
+    { call, credential, trace }: Attempt,
+    transaction: Transaction,
+  ): Promise<PreconditionResult> {
     const opened = await transaction.verifyPreconditions();
     if (opened === 'credential_changed') await transaction.undo();
     else if (opened === 'key_taken') transaction.abandon();
@@ -288,16 +308,17 @@ export class OperationRunner {
   }
 
   /**
-   * The slower way: asks first what must hold, and lets the handler work only then. Answers as the call was answered that has the key.
-   * @throws ApiError when that call is still running, or was another
+   * Verifies the preconditions before the handler runs, which takes one more round trip. Replays
+   * the stored response if the Idempotency-Key has one.
+   * @throws ApiError if the call with that key is still running or had another body
    */
-  async #ask(attempt: Attempt): Promise<Answer | PreconditionFailure> {
+  async #verifyFirst(attempt: Attempt): Promise<Answer | PreconditionFailure> {
     const { operation, credential, claim } = attempt;
     const transaction = await this.#begin(attempt, { credential });
     const claiming = claim && transaction.claim(claim);
-    // It fails, too, where the credential is not what it was.
+    // It also rejects if the credential has changed.
     claiming?.catch(() => undefined);
-    const opened = await this.#settle(attempt, transaction);
+    const opened = await this.#verifyPreconditions(attempt, transaction);
     if (opened !== 'ok') return opened;
     const verdict = await claiming;
     if (verdict?.kind === 'replay') {
@@ -305,31 +326,31 @@ export class OperationRunner {
       const body = operation.secretAnswer ? this.#parts.secrets.decrypt(verdict.body) : verdict.body;
       return { status: verdict.status, body, headers: { 'idempotent-replay': 'true' } };
     }
-    if (verdict) refuseOthers(verdict);
-    return this.#work(attempt, transaction);
+    if (verdict) rejectConflicts(verdict);
+    return this.#runHandler(attempt, transaction);
   }
 
-  /** Lets the handler work, and commits or undoes it. */
-  async #work(attempt: Attempt, transaction: Transaction): Promise<Answer | PreconditionFailure> {
+  /** Runs the handler, and commits or rolls back. */
+  async #runHandler(attempt: Attempt, transaction: Transaction): Promise<Answer | PreconditionFailure> {
     const { operation, call, deadline, trace } = attempt;
     const { caller, now } = call;
     let answer: Answer | undefined;
     let failure: unknown;
     try {
-      if (call.request.problems.length > 0 && !handlerRefuses(operation))
+      if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
         throw refusal(operation, [...call.request.problems], 'body');
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
-      // A statement that failed takes those behind it along.
+      // A failed statement makes later ones fail too, so the first failure is reported.
       failure = error instanceof ApiError ? error : ((await transaction.firstFailure()) ?? error);
-      // The caller has an answer, and the transaction was ended under the handler.
+      // The caller already got a response, and the transaction was ended under the handler.
       if (deadline.passed) throw new DeadlinePassed();
     }
-    // Sent with what the handler has not waited for, and with what must hold: all of it is one message then.
+    // The commit is sent together with unawaited statements and preconditions, in one message.
     const committed =
       answer && !operation.reads && !transaction.broken ? this.#commit(attempt, answer, transaction) : undefined;
     committed?.catch(() => undefined);
-    const opened = await this.#settle(attempt, transaction);
+    const opened = await this.#verifyPreconditions(attempt, transaction);
     if (opened !== 'ok') return opened;
     if (!answer) return this.#fail(attempt, failure, transaction);
 
@@ -345,11 +366,11 @@ export class OperationRunner {
     const { caller, now } = call;
     const { changes } = call.db;
     const context = { caller, now, idempotencyKeyHash: claim ? sha256(claim.key) : null };
-    const kept = claim && { claim, status: answer.status, body: this.#keptBody(operation, answer) };
+    const kept = claim && { claim, status: answer.status, body: this.#storedBody(operation, answer) };
     return this.#parts.database.commit(transaction, changes, context, deadline.left, kept);
   }
 
-  /** Undoes what the handler did before it failed, and keeps the failure where it is kept. */
+  /** Rolls back the handler's writes, and stores the failure if a retry must get it again. */
   async #fail(
     { operation, call, deadline, claim, trace }: Attempt,
     failure: unknown,
@@ -361,15 +382,15 @@ export class OperationRunner {
     if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
       const context = { caller, now, idempotencyKeyHash: null };
       await this.#parts.database.commit(transaction, changes, context, deadline.left);
-    } else if (claim && isKept(failed.status) && !transaction.broken) {
-      const kept = { claim, status: failed.status, body: this.#keptBody(operation, failed) };
+    } else if (claim && isStored(failed.status) && !transaction.broken) {
+      const kept = { claim, status: failed.status, body: this.#storedBody(operation, failed) };
       if (!(await transaction.storeFailure(kept, new Date(), deadline.left))) return 'key_taken';
     } else transaction.abandon();
     return failed;
   }
 
-  /** What is kept for a replay; in a form that only this server can read, where the answer shows a secret. */
-  #keptBody(operation: Operation, answer: Answer): string {
+  /** Returns the body to store for replays; encrypted if it contains a secret. */
+  #storedBody(operation: Operation, answer: Answer): string {
     const body = String(answer.body);
     return operation.secretAnswer ? this.#parts.secrets.encrypt(body) : body;
   }
@@ -393,10 +414,10 @@ export class OperationRunner {
   }
 }
 
-/** Who asked for it asks again, in the name of who is looked up. */
+/** The route that used the cached key looks it up and calls again. */
 const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key has just been changed. Try again.');
 
-/** Tells a client to send its body, if it waits to be told. */
+/** Asks a client that sent `Expect: 100-continue` for its body. */
 function invite(trace: Trace): void {
   trace.invite?.();
   trace.invite = undefined;
@@ -422,7 +443,7 @@ function successHeaders(
   caller: Caller,
   etag: string | undefined,
 ): Record<string, string> | undefined {
-  // What a credential was needed for is for its caller alone.
+  // A response that required a credential must not be shared.
   const isOwn = operation.credentialWith !== undefined && caller.kind !== 'anonymous';
   const cacheControl = isOwn ? 'private, no-cache' : operation.cacheControl;
   if (cacheControl === undefined && etag === undefined && !operation.readableAnywhere) return undefined;
@@ -434,7 +455,7 @@ function successHeaders(
 }
 
 /** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */
-function handlerRefuses(operation: Operation): boolean {
+function handlerReceivesProblems(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }
 
@@ -443,7 +464,7 @@ function scopeOf(operation: Operation, caller: Caller): Scope {
   return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
 }
 
-/** True for an answer after which certainly nothing refers to the call's file; where that is not certain, the sweep finds out. */
-function leftOut({ status, headers }: Answer): boolean {
+/** Returns true if the call certainly did not record its file. In doubt, the sweep decides. */
+function isFileUnused({ status, headers }: Answer): boolean {
   return (status >= 400 && status < 500) || headers?.['idempotent-replay'] !== undefined;
 }

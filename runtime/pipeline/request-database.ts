@@ -9,7 +9,7 @@ import { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import type { AuditedChange, Change } from '../handler.ts';
 
-/** What audit rows and events say about the call. */
+/** The facts about a call for audit rows and events. */
 export interface ChangeContext {
   caller: Caller;
   now: Date;
@@ -21,7 +21,7 @@ export interface RequestPools {
   tenants: Pool;
   /** Transactions of operations that look across tenants. */
   platform: Pool;
-  /** Answers a ping. */
+  /** Used for ping(). */
   credentials: Pool;
 }
 
@@ -30,10 +30,7 @@ export class RequestDatabase {
   readonly #timeoutMs: number;
   readonly #onEvents: () => void;
 
-  /**
-   * @param timeoutMs milliseconds after which a transaction that is no request's own is given up
-   * @param onEvents called when events were committed
-   */
+  /** @param timeoutMs timeout in milliseconds of transactions outside a request's own */
   constructor(pools: RequestPools, timeoutMs: number, onEvents: () => void) {
     this.#pools = pools;
     this.#timeoutMs = timeoutMs;
@@ -64,7 +61,7 @@ export class RequestDatabase {
     if (events.length > 0) this.#onEvents();
   }
 
-  /** Runs work in a tenant's transaction of its own, in the time that a statement may take. */
+  /** Runs work in a separate transaction of a tenant, within the statement timeout. */
   inTenant<T>(
     { companyId, testMode }: TenantScope,
     work: (sql: Sql, audit: (row: AuditRow) => void) => Promise<T>,
@@ -73,7 +70,7 @@ export class RequestDatabase {
     return inTransaction(this.#pools.tenants, scope, this.#timeoutMs, (sql, _, audit) => work(sql, audit));
   }
 
-  /** The same in the name of a caller, whom the audit rows name. */
+  /** Runs work in a separate transaction, with audit rows of the caller. */
   inTenantOf<T>(
     context: ChangeContext,
     work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>,
@@ -83,14 +80,15 @@ export class RequestDatabase {
     );
   }
 
-  /** Resolves when the database answers. */
+  /** Resolves if the database responds. */
   async ping(): Promise<void> {
     await this.#pools.credentials.use(async (sql) => void (await sql`select 1`));
   }
 }
 
 /**
- * @param writtenAt after all locks, so that the rows of one thing follow the order of its changes
+ * @param writtenAt a time after all locks, so that the rows of one record are in the order of its
+ * changes
  */
 function toAuditRow(change: Change, { caller, idempotencyKeyHash }: ChangeContext, writtenAt: Date): AuditRow {
   return {

@@ -1,43 +1,46 @@
-// What the server notes while it handles a request, for the response headers and the log line.
+// State of a request for its response headers and log line.
 import type { Caller } from '../caller.ts';
 import type { Charge, Quota } from '../limits/quota-leases.ts';
-import { type RateFigures, refuse, type Verdict } from '../limits/rate-limits.ts';
+import { type RateFigures, toRateLimitError, type Verdict } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
 import type { Connection } from './feed-notifier.ts';
 
-/** Notes about one request. */
+/** The state of one request. */
 export interface Trace {
   requestId: string;
   operation: string;
   caller: Caller | undefined;
-  /** True when a test key was sent, good or not. */
+  /** True if a test key was sent, valid or not. */
   testMode: boolean;
   error: string | undefined;
-  /** True if failures are answered in the form of RFC 6749. */
+  /** True if errors have the format of RFC 6749. */
   oauth: boolean;
-  /** Of the limit that is closest to refusing; undefined as long as nothing was counted. */
+  /**
+   * The figures of the limit that the caller is closest to hitting; undefined until something is
+   * counted.
+   */
   figures: RateFigures | undefined;
-  /** The outcome of charging the call; undefined until it was tried. */
+  /** The result of charging the call; undefined until it was tried. */
   quota: Quota | undefined;
-  /** What the call was charged to, if it was. */
+  /** The month that the call was charged to, if it was. */
   charge: Charge | undefined;
-  /** By which limits the call was counted; undefined as long as it was not. */
+  /** The limits that counted the call; undefined until it is counted. */
   countedBy: Caller['limits'] | undefined;
-  /** True once the database has confirmed a caller that was authenticated from the cache. */
+  /** True after the database confirmed a caller from the cache. */
   confirmed: boolean;
   /** Deprecated forms that the request uses. Every response lists them in its headers. */
   deprecated: readonly DeprecatedUse[];
-  /** True to end the connection after the answer. */
+  /** True to end the connection after the response. */
   leave: boolean;
   /**
    * Asks the client to send the body; undefined if the client does not wait for that, or no longer.
    */
   invite: (() => void) | undefined;
-  /** Closes when the client leaves. */
+  /** Emits close if the client disconnects. */
   connection: Connection;
 }
 
-/** Returns the notes about a request before anything is known of it but what is given. */
+/** Returns the initial state of a request. */
 export function createTrace({
   requestId,
   operation,
@@ -69,5 +72,5 @@ export function createTrace({
 /** @throws ApiError 429 if the verdict rejects the call */
 export function admit(verdict: Verdict, trace: Trace): void {
   trace.figures = verdict;
-  if (!verdict.allowed) throw refuse(verdict, Date.now());
+  if (!verdict.allowed) throw toRateLimitError(verdict, Date.now());
 }

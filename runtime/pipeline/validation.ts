@@ -1,4 +1,4 @@
-// Turns what the document's validators find into problems, and into the right status and code.
+// Converts validation errors into field problems, and selects the error code and status.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
@@ -7,18 +7,18 @@ import { sendAtLeastOneOf, sendOneOf, sendOnlyOneOf } from '../../domain/service
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from '../errors.ts';
 import type { Operation, ParameterType } from '../openapi/document.ts';
 
-/** Parameters as validated: of their types, with defaults filled in. */
+/** Validated parameters: converted to their types, with defaults. */
 export interface Parameters {
   path: Record<string, string>;
   query: Record<string, unknown>;
-  /** By the name that the document gives them. */
+  /** By their names in the OpenAPI document. */
   header: Record<string, string>;
 }
 
 /**
- * Validates path, query and declared headers; changes the query in place (types, defaults).
- * @param headers as node gives them, with names in lower case
- * @throws ApiError 404 for a malformed path parameter, 400 listing every problem of the query
+ * Validates path, query and declared headers. Converts types and fills in defaults.
+ * @param headers as Node provides them, with lowercase names
+ * @throws ApiError 404 for a malformed path parameter, 400 with all problems of the query
  */
 export function checkParameters(
   operation: Operation,
@@ -39,7 +39,7 @@ export function checkParameters(
     }
   }
   for (const { name, type } of operation.typedParameters)
-    if (name in query) query[name] = readPlain(query[name] as string, type);
+    if (name in query) query[name] = parseCanonical(query[name] as string, type);
   const header: Record<string, string> = {};
   const lowerCase: Record<string, string> = {};
   for (const name of operation.headerParameters) {
@@ -67,7 +67,7 @@ export function checkParameters(
       problems.push(each);
     }
   }
-  // Hundreds of digits make no number that anything could hold.
+  // A number with hundreds of digits parses as Infinity.
   for (const name of Object.keys(query)) {
     if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
       problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large`));
@@ -76,15 +76,18 @@ export function checkParameters(
   return { path, query, header };
 }
 
-/** The value of a query parameter in its one plain spelling; any other stays a text, which the validator then refuses. */
-function readPlain(text: string, type: ParameterType): unknown {
+/**
+ * Parses a query parameter in its canonical form. Other forms stay strings, which the validator
+ * rejects.
+ */
+function parseCanonical(text: string, type: ParameterType): unknown {
   if (type === 'integer') return /^-?\d+$/.test(text) ? Number(text) : text;
   return text === 'true' || (text === 'false' ? false : text);
 }
 
 /**
- * Validates a body; fills in the defaults.
- * @returns every problem; empty when the body is good
+ * Validates a body and fills in defaults.
+ * @returns all problems; empty if the body is valid
  */
 export function checkBody(operation: Operation, body: unknown): FieldProblem[] {
   const validate = operation.validateBody;
@@ -94,7 +97,10 @@ export function checkBody(operation: Operation, body: unknown): FieldProblem[] {
 
 const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMMUTABLE', 'INVALID_TYPE', 'NOT_FOUND']);
 
-/** The error for a list of problems: which code and status follow from their kinds and from what the operation declares. */
+/**
+ * Returns the error for a list of problems. Code and status depend on the problems and the
+ * operation.
+ */
 export function refusal(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
   const status =
     operation.answer !== 'oauth' &&
@@ -104,7 +110,7 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
       : 400;
   const failure = validationFailed(problems, status);
   if (!operation.singleKindCodes || status === 422) return failure;
-  // A body that is empty as a whole lacks no field in particular.
+  // An empty body is not a single missing field.
   const single = problems.every((each) => each.code === 'REQUIRED' && each.field !== '')
     ? 'MISSING_REQUIRED_FIELD'
     : problems.every((each) => each.code === 'INVALID_FORMAT')
@@ -114,8 +120,10 @@ export function refusal(operation: Operation, problems: FieldProblem[], part: 'q
 }
 
 /**
- * The error for a body that both the document and the tenant's configuration were asked about.
- * @param found problems that the configuration adds; where both refuse a field, these know more
+ * Returns the error for a body with problems from both the OpenAPI document and the tenant's
+ * configuration.
+ * @param found problems from the configuration; they replace the document's problem of the same
+ * field, because they are more specific
  */
 export function joinedRefusal(
   operation: Operation,
@@ -124,21 +132,21 @@ export function joinedRefusal(
 ): ApiError {
   const named = new Set(found.map((each) => each.field));
   const problems = [...found, ...documented.filter((each) => !named.has(each.field))];
-  // The name of a configured thing that does not exist is not a malformed value.
+  // An unknown name of a configured item is not a malformed value.
   if (found.some((each) => each.code === 'INVALID_OPTION')) return validationFailed(problems, 422);
   return refusal(operation, problems, 'body');
 }
 
 function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
-  // A choice (anyOf, oneOf) reports each branch too. What the caller can act on is the one branch of the value's type; where the
-  // types do not tell which branch is meant, it is the choice itself.
+  // anyOf and oneOf report errors of each branch too. Only the branch of the value's type is useful
+  // to the caller. If the types do not single out a branch, the choice itself is reported.
   const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
   const meant = new Map(choices.map((choice) => [choice, branchOfType(choice)]));
   const tooShort = new Set(errors.flatMap((error) => (error.keyword === 'minLength' ? [error.instancePath] : [])));
   const problems = new Map<string, FieldProblem>();
   for (const error of errors) {
     if (meant.get(error) !== undefined) continue;
-    // An empty text is one problem, not also one that is blank.
+    // An empty string is reported as too short only, not also as blank.
     if (error.keyword === 'pattern' && tooShort.has(error.instancePath)) continue;
     const hidden = choices.some((choice) => {
       const branch = meant.get(choice);
@@ -155,7 +163,10 @@ function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
   return [...problems.values()];
 }
 
-/** The index of the one branch that takes an array, for an array, or an object, for an object; or of the one beside null. */
+/**
+ * Returns the index of the only branch besides null, or of the only branch for an array if the
+ * value is an array, or for an object if it is an object.
+ */
 function branchOfType(choice: ErrorObject): number | undefined {
   const { data } = choice;
   const values = [...((choice.schema ?? []) as { type?: unknown }[]).entries()].filter(
@@ -258,7 +269,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'anyOf':
     case 'oneOf': {
       const branches = (error.schema ?? []) as { required?: string[] }[];
-      // Only an object can lack a field; anything else has the wrong type.
+      // Only an object can lack a field; other values have the wrong type.
       const isObject = error.data !== null && typeof error.data === 'object' && !Array.isArray(error.data);
       const names = isObject ? branches.flatMap((branch) => branch.required ?? []) : [];
       if (names.length > 0) {
@@ -285,7 +296,10 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
   }
 }
 
-/** The names that a body may have here: not those that it has only to refuse them by their own codes. */
+/**
+ * Returns the names that a body may have here, without those that are declared only to be rejected
+ * with a specific code.
+ */
 function acceptedNames(error: ErrorObject): string[] {
   const { properties = {} } = (error.parentSchema ?? {}) as {
     properties?: Record<string, { readOnly?: boolean; 'x-immutable'?: boolean }>;
@@ -302,7 +316,7 @@ const comparisons: Record<string, string> = {
   '<': 'less than',
 };
 
-/** What a pattern asks for, in words where there are some, else with the example that the document has. */
+/** Describes a pattern in words if possible, otherwise with the example of the OpenAPI document. */
 function patternRule(pattern: string | undefined, schema: unknown): string {
   if (pattern === '\\S' || pattern === '^$|\\S') return 'must not be blank';
   const { example } = (schema ?? {}) as { example?: unknown };

@@ -1,26 +1,26 @@
-// The configuration of tenants, kept in memory by its version.
+// Caches the configuration of tenants by version.
 import { LRUCache } from 'lru-cache';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { Transaction } from '../../db/client/transaction.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 
-/** Tenants whose configuration is kept. */
-const keptWorkspaces = 1000;
+/** Maximum number of cached configurations. */
+const maxCachedWorkspaces = 1000;
 
 export class WorkspaceCache {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
   readonly #load: (sql: Sql, companyId: string) => Promise<Workspace>;
-  /** With the option `max` the library would allocate room for all of them at once. */
+  /** With the option `max` the library would allocate room for all of them immediately. */
   readonly #kept = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({
-    maxSize: keptWorkspaces,
+    maxSize: maxCachedWorkspaces,
     sizeCalculation: () => 1,
   });
 
   /**
-   * @param timeoutMs milliseconds after which loading is given up
-   * @param load reads the configuration; app/ passes it in, since it reads tables of an area
+   * @param timeoutMs timeout of loading in milliseconds
+   * @param load reads the configuration. app/ passes it in, because it reads tables of an area
    */
   constructor(pool: Pool, timeoutMs: number, load: (sql: Sql, companyId: string) => Promise<Workspace>) {
     this.#pool = pool;
@@ -28,10 +28,10 @@ export class WorkspaceCache {
     this.#load = load;
   }
 
-  /** Returns the configuration of a tenant at that version, or a later one. */
+  /** Returns the configuration of a tenant at this version or a later one. */
   get(companyId: string, version: number): Promise<Workspace> {
     const kept = this.#kept.get(companyId);
-    // What was loaded for a version can only be newer than it, never older.
+    // A configuration that was loaded for a version is that version or newer.
     if (kept && kept.version >= version) return kept.workspace;
     const workspace = this.#read(companyId);
     const entry = { version, workspace };

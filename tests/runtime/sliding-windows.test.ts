@@ -5,7 +5,13 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { MemoryCounters } from '../../runtime/limits/rate-limit-memory.ts';
 import { RedisCounters } from '../../runtime/limits/rate-limit-redis.ts';
-import { type Counters, type Layer, networkOf, refuse, type Verdict } from '../../runtime/limits/rate-limits.ts';
+import {
+  type Counters,
+  type Layer,
+  networkOf,
+  toRateLimitError,
+  type Verdict,
+} from '../../runtime/limits/rate-limits.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -91,7 +97,7 @@ async function waitOut(
   for (;;) {
     const verdict = await counters.take(layers, now);
     if (!verdict.allowed) {
-      const details = refuse(verdict, now).details as { retry_after: number; reset: number };
+      const details = toRateLimitError(verdict, now).details as { retry_after: number; reset: number };
       expect(details.retry_after).toBeGreaterThanOrEqual(1);
       expect(now + details.retry_after * 1000).toBeGreaterThanOrEqual(details.reset);
       const before = now;
