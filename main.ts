@@ -1,12 +1,12 @@
 // The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
-import { compileNothingMore } from './app/compiling.ts';
+import { stopCompiling } from './app/compiling.ts';
 import { ensureDemo, greeting } from './app/demo.ts';
 import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
 import { type BackgroundJobs, requireJobNames, startBackgroundJobs } from './app/jobs.ts';
 import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/pools.ts';
 import { type Prepared, serve } from './app/serve.ts';
-import { whyNot } from './app/start-failure.ts';
+import { explainFailure } from './app/start-failure.ts';
 import { openStorage } from './app/storage.ts';
 import { startWorkers } from './app/workers.ts';
 import { migrate } from './db/client/migrate.ts';
@@ -19,13 +19,15 @@ import { newSigningKey } from './runtime/credentials/session-tokens.ts';
 import { type OpenLog, openLog, raiseAlert, watchUncaught } from './runtime/telemetry/log.ts';
 import { serveMetrics } from './runtime/telemetry/metrics-server.ts';
 
-/** The embedded database, once it runs: it is a process of its own, and a start that fails must not leave it behind. */
+/**
+ * The embedded database after it started. It is a separate process, which a failed start must stop.
+ */
 let embedded: KeptDatabase | undefined;
 
-/** The database with its tables and the server's own keys, ready for whoever serves. */
+/** Starts or connects to the database, migrates it, and loads the server's keys. */
 async function prepare(config: Config, openedLog: OpenLog): Promise<Prepared> {
   const { log } = openedLog;
-  if (config.databaseUrl === undefined) embedded = await KeptDatabase.start(config.dataDir, watcherOf(openedLog));
+  if (config.databaseUrl === undefined) embedded = await KeptDatabase.start(config.dataDir, createWatcher(openedLog));
   const databaseUrl = config.databaseUrl ?? (embedded?.url as string);
   const applied = await migrate(databaseUrl);
   if (applied.length > 0) log.info({ applied }, 'migrated');
@@ -34,8 +36,8 @@ async function prepare(config: Config, openedLog: OpenLog): Promise<Prepared> {
   return { databaseUrl, signingKeys };
 }
 
-/** What becomes of a database that dies: a line of the log for each time, and the end of this process where it keeps dying. */
-function watcherOf({ log, flush }: OpenLog): Watcher {
+/** Logs each death of the embedded database, and exits if it keeps dying. */
+function createWatcher({ log, flush }: OpenLog): Watcher {
   return {
     note: (text) => log.info(text),
     died: (reason, wait) =>
@@ -98,7 +100,7 @@ async function start(): Promise<void> {
     },
     'listening',
   );
-  // Where nobody reads along, on a server of its own database, the output stays one line of JSON each.
+  // With an external database and no terminal, standard output stays JSON lines only.
   if (demo || embedded || process.stdout.isTTY) {
     flush();
     process.stdout.write(greeting(baseUrl, atRealPort(config.authUrl), demo));
@@ -108,7 +110,7 @@ async function start(): Promise<void> {
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
-    compileNothingMore();
+    stopCompiling();
     log.info({ signal }, 'stopping: no new connections, requests in flight finish');
     const requestsEnded = serving.stop();
     await Promise.all([requestsEnded, jobs.stop(requestsEnded)]);
@@ -123,10 +125,10 @@ async function start(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-// Whoever compiles it beforehand starts nothing.
+// An import, e.g. to compile it ahead, must not start a server.
 if (import.meta.main)
   start().catch(async (error: unknown) => {
-    process.stderr.write(`The server did not start. ${whyNot(error)}\n`);
+    process.stderr.write(`The server did not start. ${explainFailure(error)}\n`);
     await embedded?.stop();
     process.exit(1);
   });

@@ -1,4 +1,4 @@
-// Calendars outside of the server: which provider serves whose calendar, and the client for them.
+// External calendars: selects the provider of a connection, and creates the HTTP client.
 import type { Calendars, Connection } from '../domain/scheduling/calendars.ts';
 import { testCalendar } from '../integrations/test-mode/calendar.ts';
 import type { Config } from '../runtime/config.ts';
@@ -7,17 +7,17 @@ import { OutgoingClient } from '../runtime/outbound/client.ts';
 
 type Provider = Omit<Calendars, 'refusalOf'>;
 
-/** What calls calendars. */
+/** Creates the HTTP client for calendars. */
 export function calendarClient({ calendarAllowPrivate }: Pick<Config, 'calendarAllowPrivate'>): OutgoingClient {
   return new OutgoingClient({ privateAddresses: calendarAllowPrivate ? 'allowed' : 'refused' });
 }
 
 /**
- * @param client through which all requests go
- * @param longestWait milliseconds that what a calendar sent may wait to be read
+ * @param client sends all requests
+ * @param longestWait milliseconds that a calendar's response may wait to be parsed
  */
 export function openCalendars(client: OutgoingClient, longestWait?: number): Calendars {
-  // Loaded with the first: a server without such calendars starts sooner, and is smaller.
+  // Loaded on first use: a server without CalDAV calendars starts sooner and needs less memory.
   const caldav = lazily(async () =>
     (await import('../integrations/caldav/calendar.ts')).caldavCalendars(client, longestWait),
   );

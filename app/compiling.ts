@@ -2,9 +2,10 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * Stops compilation. Call it while requests still finish, so that compilations under way end before the exit. A compilation that needs
- * memory waits for the main thread, and the main thread's exit waits for the compilation: the process never ends (Node's issue 54918).
+ * Stops JIT compilation. Call it while requests still finish, so that running compilations end
+ * before the exit. A compilation that needs memory waits for the main thread, whose exit waits for
+ * the compilation: the process never ends (Node's issue 54918).
  */
-export function compileNothingMore(): void {
+export function stopCompiling(): void {
   for (const compiler of ['sparkplug', 'maglev', 'turbofan']) setFlagsFromString(`--no-${compiler}`);
 }

@@ -1,4 +1,4 @@
-// The look-ups of credentials: statements of db/, and what plans and roles make of their rows.
+// The queries of the credential store: statements of db/, with the meaning of plans and roles.
 import {
   countUse,
   findCompany,
@@ -48,7 +48,7 @@ export const credentialQueries: CredentialQueries = {
     findInboundDoor(sql, companyId, testMode ? 'test' : 'live', now),
 };
 
-/** What a company's subscription opens. */
+/** Returns the access that a subscription gives. */
 function toSubscription(row: PayingRow, now: Date): Subscription {
   return {
     access: accessOf(row.subscriptionStatus, row.trialEndsAt, now),
@@ -58,7 +58,7 @@ function toSubscription(row: PayingRow, now: Date): Subscription {
   };
 }
 
-/** What a user allowed an app to do; null when the user never allowed it anything. */
+/** Returns what a user allowed an app to do; null if the user never allowed it anything. */
 function toGrant(row: GrantRow): Grant | null {
   const { grant } = row;
   if (!grant) return null;
@@ -83,7 +83,7 @@ function toPermits(row: UserRow): SessionRecord['permits'] {
   return { allows: permissions.allows, reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row) };
 }
 
-/** A user without the team or branch of their role sees their own records. */
+/** A user whose role needs a team or branch but who has none sees only their own records. */
 function reachOf(kind: RoleReach, { branchId, teamId, userId }: UserRow): Reach {
   if (kind === 'company') return { kind };
   const id = { branch: branchId, team: teamId, own: userId }[kind];

@@ -1,4 +1,4 @@
-// Makes the demo workspace on the first start, and words what a start prints.
+// Creates the demo workspace on the first start, and formats the greeting.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -58,22 +58,22 @@ import { newSigningSecret } from '../runtime/outbound/signed-posts.ts';
 
 export interface Demo {
   key: string;
-  /** undefined: somebody changed it. */
+  /** undefined if it was changed. */
   password: string | undefined;
 }
 
-/** What is shown again at every start. The database has only hashes of it, so it is kept in the data folder. */
+/** Printed at every start. The database stores only hashes, so the data folder keeps the texts. */
 interface Kept {
   key: string;
   password: string;
-  /** As the sign-in had it then: another one there tells that the password was changed. */
+  /** The hash at that time. If the database has another one, the password was changed. */
   password_hash: string;
 }
 
 /**
- * Makes the demo workspace unless it is there. A key that no longer works is replaced by a new one; so is what was kept, when
- * it is lost.
- * @param url a user that may take the server's roles
+ * Creates the demo workspace unless it exists. Replaces a key that no longer works, and a lost
+ * demo.json.
+ * @param url connection of a user that may take the server's roles
  */
 export function ensureDemo(
   url: string,
@@ -86,7 +86,7 @@ export function ensureDemo(
     const kept = readKept(file);
     const keyHash = kept ? sha256(kept.key) : null;
     const found = await findDemo(sql, { companyId, email: admin.email, keyHash }, now);
-    if (kept && found.exists && found.keyWorks) return shown(kept, found.passwordHash);
+    if (kept && found.exists && found.keyWorks) return toDemo(kept, found.passwordHash);
     const { key, ...made } = newApiKey('test');
     const signIn = (found.exists && kept) || (await makeSignIn());
     if (!found.exists) {
@@ -96,13 +96,13 @@ export function ensureDemo(
     }
     if (found.exists && !kept) await setPassword(sql, companyId, admin.email, signIn.password_hash);
     await insertDemoKey(sql, companyId, made, { ...demoKey, id: uuidv7() }, now);
-    // Kept before the commit, so that another server that waits for the lock reads it.
+    // Saved before the commit, so that another server that waits for the lock reads it.
     keep(file, { ...signIn, key });
-    return shown({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
+    return toDemo({ ...signIn, key }, found.exists && kept ? found.passwordHash : signIn.password_hash);
   });
 }
 
-function shown(kept: Kept, passwordHash: string | null): Demo {
+function toDemo(kept: Kept, passwordHash: string | null): Demo {
   return { key: kept.key, password: kept.password_hash === passwordHash ? kept.password : undefined };
 }
 
@@ -111,7 +111,7 @@ async function makeSignIn(): Promise<Omit<Kept, 'key'>> {
   return { password, password_hash: await hashPassword(password) };
 }
 
-/** The key that a start prints. */
+/** The API key in the greeting. */
 const demoKey = {
   name: 'Demo key',
   description: 'Printed at the start of the server',
@@ -126,7 +126,7 @@ interface ExampleFile {
   sha256: string;
 }
 
-/** Puts the file of the example attachment into the storage; again after a start that failed later, in the same place. */
+/** Stores the file of the example attachment. A repeated start overwrites it in the same place. */
 async function storeExample(storage: FileStorage, dataDir: string): Promise<ExampleFile> {
   const content = exampleFile();
   const path = join(dataDir, `example-${randomBytes(4).toString('hex')}.pdf`);
@@ -144,7 +144,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     leadStatuses,
     activityTypes,
     taskTypes,
-    // The demo workspace has sources of its own.
+    // The demo workspace has its own sources.
     sources: [],
     trial: { packageCode: 'enterprise', endsAt: now },
     policy: standardPolicy(demoCompany.timezone),
@@ -202,10 +202,10 @@ async function makeWebhook(sql: Sql, secrets: Secrets, now: Date): Promise<void>
   const secret = newSigningSecret();
   const sealed = { sealedSecret: secrets.encrypt(secret), secretLast4: secret.slice(-4) };
   const createdBy = { kind: 'system', id: 'system', name: 'Demo' } as const;
-  const told = eventCatalogue.find(({ name }) => name === 'record.created')?.example ?? {};
+  const example = eventCatalogue.find(({ name }) => name === 'record.created')?.example ?? {};
   await enterTestMode(sql, companyId);
   await insertWebhook(sql, scope, { ...exampleWebhook, ...sealed, createdBy }, now);
-  await insertDeliveries(sql, scope, [exampleDelivery(told, now)]);
+  await insertDeliveries(sql, scope, [exampleDelivery(example, now)]);
 }
 
 function readKept(file: string): Kept | undefined {
@@ -214,19 +214,19 @@ function readKept(file: string): Kept | undefined {
     const { key, password, password_hash } = kept;
     return key && password && password_hash ? { key, password, password_hash } : undefined;
   } catch {
-    // Missing, or not what was written: as good as lost.
+    // Missing or corrupt: treated as lost.
     return undefined;
   }
 }
 
 function keep(file: string, kept: Kept): void {
-  // Written aside and renamed, so that no half of it is ever read.
+  // Written to a new file and renamed, so that a partial file is never read.
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
 }
 
-/** What a person at a terminal reads once the server listens. */
+/** Returns the greeting for the terminal after the server started. */
 export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
   const lines = [
     `Headless CRM is ready at ${baseUrl}`,

@@ -15,12 +15,12 @@ export interface JobMetrics {
   read(): Promise<MetricValues>;
 }
 
-/** Rows that are counted when the metrics are read; more are reported as this many. */
-const mostCounted = 100_000;
+/** Maximum rows to count per scrape. Longer queues are reported as this many. */
+const maxCounted = 100_000;
 
 /**
- * Opens the metrics. A figure that the database cannot be asked for stays as it was.
- * @param pools each asks about its own queue
+ * Opens the metrics. If the database is unavailable, a figure keeps its last value.
+ * @param pools each is used for its own queue
  * @param worker the label of the figures; undefined for none
  */
 export function openJobMetrics(
@@ -73,7 +73,7 @@ function watchWebhooks(registry: Registry, platform: Pool): Counter<'outcome'> {
     help: 'Webhook deliveries that wait for their next attempt.',
     registers,
     async collect() {
-      const pending = await platform.use((sql) => countPending(sql, mostCounted)).catch(() => undefined);
+      const pending = await platform.use((sql) => countPending(sql, maxCounted)).catch(() => undefined);
       if (pending !== undefined) this.set(pending);
     },
   });
@@ -101,7 +101,7 @@ function watchMessages(registry: Registry, platform: Pool): Counter<'channel' | 
     help: 'Approved messages that are due to be sent.',
     registers,
     async collect() {
-      const due = await platform.use((sql) => countDueMessages(sql, mostCounted, new Date())).catch(() => undefined);
+      const due = await platform.use((sql) => countDueMessages(sql, maxCounted, new Date())).catch(() => undefined);
       if (due !== undefined) this.set(due);
     },
   });

@@ -1,4 +1,4 @@
-// Opens what the background jobs of a server work with, and runs their table.
+// Opens pools and services for the background jobs of a server, and starts the jobs.
 import { noteStretch } from '../db/automation/webhook-backlog.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
@@ -38,17 +38,17 @@ import {
 import type { Serving } from './serve.ts';
 import { uploadFolder } from './storage.ts';
 
-/** What the jobs share with the rest of the process. */
+/** The parts that jobs share with the rest of the process. */
 export interface JobSurroundings {
   config: Config;
   settings: DatabaseSettings;
-  /** Connections of the jobs that have none of their own. */
+  /** Connections of jobs without their own pools. */
   background: JobPools;
   storage: FileStorage;
   secrets: Secrets;
-  /** What answers requests: it hears how far feeds go, and its load comes first. */
+  /** The serving processes. They receive feed positions, and jobs back off under their load. */
   serving: Pick<Serving, 'announce' | 'waitedMilliseconds'>;
-  /** Of links in mails. */
+  /** Base URL of links in mails. */
   baseUrl: string;
   log: Log;
 }
@@ -58,8 +58,8 @@ export interface BackgroundJobs {
   wakeDispatcher(): void;
   readMetrics(): Promise<MetricValues>;
   /**
-   * Stops all jobs, and closes what was opened for them.
-   * @param requestsEnded resolves when the last request has ended: until then the dispatcher goes on
+   * Stops all jobs, and closes their pools and transports.
+   * @param requestsEnded resolves after the last request; until then the dispatcher keeps running
    */
   stop(requestsEnded: Promise<unknown>): Promise<void>;
 }
@@ -98,7 +98,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
   const decrypt = (sealed: string): string => secrets.decrypt(sealed);
   const removeFile = (key: string): Promise<void> => storage.remove(key);
   const waitedMs = (): number => serving.waitedMilliseconds();
-  // Two transports: mails of the service do not wait for messages.
+  // Two transports, so that service mails do not wait for messages.
   const [mailTransport, messageTransport] = await Promise.all(
     [mailServer, mailServer].map((server) => server && openMailTransport(server)),
   );
@@ -147,7 +147,10 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
   };
 }
 
-/** The operator names the provider of texts; http is only there for development, and so are addresses of one's own network. */
+/**
+ * The operator configures the provider's URL. http, and with it private addresses, is for
+ * development only.
+ */
 const messageClient = ({ messagingProvider: provider }: Config): OutgoingClient =>
   new OutgoingClient({ privateAddresses: provider?.url.startsWith('http:') ? 'allowed' : 'refused' });
 

@@ -1,4 +1,4 @@
-// Who sends messages of which channel.
+// Selects the sender of each message channel.
 import type { Transporter } from 'nodemailer';
 import type { Senders } from '../domain/messaging/senders.ts';
 import { smtpSender } from '../integrations/smtp/outbound.ts';
@@ -7,12 +7,12 @@ import type { MessagingProvider } from '../runtime/config.ts';
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
 
 export interface SenderSettings {
-  /** undefined: emails are kept. */
+  /** undefined: emails are only stored. */
   transport: Transporter | undefined;
-  /** The address that emails come from. */
+  /** Sender address of emails. */
   from: string;
   client: OutgoingClient;
-  /** undefined: texts are kept. */
+  /** undefined: texts are only stored. */
   provider: MessagingProvider | undefined;
 }
 

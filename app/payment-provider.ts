@@ -1,7 +1,10 @@
-// Which provider takes whose payments.
+// Selects the payment provider of a workspace.
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 
-/** Test keys never pay; live workspaces pay where it was set up, else they do as if, too. */
+/**
+ * Test mode always uses the test provider. Live mode uses the live provider if there is one, else
+ * the test provider too.
+ */
 export function chosenProvider(test: PaymentProvider, live: PaymentProvider | undefined): PaymentProvider {
   const of = ({ testMode }: { testMode: boolean }): PaymentProvider => (testMode ? test : (live ?? test));
   return {

@@ -1,4 +1,4 @@
-// Joins payment providers to settings and pools.
+// Creates the payment providers from settings and pools.
 import type Stripe from 'stripe';
 import type { Pool } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
@@ -12,15 +12,15 @@ import { chosenProvider } from './payment-provider.ts';
 
 export interface Payments {
   provider: PaymentProvider;
-  /** undefined: everybody pays with the test provider. */
+  /** undefined: all payments use the test provider. */
   stripe: Stripe | undefined;
-  /** What a look at a customer of Stripe needs. */
+  /** The parts needed to read a customer from Stripe. */
   followParts: FollowParts | undefined;
 }
 
 /**
- * @param tenants apart from those that requests wait on
- * @param baseUrl where the pages of the test provider are
+ * @param tenants a pool that requests do not wait for
+ * @param baseUrl returns the base URL of the test provider's pages
  */
 export async function openPayments(
   { stripe: settings, dashboardUrl }: Pick<Config, 'stripe' | 'dashboardUrl'>,

@@ -1,4 +1,4 @@
-// What a process that answers requests consists of: the only process, or each worker.
+// Creates a serving process: the only process, or each worker.
 import type { Server } from 'node:http';
 import { type AddressInfo, Server as NetServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -63,30 +63,36 @@ import { openStorage, uploadFolder } from './storage.ts';
 import { endTokenFamily } from './token-families.ts';
 import { startServingJobs } from './workforces.ts';
 
-/** Milliseconds for which idle connections stay open when the server stops: a request on one is still answered, and the client asked to leave. */
-const leaveTime = 500;
-/** Milliseconds that requests in flight have to finish when the server stops. */
-export const drainTime = 8000;
+/**
+ * Milliseconds for which idle connections stay open during shutdown. A request on one is still
+ * answered, and the response closes the connection.
+ */
+const leaveMs = 500;
+/** Milliseconds for requests in flight to finish during shutdown. */
+export const drainMs = 8000;
 
-/** What was made ready before anybody serves. */
+/** What main.ts prepares before any process serves. */
 export interface Prepared {
   databaseUrl: string;
-  /** The first signs, all are good. */
+  /** The first one signs; all verify. */
   signingKeys: readonly [JWK, ...JWK[]];
 }
 
 export interface Serving {
   port: number;
   readMetrics(): Promise<MetricValues>;
-  /** Tells those who wait how far a feed goes now. */
+  /** Resumes calls that wait for events before this position. */
   announce(position: FeedPosition): void;
-  /** What all requests together have waited for connections since the start. */
+  /** Returns the total milliseconds that requests have waited for connections since the start. */
   waitedMilliseconds(): number;
   /** Takes no new connections, lets requests in flight finish, and closes everything. */
   stop(): Promise<void>;
 }
 
-/** The scopes that apps request first, in the metadata and in the response to a call without a token; people choose the rest. */
+/**
+ * Scopes that apps request initially: in the metadata, and in the response to a call without a
+ * token. Users choose further scopes during consent.
+ */
 const firstScopes = 'openid profile email';
 
 /**
@@ -104,7 +110,7 @@ export async function serve(
   offer?: Offer,
 ): Promise<Serving> {
   const services = await createServices(config, prepared, openedLog, onEvents, worker);
-  // Pages perform operations, and the server that performs them serves the pages.
+  // Circular: pages perform operations, and the server that performs them serves the pages.
   const routes = createRoutes(config, prepared, services, (call) => perform(call), onEvents, offer);
   const { server, perform } = buildServer({ ...services.parts, handlers, ...routes });
   await services.opened;
@@ -142,7 +148,8 @@ async function createServices(
   const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
   const settings = databaseSettings(databaseUrl, config);
   const pools = openPools(settings, config.databasePool);
-  // While the rest is created. A server receives all requests of one that stops at once.
+  // Opened while the rest is created, because a server immediately receives all requests of one
+  // that stops.
   const opened = Promise.all([pools.tenants, pools.credentials, pools.configuration].map((pool) => pool.open()));
   const paymentsPool = openPaymentsPool(settings);
   const oauthPool = openOAuthPool(settings);
@@ -253,7 +260,10 @@ async function createServices(
   };
 }
 
-/** Creates the routes beside the OpenAPI document: pages for people, inbound webhooks, the OAuth server and MCP. */
+/**
+ * Creates the routes outside the OpenAPI document: pages, inbound webhooks, the OAuth server and
+ * MCP.
+ */
 function createRoutes(
   config: Config,
   prepared: Prepared,
@@ -301,7 +311,7 @@ function createRoutes(
   };
 }
 
-/** Creates the OAuth server. undefined if another issuer is trusted, which has its own. */
+/** Creates the OAuth server; undefined if another issuer is trusted, which has its own. */
 function createOAuth(config: Config, { signingKeys }: Prepared, services: Services) {
   const { issuer, jwksUri, audience } = config.oauth;
   if (jwksUri !== undefined) return undefined;
@@ -333,17 +343,23 @@ function createOAuth(config: Config, { signingKeys }: Prepared, services: Servic
   });
 }
 
-/** @returns the port; @throws Error if it cannot be bound */
+/**
+ * @returns the port
+ * @throws Error if it cannot be bound
+ */
 async function listen(server: Server, { port, host }: Config, worker: string | undefined): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.on('error', reject);
-    // Each worker has its own socket on the port: connections that wait there are reset if it dies, and the client knows at once.
+    // Each worker has its own socket on the port. If it dies, its pending connections are reset,
+    // and clients notice immediately.
     server.listen({ port, host, backlog: 1024, reusePort: worker !== undefined }, resolve);
   });
   return (server.address() as AddressInfo).port;
 }
 
-/** Its library is loaded where there is one: a server without starts sooner, and is smaller. */
+/**
+ * Loads the library only if Redis is configured: other servers start sooner and need less memory.
+ */
 async function openRedis(url: string, log: Log): Promise<RedisCounters> {
   const { RedisCounters } = await import('../runtime/limits/rate-limit-redis.ts');
   const redis = new RedisCounters(url, log);
@@ -352,12 +368,13 @@ async function openRedis(url: string, log: Log): Promise<RedisCounters> {
 }
 
 async function drain(server: Server): Promise<void> {
-  // What has come in is taken before the socket closes, which resets what still waits there.
+  // Accepts pending connections before the socket closes, which would reset them.
   await new Promise((resolve) => setImmediate(resolve));
-  // Not the close of an HTTP server, which would cut idle connections at once, some with a request on the way.
+  // The close of an HTTP server would immediately end idle connections, some with a request in
+  // transit.
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-  const cut = setTimeout(() => server.closeAllConnections(), drainTime);
-  await Promise.race([closed, sleep(leaveTime)]);
+  const cut = setTimeout(() => server.closeAllConnections(), drainMs);
+  await Promise.race([closed, sleep(leaveMs)]);
   server.closeIdleConnections();
   await closed;
   clearTimeout(cut);

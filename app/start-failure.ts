@@ -1,11 +1,11 @@
-// What to tell an operator when the server, or a command beside it, cannot start.
+// Explains to the operator why the server, or one of its commands, cannot start.
 
 import { MigrationError } from '../db/client/migrate.ts';
 import { SecretKeyError } from '../db/client/server-secrets.ts';
 import { ConfigError } from '../runtime/config.ts';
 import { EmbeddedDatabaseError } from './embedded-postgres/database.ts';
 
-/** By the code of the error: of the system, of the driver, or of PostgreSQL. */
+/** By error code: of the system, the driver, or PostgreSQL. */
 const sentences: Record<string, string> = {
   EADDRINUSE: 'The port is in use. Set PORT to a free port.',
   EADDRNOTAVAIL: 'This machine does not have the address in HOST. Set HOST to one of its addresses, or to 0.0.0.0.',
@@ -21,11 +21,11 @@ const sentences: Record<string, string> = {
   '57P03': 'The database is still starting. Try again shortly.',
 };
 
-/** Codes of a path that cannot be made or written. */
+/** Error codes of a path that cannot be created or written. */
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS']);
 
-/** A sentence for an operator; a stack only where the cause is unknown to us. */
-export function whyNot(error: unknown): string {
+/** Returns a message for the operator; with a stack only if the cause is unknown. */
+export function explainFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const isForOperators = [ConfigError, EmbeddedDatabaseError, MigrationError, SecretKeyError].some(
     (type) => error instanceof type,

@@ -1,4 +1,4 @@
-// Opens where files are kept: a folder of this machine, or any service that speaks S3.
+// Opens the file storage: a local folder, or an S3-compatible service.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { S3Storage } from '../integrations/s3/storage.ts';
@@ -6,7 +6,7 @@ import type { Config } from '../runtime/config.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
 import { DiskStorage } from '../runtime/files/storage-disk.ts';
 
-/** Where uploads are while they arrive. */
+/** Returns the temporary folder for uploads in progress. */
 export function uploadFolder(config: Config): string {
   return join(config.dataDir, 'uploads');
 }

@@ -1,23 +1,29 @@
-// The end of the tokens that came of one consent, by the grant that it was given to.
+// Ends a token family: all tokens of one consent.
 import { endFamily } from '../db/access/oauth-grants.ts';
 import type { Audience } from '../domain/access/oauth-groups.ts';
 import type { CredentialStore } from '../runtime/credentials/credential-store.ts';
 import type { People } from '../runtime/credentials/people.ts';
 import { newRequestId } from '../runtime/http/request-ids.ts';
 
-/** Milliseconds for which a family is remembered: longer than an access token of it can be good, clocks included. */
-const rememberedFor = 2 * 3_600_000;
+/**
+ * Milliseconds for which ended families are stored: longer than the lifetime of an access token
+ * plus clock skew.
+ */
+const keptForMs = 2 * 3_600_000;
 
 interface EndedFamily {
   userId: string;
   clientId: string;
   audience: Audience;
   grantId: string;
-  /** Of the family. */
+  /** The family's id. */
   id: string;
 }
 
-/** Ends a family of tokens from the next call on. Of a grant that is revoked, or of a user who is not active, nothing is good anyhow. */
+/**
+ * Ends a token family. Does nothing if the grant is revoked or the user inactive, since their
+ * tokens are already invalid.
+ */
 export async function endTokenFamily(
   { credentials, people }: { credentials: CredentialStore; people: People },
   { userId, clientId, audience, grantId, id: family }: EndedFamily,
@@ -27,7 +33,7 @@ export async function endTokenFamily(
   if (found?.grant?.id !== grantId || found.grant.revoked) return;
   const facts = { requestId: newRequestId(), ip: '', userAgent: null };
   await people.actForNobody(facts, found.companyId, now, async ({ db: { sql, record } }) => {
-    const since = new Date(now.getTime() - rememberedFor);
+    const since = new Date(now.getTime() - keptForMs);
     if (!(await endFamily(sql, found.companyId, { id: grantId, family }, { now, since }))) return;
     record({
       action: 'oauth_grant.end_tokens',

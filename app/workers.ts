@@ -1,4 +1,4 @@
-// Starts the workers, replaces those that die, gathers their metrics and stops them.
+// Starts workers, replaces dead ones, collects their metrics and stops them.
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -9,7 +9,7 @@ import { type Config, ConfigError } from '../runtime/config.ts';
 import type { FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
 import { type Log, raiseAlert } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry } from '../runtime/telemetry/metrics.ts';
-import { drainTime, type Prepared, type Serving } from './serve.ts';
+import { drainMs, type Prepared, type Serving } from './serve.ts';
 
 export type ToWorker =
   | { kind: 'serve'; prepared: Prepared; number: string; port: number }
@@ -20,27 +20,36 @@ export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'failed'; reason: string }
   /** Events were committed. */
-  | { kind: 'told' }
-  /** Requests have waited for connections, so many milliseconds more than it said before. */
+  | { kind: 'events' }
+  /** Requests have waited for connections: milliseconds since the last report. */
   | { kind: 'waited'; milliseconds: number }
   | { kind: 'metrics'; id: number; values: MetricValues };
 
-/** Milliseconds before a worker that died young is replaced: after the first death, and at most. One that lived longer is replaced at once. */
+/**
+ * Milliseconds before a worker that died young is replaced: after the first death, and at most.
+ * `young` is the lifetime below which a death counts; older workers are replaced immediately.
+ */
 const backoff = { first: 100, most: 5000, young: 10_000 };
-/** Milliseconds that a worker is given to tell its metrics; one that hangs is left out. */
-const metricsPatience = 2000;
-/** Milliseconds beyond its drain time after which a worker that does not stop is killed. */
-const stopGrace = 3000;
+/** Milliseconds to wait for a worker's metrics; a worker that hangs is omitted. */
+const metricsTimeoutMs = 2000;
+/** Milliseconds after the drain time until a worker that does not stop is killed. */
+const stopGraceMs = 3000;
 /** `.ts`, or `.js` in dist/. */
 const ownExtension = import.meta.filename.slice(-3);
 
 /**
- * Starts as many workers as are configured.
- * @param told runs when one of them committed events
- * @throws ConfigError when one of them does not come to listen */
-export async function startWorkers(config: Config, prepared: Prepared, log: Log, told: () => void): Promise<Serving> {
+ * Starts the configured number of workers.
+ * @param onEvents runs when a worker committed events
+ * @throws ConfigError if a worker does not start listening
+ */
+export async function startWorkers(
+  config: Config,
+  prepared: Prepared,
+  log: Log,
+  onEvents: () => void,
+): Promise<Serving> {
   const port = await findPort(config);
-  const workers = new Workers(config, prepared, port, log, told);
+  const workers = new Workers(config, prepared, port, log, onEvents);
   await workers.start();
   return {
     port,
@@ -52,8 +61,9 @@ export async function startWorkers(config: Config, prepared: Prepared, log: Log,
 }
 
 /**
- * The port that all workers listen on, each with a socket of its own.
- * @throws Error when somebody else listens there: the workers would share it with them unnoticed
+ * Returns the port for all workers, each of which has its own socket.
+ * @throws Error if another process listens there: the workers would share the port with it
+ * unnoticed
  */
 async function findPort({ port, host }: Config): Promise<number> {
   const server = createServer().listen(port, host);
@@ -69,22 +79,22 @@ class Workers {
   readonly #prepared: Prepared;
   readonly #port: number;
   readonly #log: Log;
-  readonly #told: () => void;
+  readonly #onEvents: () => void;
   #phase: 'starting' | 'serving' | 'stopping' = 'starting';
   readonly #serving = new Set<Worker>();
   readonly #registry;
   readonly #deaths;
   readonly #gathering = new Map<number, (values: MetricValues) => void>();
   #asked = 0;
-  /** What requests of all workers have waited for connections. */
+  /** Total milliseconds that requests of all workers have waited for connections. */
   waitedMilliseconds = 0;
 
-  constructor(config: Config, prepared: Prepared, port: number, log: Log, told: () => void) {
+  constructor(config: Config, prepared: Prepared, port: number, log: Log, onEvents: () => void) {
     this.#count = config.workers;
     this.#prepared = prepared;
     this.#port = port;
     this.#log = log;
-    this.#told = told;
+    this.#onEvents = onEvents;
     cluster.setupPrimary({ exec: fileURLToPath(new URL(`./worker${ownExtension}`, import.meta.url)) });
     this.#registry = openRegistry('primary');
     const registers = [this.#registry];
@@ -113,7 +123,7 @@ class Workers {
     this.#phase = 'serving';
   }
 
-  /** @param deaths how often its predecessors died young in a row */
+  /** @param deaths number of predecessors in a row that died young */
   #fork(number: string, deaths: number, ready?: () => void, failed?: (error: Error) => void): void {
     const worker = cluster.fork();
     const tell = (message: ToWorker): void => void worker.send(message);
@@ -122,7 +132,7 @@ class Workers {
     worker.once('online', () => tell({ kind: 'serve', prepared: this.#prepared, number, port: this.#port }));
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'metrics') this.#gathering.get(message.id)?.(message.values);
-      else if (message.kind === 'told') this.#told();
+      else if (message.kind === 'events') this.#onEvents();
       else if (message.kind === 'waited') this.waitedMilliseconds += message.milliseconds;
       else if (message.kind === 'failed') reason = message.reason;
       else if (message.kind === 'ready') {
@@ -159,15 +169,15 @@ class Workers {
     });
   }
 
-  /** Those of this process, and of all workers that answer in time. */
+  /** Returns the metrics of this process and of all workers that respond in time. */
   async readMetrics(): Promise<MetricValues> {
     const asked = [...this.#serving].map(async (worker) => {
       const id = ++this.#asked;
-      const told = new Promise<MetricValues>((resolve) => {
+      const reply = new Promise<MetricValues>((resolve) => {
         this.#gathering.set(id, resolve);
         worker.send({ kind: 'metrics', id } satisfies ToWorker);
       });
-      const values = await Promise.race([told, sleep(metricsPatience, [] as MetricValues)]);
+      const values = await Promise.race([reply, sleep(metricsTimeoutMs, [] as MetricValues)]);
       this.#gathering.delete(id);
       return values;
     });
@@ -187,7 +197,7 @@ class Workers {
         if (worker.isDead()) return;
         const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
         worker.process.kill('SIGTERM');
-        const kill = setTimeout(() => worker.process.kill('SIGKILL'), drainTime + stopGrace);
+        const kill = setTimeout(() => worker.process.kill('SIGKILL'), drainMs + stopGraceMs);
         await ended;
         clearTimeout(kill);
       }),

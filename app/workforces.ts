@@ -1,4 +1,4 @@
-// Runs the jobs of a process that answers requests: their steps are operations that it performs.
+// Runs the jobs of a serving process, whose steps are operations that it performs.
 import type { Pool } from '../db/client/pool.ts';
 import type { Deed } from '../jobs/automation/workforces.ts';
 import { servingJobs } from '../jobs/index.ts';
@@ -9,9 +9,9 @@ import type { Log } from '../runtime/telemetry/log.ts';
 import { type DatabaseSettings, openWorkforcesPool } from './pools.ts';
 
 /**
- * @param platform finds whose turn it is
+ * @param platform the pool that finds the next runs
  * @param paused names of jobs that do not run
- * @returns a function that stops them, once their runs have ended or a few seconds have passed
+ * @returns a function that stops them after their runs have ended or a few seconds have passed
  */
 export function startServingJobs(
   settings: DatabaseSettings,

@@ -10,12 +10,12 @@ const data = ['generated/openapi.json', 'db/migrations'];
 
 rmSync(unfinished, { recursive: true, force: true });
 try {
-  // By its path, since two versions of the compiler are installed.
+  // By path, because two versions of the compiler are installed.
   const compiler = join(root, 'node_modules/typescript-7/bin/tsc');
   const options = ['-p', 'tsconfig.build.json', '--outDir', unfinished, '--pretty', 'false'];
   execFileSync(process.execPath, [compiler, ...options], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
   for (const path of data) cpSync(join(root, path), join(unfinished, path), { recursive: true });
-  // Replaced as a whole: no server starts from half a build, and nothing is left of files that are gone.
+  // Replaced as a whole, so that no server starts from a partial build and no removed file remains.
   rmSync(target, { recursive: true, force: true });
   renameSync(unfinished, target);
 } catch (error) {

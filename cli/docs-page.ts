@@ -1,7 +1,7 @@
-// Writes the documentation page as one file that loads nothing, for publishing.
-// BASE_URL is the address that its samples show.
+// Writes the documentation page as one self-contained file, for publishing.
+// BASE_URL is the URL in its samples.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { whyNot } from '../app/start-failure.ts';
+import { explainFailure } from '../app/start-failure.ts';
 import { readConfig } from '../runtime/config.ts';
 import { docsFile } from '../runtime/openapi/docs-page.ts';
 
@@ -14,6 +14,6 @@ try {
   writeFileSync(file, docsFile(json, baseUrl));
   process.stdout.write(`Wrote docs/api.html for ${baseUrl}\n`);
 } catch (error) {
-  process.stderr.write(`Writing the page failed. ${whyNot(error)}\n`);
+  process.stderr.write(`Writing the page failed. ${explainFailure(error)}\n`);
   process.exitCode = 1;
 }

@@ -1,16 +1,16 @@
-// Installs the packages, and shows how far that is. Plain JavaScript for the caller's Node.
+// Installs the packages and shows the progress. Plain JavaScript for the caller's Node.
 // Usage: node cli/install.js [seconds between two lines]
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Megabytes, measured on Linux (x64) in a clean clone with an empty cache of npm. */
+/** Megabytes, measured on Linux (x64) in a clean clone with an empty npm cache. */
 const size = { onDisk: 760, downloaded: 310 };
 
 const [seconds = '5'] = process.argv.slice(2);
 const say = (text) => process.stderr.write(`${text}\n`);
 
-/** True if a package is meant for this machine: `["linux"]`, or `["!win32"]`. */
+/** Returns true if a package supports this machine: `["linux"]`, or `["!win32"]`. */
 const fits = (allowed, value) =>
   allowed === undefined || allowed.includes(value) || allowed.some((each) => each[0] === '!' && each !== `!${value}`);
 
@@ -23,7 +23,7 @@ const expected = Object.entries(packages)
   })
   .map(([path]) => join(path, 'package.json'));
 
-// Rounded, since npm leaves out some optional packages.
+// Rounded, because npm skips some optional packages.
 const total = Math.round(expected.length / 10) * 10;
 
 const started = Date.now();
@@ -33,7 +33,7 @@ say(`npm downloads up to ${size.downloaded} MB that its cache lacks. This happen
 const timer = setInterval(() => {
   const found = expected.filter((path) => existsSync(path)).length;
   if (found === 0) return say(`  ${elapsed()} s: npm resolves the packages`);
-  // The largest packages come last. Where there is no du, the packages have to do.
+  // The largest packages come last. Without du, only the number of packages is shown.
   execFile('du', ['-sm', 'node_modules'], (error, printed) => {
     const megabytes = error ? '' : `, ${Number.parseInt(printed, 10)} of ${size.onDisk} MB`;
     if (!isDone) say(`  ${elapsed()} s: ${found} of ${total} packages${megabytes}`);
@@ -46,7 +46,7 @@ const npm = spawn('npm', options, { stdio: ['ignore', 'ignore', 'inherit'], shel
 npm.on('error', (error) => finish(`npm could not be started: ${error.message}`));
 npm.on('close', (code) => finish(code === 0 ? undefined : 'npm failed, see above. Run the same command again.'));
 
-/** @param problem why it failed, if it did */
+/** @param problem why it failed; undefined if it succeeded */
 function finish(problem) {
   clearInterval(timer);
   isDone = true;

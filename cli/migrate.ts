@@ -1,6 +1,6 @@
 // Applies the migrations to DATABASE_URL, or to the embedded database, and ends.
 import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
-import { whyNot } from '../app/start-failure.ts';
+import { explainFailure } from '../app/start-failure.ts';
 import { migrate } from '../db/client/migrate.ts';
 import { readConfig } from '../runtime/config.ts';
 
@@ -16,6 +16,6 @@ try {
     await borrowed?.giveBack();
   }
 } catch (error) {
-  process.stderr.write(`Applying the migrations failed. ${whyNot(error)}\n`);
+  process.stderr.write(`Applying the migrations failed. ${explainFailure(error)}\n`);
   process.exitCode = 1;
 }

@@ -20,7 +20,7 @@ async function run(): Promise<void> {
   const url = config.databaseUrl ?? (borrowed?.url as string);
   const settings = databaseSettings(url, config);
   try {
-    // A database that a server runs on has its tables already.
+    // A database that a server uses is already migrated.
     if (!borrowed?.isInUse) await migrate(url);
     const revoked = process.env.REVOKE?.trim();
     if (revoked) await change(settings, (transaction) => revoke(transaction, revoked));
@@ -30,7 +30,10 @@ async function run(): Promise<void> {
   }
 }
 
-/** Runs one change under the role that row-level security binds: the owner of the tables need not be above it. */
+/**
+ * Runs one change under the role that row-level security binds, so the owner of the tables need not
+ * be exempt from it.
+ */
 async function change(
   settings: DatabaseSettings,
   work: (transaction: WriteTransaction) => Promise<void>,
@@ -77,7 +80,7 @@ async function mint(transaction: WriteTransaction): Promise<void> {
   process.stdout.write(`${made.key}\n`);
 }
 
-/** @throws Error when the operator has no such key that still opens something */
+/** @throws Error if there is no active key with this id */
 async function revoke(transaction: WriteTransaction, id: string): Promise<void> {
   const now = new Date();
   const found =

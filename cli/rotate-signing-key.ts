@@ -1,4 +1,4 @@
-// Behind `make rotate-signing-key`: one step of a change of the key that signs tokens.
+// Behind `make rotate-signing-key`: performs one step of a rotation of the signing key.
 import type { JWK } from 'jose';
 import { findRunning } from '../app/embedded-postgres/database.ts';
 import { changeSigningKeys } from '../db/client/server-secrets.ts';
@@ -9,7 +9,7 @@ import { newSigningKey } from '../runtime/credentials/session-tokens.ts';
 
 type Keys = readonly [JWK, ...JWK[]];
 
-/** What each step makes of the keys, of which the first signs; and what is to be done before the next. */
+/** The change of each step, and what to do before the next. The first key signs. */
 const steps: Readonly<Record<string, { change(keys: Keys): Promise<Keys>; next: string }>> = {
   publish: {
     async change(keys) {

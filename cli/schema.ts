@@ -1,4 +1,4 @@
-// make schema: derives db/schema.sql, which shows the schema that the migrations make.
+// make schema: writes db/schema.sql, the schema that the migrations produce.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,10 +15,10 @@ const header = `-- The schema that db/migrations make, for reading. Derived by \
 -- Rows that the migrations insert, and the monthly partitions of audit_logs, are not shown.
 `;
 
-/** Columns per line of SQL. */
+/** Maximum characters per line of SQL. */
 const lineWidth = 120;
 
-/** Changes the parts of a text that are outside quotes. */
+/** Changes the parts of a text outside of quotes. */
 function outsideQuotes(text: string, change: (part: string) => string): string {
   return text
     .split(/('(?:[^']|'')*'|"[^"]*")/)
@@ -26,7 +26,10 @@ function outsideQuotes(text: string, change: (part: string) => string): string {
     .join('');
 }
 
-/** A definition of PostgreSQL's catalog as a person would write it: lower case, no casts of literals, few parentheses. */
+/**
+ * Formats a definition of PostgreSQL's catalog as a person would write it: lowercase, no casts of
+ * literals, few parentheses.
+ */
 function tidy(definition: string): string {
   let text = definition.replace(
     /('(?:[^']|'')*')::(?:text|jsonb|json|boolean|timestamp with time zone)(?:\[\])?/g,
@@ -37,7 +40,7 @@ function tidy(definition: string): string {
   text = text.replace(/\((\w+) = any \(array\[([^\]]*)\]\)\)/g, '$1 in ($2)');
   for (let before = ''; before !== text; ) {
     before = text;
-    // Parentheses around one condition of several, or around a single column.
+    // Removes parentheses around one of several conditions, or around a single column.
     text = text.replace(/(^|\(| and | or )\(((?:[^()]|\([^()]*\))*)\)(?=$|\)| and | or )/g, (whole, lead, inner) =>
       / and | or /.test(inner) && lead.trim() !== '' && lead !== '(' ? whole : `${lead}${inner}`,
     );
@@ -45,7 +48,7 @@ function tidy(definition: string): string {
   return text.replace(/^\((.*)\)$/, (whole, inner: string) => (isBalanced(inner) ? inner : whole));
 }
 
-/** True if no parenthesis of the text closes one that stands before it. */
+/** Returns true if every closing parenthesis has an opening one before it. */
 function isBalanced(text: string): boolean {
   let depth = 0;
   for (const character of text) {
@@ -88,7 +91,7 @@ interface Column {
   value: string | null;
   isIdentity: boolean;
   isGenerated: boolean;
-  /** Rows that a value is taken to have, a storage mode: what `create table` cannot say. */
+  /** Statistics and storage settings, which `create table` cannot express. */
   settings: string[];
 }
 
@@ -116,7 +119,7 @@ interface TableSchema {
   columns: { name: string; text: string }[];
   /** Keys and checks of several columns. */
   constraints: string[];
-  /** What follows the list of columns: partitioning, storage parameters. */
+  /** The clauses after the list of columns: partitioning, storage parameters. */
   suffix: string;
   /** The parent and the bounds of a partition. */
   partition: string | undefined;
@@ -130,7 +133,7 @@ interface TableSchema {
 
 const isInPublic = `c.relnamespace = 'public'::regnamespace and c.relname <> 'migrations' and c.relname !~ '^audit_logs_\\d{4}_\\d{2}$'`;
 
-/** Reads the schema of a database that was migrated. */
+/** Reads the schema of a migrated database. */
 async function readSchema(sql: Sql): Promise<Schema> {
   const extensions = await sql<
     { name: string }[]
@@ -243,11 +246,11 @@ async function readSchema(sql: Sql): Promise<Schema> {
   };
 }
 
-/** What PostgreSQL calls a constraint that has no name of its own. */
+/** Returns PostgreSQL's default name of a constraint. */
 function defaultName({ table, kind, columns }: Constraint): string {
   if (kind === 'p') return `${table}_pkey`;
   const suffix = { c: 'check', f: 'fkey', u: 'key', x: 'excl' }[kind];
-  // A check of several columns is named after none.
+  // The default name of a check of several columns contains no column.
   const named = kind === 'c' && columns.length > 1 ? [] : columns;
   return [table, ...named, suffix].join('_');
 }
@@ -357,7 +360,7 @@ function tidyTrigger(definition: string): string {
     : text.replace(/ when \(.*\) execute /, () => ` when (${tidy(condition)}) execute `);
 }
 
-/** The text of db/schema.sql for a database that was migrated. */
+/** Returns the text of db/schema.sql for a migrated database. */
 export async function describeSchema(sql: Sql): Promise<string> {
   const { extensions, functions, tables } = await readSchema(sql);
   const end = (statements: readonly string[]): string => statements.map((each) => `${wrap(each)};\n`).join('');
@@ -378,7 +381,10 @@ export async function describeSchema(sql: Sql): Promise<string> {
   return [header, end(extensions), ...texts, ...functions.map((text) => `${text};\n`)].join('\n');
 }
 
-/** Migrates an embedded database of its own. @returns the text of db/schema.sql */
+/**
+ * Migrates a temporary embedded database.
+ * @returns the text of db/schema.sql
+ */
 async function schemaOfMigrations(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'schema-'));
   const database = await startEmbedded(folder, () => undefined);

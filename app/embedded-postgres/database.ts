@@ -1,4 +1,4 @@
-// The embedded PostgreSQL: initialised on first use, started with the server and stopped with it.
+// The embedded PostgreSQL: initialized on first use, started and stopped with the server.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import {
@@ -26,45 +26,48 @@ export interface EmbeddedDatabase {
   url: string;
   /** The process of the database server, for tests that kill or pause it. */
   pid: number;
-  /** Resolves when the process ends, whoever ended it: `by SIGKILL`, `with 1`. */
+  /** Resolves when the process ends for any reason: `by SIGKILL`, `with 1`. */
   ended: Promise<string>;
   /** Stops it after its connections have ended. */
   stop(): Promise<void>;
-  /** Stops it and deletes its data, wherever that is. */
+  /** Stops it and deletes its data, inside or outside the data folder. */
   remove(): Promise<void>;
 }
 
-/** Thrown when it cannot be started; the message says what to change. */
+/** Thrown if it cannot be started. The message says what to change. */
 export class EmbeddedDatabaseError extends Error {}
 
 interface Installation {
   binaries: string;
   data: string;
-  /** The folder of the data when it could not be in the data folder itself. */
+  /** The folder of the data if it cannot be inside the data folder. */
   outside: string | undefined;
-  /** The user to run as; undefined: ourselves. */
+  /** The user to run as; undefined: the user of this process. */
   owner: { uid: number; gid: number } | undefined;
 }
 
-/** What its command line says of the process that started it: that one keeps it for as long as it is its parent. */
-const starter = 'cluster_name=crm-of-';
+/**
+ * Marks the starting process in the command line. That process owns the database as long as it is
+ * its parent.
+ */
+const starterOption = 'cluster_name=crm-of-';
 
-/** Sockets only on loopback; few connections, since one or a few servers use it. */
+/** Listens on loopback only. Few connections, since one or a few servers use it. */
 const settings = [
   'listen_addresses=127.0.0.1',
   'unix_socket_directories=',
   'max_connections=100',
   'shared_buffers=256MB',
   'logging_collector=off',
-  `${starter}${process.pid}`,
+  `${starterOption}${process.pid}`,
 ];
 
 /**
- * Starts PostgreSQL in a folder, initialising it when it is empty.
- * @param dataDir absolute path; the cluster lives in its subfolder postgres
- * @param note told about what an operator may want to know
- * @param port by default a free one; who starts it again gives the one it had
- * @param more settings that take the place of the usual ones
+ * Starts PostgreSQL in a folder, and initializes the folder if it is empty.
+ * @param dataDir absolute path; the cluster is in its subfolder postgres
+ * @param note receives messages for the operator
+ * @param port by default a free one; a restart passes the previous one
+ * @param more settings that override the usual ones
  */
 export async function startEmbedded(
   dataDir: string,
@@ -91,7 +94,7 @@ export async function startEmbedded(
   const ended = new Promise<string>((resolve) => {
     child.on('exit', (code, signal) => resolve(signal === null ? `with ${code}` : `by ${signal}`));
   });
-  await untilReady(child);
+  await waitUntilReady(child);
   return {
     url: urlOf(password, chosenPort),
     pid: child.pid as number,
@@ -106,8 +109,8 @@ export async function startEmbedded(
 }
 
 /**
- * Finds the PostgreSQL that runs on a folder already, and leaves it as it is.
- * @returns its URL; undefined when none runs there
+ * Finds the PostgreSQL that already runs on a folder, without changing anything.
+ * @returns its URL; undefined if none runs
  * @throws EmbeddedDatabaseError while it starts or stops
  */
 export function findRunning(dataDir: string): string | undefined {
@@ -116,24 +119,28 @@ export function findRunning(dataDir: string): string | undefined {
   const { data } = choosePlace(dataDir, binariesFolder(), () => undefined);
   const file = join(data, 'postmaster.pid');
   if (!existsSync(file)) return undefined;
-  // PostgreSQL's own file: the process on the first line, the port on the fourth, the state on the eighth.
+  // The format of postmaster.pid: the process id on line 1, the port on line 4, the state on line
+  // 8.
   const [pid, , , port, , , , state] = readFileSync(file, 'utf8').split('\n');
-  if (!isPostgresOf(Number(pid), data)) return undefined;
+  if (!isPostgresOn(Number(pid), data)) return undefined;
   if (state?.trim() !== 'ready')
     throw new EmbeddedDatabaseError(`The database in ${data} is starting or stopping. Try again in a moment.`);
   return urlOf(readFileSync(passwordFile, 'utf8').trim(), Number(port));
 }
 
-/** A database for a command that works beside a server, or without one. */
+/** A database for a command, which may run next to a server or without one. */
 export interface BorrowedDatabase {
   url: string;
-  /** True where a server runs on it. */
+  /** True if a server uses it. */
   isInUse: boolean;
-  /** Leaves it as it was: running or stopped. */
+  /** Restores its previous state: running or stopped. */
   giveBack(): Promise<void>;
 }
 
-/** The PostgreSQL that runs on a folder, or one that is started until it is given back. Parameters as of startEmbedded. */
+/**
+ * Returns the PostgreSQL that runs on a folder, or starts one until giveBack(). The parameters are
+ * those of startEmbedded.
+ */
 export async function borrowEmbedded(dataDir: string, note: (text: string) => void): Promise<BorrowedDatabase> {
   const running = findRunning(dataDir);
   if (running !== undefined) return { url: running, isInUse: true, giveBack: async () => undefined };
@@ -156,7 +163,10 @@ function binariesFolder(): string {
   }
 }
 
-/** PostgreSQL refuses to run as root: then it runs as another user, from folders that this user can enter. */
+/**
+ * Selects folders and user. PostgreSQL refuses to run as root, so root runs it as another user,
+ * from folders that this user can enter.
+ */
 function choosePlace(dataDir: string, binaries: string, note: (text: string) => void): Installation {
   const data = join(dataDir, 'postgres');
   if (process.getuid?.() !== 0) return { binaries, data, outside: undefined, owner: undefined };
@@ -168,7 +178,8 @@ function choosePlace(dataDir: string, binaries: string, note: (text: string) => 
     place.outside = ownFolder(join('/var/tmp', `headless-crm-${name}`));
     place.data = join(place.outside, 'postgres');
     note(`PostgreSQL does not run as root but as a user who cannot access ${dataDir}, so its data is in ${place.data}`);
-    // A cluster left behind by a data folder that is gone is not ours to open: its password went with the folder.
+    // A cluster of a deleted data folder cannot be opened: its password was deleted with the
+    // folder.
     if (!existsSync(join(dataDir, 'postgres-password'))) rmSync(place.data, { recursive: true, force: true });
   }
   mkdirSync(place.data, { recursive: true });
@@ -177,13 +188,14 @@ function choosePlace(dataDir: string, binaries: string, note: (text: string) => 
   return place;
 }
 
-/** Copies the programs to where every user can enter, once for each version. */
+/** Copies the binaries to a folder that every user can enter, once per version. */
 function copyBinaries(binaries: string): string {
   const { version } = JSON.parse(readFileSync(join(binaries, '../../package.json'), 'utf8')) as { version: string };
   const folder = ownFolder(join('/var/tmp', `headless-crm-postgresql-${version}`));
   const copy = join(folder, 'native');
   if (!existsSync(copy)) {
-    // Under another name until it is complete: others may start at the same time.
+    // Under a temporary name until it is complete, because other servers may start at the same
+    // time.
     const making = join(folder, `native-${process.pid}`);
     cpSync(join(binaries, '..'), making, { recursive: true, verbatimSymlinks: true });
     execFileSync('chmod', ['-R', 'a+rX', making]);
@@ -197,9 +209,9 @@ function copyBinaries(binaries: string): string {
   return join(copy, 'bin');
 }
 
-/** A folder in a place where anyone may make one: refused when someone else did. */
+/** Returns a folder in a world-writable place; throws if another user created it. */
 function ownFolder(path: string): string {
-  // Whatever the umask: the database's user must be able to enter.
+  // Regardless of the umask, the database's user must be able to enter.
   if (!existsSync(path)) {
     mkdirSync(path);
     chmodSync(path, 0o755);
@@ -218,7 +230,7 @@ function unprivilegedUser(): { uid: number; gid: number } {
         gid: Number(execFileSync('id', ['-g', name], { stdio: ['ignore', 'pipe', 'ignore'] })),
       };
     } catch {
-      // Not a user of this machine: try the next.
+      // No such user: try the next.
     }
   }
   throw new EmbeddedDatabaseError(
@@ -226,7 +238,7 @@ function unprivilegedUser(): { uid: number; gid: number } {
   );
 }
 
-/** True when a user may enter a folder, or run a program, and all folders above. */
+/** Returns true if a user may enter a folder, or run a program, and enter all parent folders. */
 function canEnter(folder: string, user: { uid: number; gid: number }): boolean {
   for (let path = folder; ; path = dirname(path)) {
     const { mode, uid, gid } = statSync(path);
@@ -237,76 +249,81 @@ function canEnter(folder: string, user: { uid: number; gid: number }): boolean {
 }
 
 /**
- * A server that was killed leaves its database running: it is stopped, so that this one may open the folder.
- * @throws EmbeddedDatabaseError where the server that started it still runs
+ * Stops the database that a killed server left running, so that this one can open the folder.
+ * @throws EmbeddedDatabaseError if the server that started it still runs
  */
 async function stopLeftover(data: string): Promise<void> {
   const file = join(data, 'postmaster.pid');
   if (!existsSync(file)) return;
   const pid = Number(readFileSync(file, 'utf8').split('\n')[0]);
-  if (!pid || !isPostgresOf(pid, data)) {
+  if (!pid || !isPostgresOn(pid, data)) {
     rmSync(file, { force: true });
     return;
   }
-  const keeper = keeperOf(pid);
-  if (keeper !== undefined)
+  const owner = findOwner(pid);
+  if (owner !== undefined)
     throw new EmbeddedDatabaseError(
-      `Another server (process ${keeper}) uses the database in ${data}. Stop it, or set DATA_DIR to another folder.`,
+      `Another server (process ${owner}) uses the database in ${data}. Stop it, or set DATA_DIR to another folder.`,
     );
   process.kill(pid, 'SIGINT');
-  for (let waited = 0; waited < 5000 && isPostgresOf(pid, data); waited += 20) await sleep(20);
-  if (isPostgresOf(pid, data))
+  for (let waited = 0; waited < 5000 && isPostgresOn(pid, data); waited += 20) await sleep(20);
+  if (isPostgresOn(pid, data))
     throw new EmbeddedDatabaseError(
       `Another PostgreSQL (process ${pid}) uses ${data}. Stop it, or set another DATA_DIR.`,
     );
 }
 
-/** The process that started a PostgreSQL, when that still runs: whoever dies has no children. Only Linux tells. */
-function keeperOf(pid: number): number | undefined {
+/** Returns the process that started a PostgreSQL, if it still runs as its parent. Only on Linux. */
+function findOwner(pid: number): number | undefined {
   if (process.platform !== 'linux') return undefined;
   try {
     const named = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
       .split('\0')
-      .find((word) => word.startsWith(starter));
+      .find((word) => word.startsWith(starterOption));
     const parent = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    return named === `${starter}${parent}` ? Number(parent) : undefined;
+    return named === `${starterOption}${parent}` ? Number(parent) : undefined;
   } catch {
-    // It has ended since.
+    // The process has ended meanwhile.
     return undefined;
   }
 }
 
 /**
- * Ends what a PostgreSQL that was killed has left behind. Its processes see that their parent is gone when they next
- * wait for it or for a client; one that computes, or waits for a lock of one that was killed too, goes on, and
- * PostgreSQL refuses to open data that such a process may still write.
+ * Kills the orphaned child processes of a killed PostgreSQL. They notice the death of their parent
+ * only when they next wait for it or for a client. A child that computes, or waits for a lock of
+ * another killed process, keeps running, and PostgreSQL refuses to open data that it may still
+ * write.
  */
 async function endOrphans(data: string): Promise<void> {
-  // Where the system does not tell in which folder a process works, PostgreSQL's own refusal is all that there is.
+  // On other systems the working folder of a process is unknown. There PostgreSQL's own check is
+  // the only protection.
   if (process.platform !== 'linux' || !existsSync(data)) return;
   for (let waited = 0; waited < 5000; waited += 20) {
-    const orphans = childrenOn(realpathSync(data), data);
+    const orphans = findChildren(realpathSync(data), data);
     if (orphans.length === 0) return;
-    for (const pid of orphans) endNow(pid);
+    for (const pid of orphans) kill(pid);
     await sleep(20);
   }
 }
 
-/** What a PostgreSQL has started works in the folder of the data, and does not carry its arguments. */
-function childrenOn(folder: string, data: string): number[] {
+/**
+ * Finds the child processes of a PostgreSQL: they work in the data folder, and their command line
+ * lacks its arguments.
+ */
+function findChildren(folder: string, data: string): number[] {
   return readdirSync('/proc').flatMap((name) => {
     try {
       const works = readlinkSync(`/proc/${name}/cwd`) === folder;
       const isPostgres = works && readFileSync(`/proc/${name}/comm`, 'utf8').trim() === 'postgres';
-      return isPostgres && !isPostgresOf(Number(name), data) ? [Number(name)] : [];
+      return isPostgres && !isPostgresOn(Number(name), data) ? [Number(name)] : [];
     } catch {
-      // No process, one that has ended since, or a stranger's.
+      // Not a process, one that has ended, or one of another user.
       return [];
     }
   });
 }
 
-function endNow(pid: number): void {
+function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch (error) {
@@ -314,7 +331,7 @@ function endNow(pid: number): void {
   }
 }
 
-function isPostgresOf(pid: number, data: string): boolean {
+function isPostgresOn(pid: number, data: string): boolean {
   try {
     process.kill(pid, 0);
     if (process.platform !== 'linux') return true;
@@ -325,7 +342,8 @@ function isPostgresOf(pid: number, data: string): boolean {
 }
 
 async function initialise(place: Installation, password: string): Promise<void> {
-  // initdb reads the password from a file that only the database's user can read, and that is gone afterwards.
+  // initdb reads the password from a file that only the database's user can read. It is deleted
+  // afterwards.
   const passwordFile = `${place.data}.password`;
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
   if (place.owner) chownSync(passwordFile, place.owner.uid, place.owner.gid);
@@ -362,11 +380,11 @@ async function initialise(place: Installation, password: string): Promise<void> 
   }
 }
 
-function untilReady(child: ChildProcess): Promise<void> {
+function waitUntilReady(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
     let said = '';
     child.stderr?.on('data', (chunk: Buffer) => {
-      // Only its last words: clients that come too early can make it say much before it is ready.
+      // Keeps only the end of the output: early clients can cause much output before it is ready.
       said = (said + chunk.toString()).slice(-10_000);
       if (said.includes('ready to accept connections')) resolve();
     });

@@ -1,33 +1,36 @@
-// Keeps the embedded PostgreSQL running: starts it again when it dies, for as long as that helps.
+// Restarts the embedded PostgreSQL when it dies, up to a number of attempts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedDatabase, startEmbedded } from './database.ts';
 
-/** Milliseconds before it is started again: after the first death in a row, and at most. */
+/** Milliseconds before a restart: after the first death in a row, and at most. */
 const backoff = { first: 100, most: 5000 };
-/** Milliseconds after which a death begins a row of its own. */
-const stable = 30_000;
-/** Starts in a row that do not last, after which none is tried any more. */
-const mostStarts = 7;
+/** Milliseconds of running after which the next death counts as the first in a row. */
+const stableMs = 30_000;
+/** Maximum number of short-lived starts in a row. */
+const maxStarts = 7;
 
-/** Who is told of what happens to it. */
+/** Callbacks for what happens to the database. */
 export interface Watcher {
-  /** Something that an operator may want to know. */
+  /** Receives messages for the operator. */
   note(text: string): void;
-  /** It died, or did not start, and will be started. @param wait milliseconds until then */
+  /**
+   * It died or did not start, and will be restarted.
+   * @param wait milliseconds until then
+   */
   died(reason: string, wait: number): void;
   returned(pid: number): void;
-  /** It keeps dying, and is not started any more. */
+  /** It keeps dying, and is no longer restarted. */
   lost(reason: string): void;
 }
 
-/** An embedded database that outlives its process: always at the same address. */
+/** An embedded database that survives the death of its process, always at the same address. */
 export class KeptDatabase {
   readonly url: string;
   readonly #dataDir: string;
   readonly #watcher: Watcher;
   readonly #stopping = new AbortController();
   #database: EmbeddedDatabase;
-  /** Resolves when no start is under way. */
+  /** Resolves when no start is in progress. */
   #settled: Promise<unknown> = Promise.resolve();
 
   private constructor(dataDir: string, database: EmbeddedDatabase, watcher: Watcher) {
@@ -40,7 +43,7 @@ export class KeptDatabase {
   /**
    * Starts it.
    * @param dataDir absolute path, as for startEmbedded
-   * @throws EmbeddedDatabaseError when it does not start this first time
+   * @throws EmbeddedDatabaseError if the first start fails
    */
   static async start(dataDir: string, watcher: Watcher): Promise<KeptDatabase> {
     const database = await startEmbedded(dataDir, (text) => watcher.note(text));
@@ -49,7 +52,7 @@ export class KeptDatabase {
     return kept;
   }
 
-  /** The process that runs now, or ran last. */
+  /** The current process, or the last one. */
   get pid(): number {
     return this.#database.pid;
   }
@@ -67,10 +70,10 @@ export class KeptDatabase {
     for (;;) {
       const since = performance.now();
       let reason: string | undefined = `It ended ${await this.#database.ended}.`;
-      if (performance.now() - since > stable) starts = 0;
+      if (performance.now() - since > stableMs) starts = 0;
       while (reason !== undefined) {
         if (signal.aborted) return;
-        if (starts === mostStarts) return this.#watcher.lost(reason);
+        if (starts === maxStarts) return this.#watcher.lost(reason);
         const wait = Math.min(backoff.first * 2 ** starts, backoff.most);
         starts += 1;
         this.#watcher.died(reason, wait);
@@ -83,7 +86,7 @@ export class KeptDatabase {
     }
   }
 
-  /** @returns why it did not start; undefined when it runs, or is wanted no more */
+  /** @returns why it did not start; undefined if it runs or is being stopped */
   async #startAfter(wait: number): Promise<string | undefined> {
     const { signal } = this.#stopping;
     try {
