@@ -1,4 +1,4 @@
-// The adapter of the library: where it keeps apps, codes and tokens.
+// The storage adapter of the OAuth library: apps, codes, tokens and consents.
 import { type Adapter, type AdapterPayload, errors } from 'oidc-provider';
 import {
   consumeArtifact,
@@ -11,22 +11,25 @@ import {
 import type { Pool } from '../db/client/pool.ts';
 import { sha256 } from '../runtime/credentials/secrets.ts';
 
-/** What is kept of a consent, as far as it says whose it is. */
+/** The owner of a stored consent. */
 export interface Consent {
   id: string;
   accountId: string;
   clientId: string;
 }
 
-/** Milliseconds for which a refresh token that was used is good once more: the answer may not have arrived. */
+/**
+ * Milliseconds in which a used refresh token works once more, because the client may have lost the
+ * response.
+ */
 const grace = 60_000;
 
-/** Milliseconds that an app is kept which nobody has allowed anything yet: anybody may register one. */
+/** Milliseconds for which an app without any consent is stored. Anyone can register an app. */
 const unusedFor = 30 * 86_400_000;
 
 /**
- * What is kept of one model, which the library asks for by its name.
- * @param endFamily ends what nothing is kept of, once a consent is taken back with all that came of it
+ * Creates the adapter of one model of the library.
+ * @param endFamily ends the access tokens of a revoked consent, which are not stored
  */
 export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Consent) => Promise<void>): Adapter {
   const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
@@ -36,7 +39,8 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
       const expiresAt = new Date(Date.now() + milliseconds);
       const grantHash = payload.grantId === undefined ? null : sha256(`Grant:${payload.grantId}`);
       await pool.use(async (sql) => {
-        // First: an app that is kept for nothing is no harm, and a consent whose app is forgotten is one.
+        // The app is updated first. An app without a consent is harmless, but a consent without its
+        // app is not.
         if (model === 'Grant') await keepArtifact(sql, 'Client', sha256(`Client:${payload.clientId}`));
         await saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt });
       });
@@ -46,7 +50,8 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
       if (!found) return undefined;
       const payload: AdapterPayload = { ...found.payload, jti: id };
       if (found.expiresAt && model !== 'Client') payload.exp = Math.floor(found.expiresAt.getTime() / 1000);
-      // Only the console knows who is signed in: the library's own session carries a request through and no more.
+      // Only the console knows who is signed in. The library's session only carries one request
+      // through, so its account is removed.
       if (model === 'Session')
         return { ...payload, accountId: undefined, loginTs: undefined, authorizations: undefined };
       const isUsed = found.consumedAt !== null && !(model === 'RefreshToken' && isRecent(found.consumedAt));
@@ -54,20 +59,21 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
     },
     async consume(id) {
       const isFirst = await pool.use((sql) => consumeArtifact(sql, model, hashOf(id), new Date()));
-      // Of two exchanges at once one is late; the library has looked before both.
+      // Of two concurrent exchanges one is late. The library checks before either of them consumes
+      // the code.
       if (!isFirst && model === 'AuthorizationCode')
         throw new errors.InvalidGrant('The authorization code was already used.');
     },
     async destroy(id) {
       if (model === 'Grant') {
         const { accountId, clientId } = (await pool.use((sql) => findArtifact(sql, model, hashOf(id))))?.payload ?? {};
-        // First: while the consent is stored, a revocation that failed can be tried again.
+        // The family ends first. While the consent is stored, a failed revocation can be retried.
         if (accountId !== undefined) await endFamily({ id, accountId: String(accountId), clientId: String(clientId) });
       }
       await pool.use((sql) => removeArtifact(sql, model, hashOf(id)));
     },
     revokeByGrantId: (grantId) => pool.use((sql) => removeArtifactsOfGrant(sql, sha256(`Grant:${grantId}`))),
-    // For sessions by their second name and for devices, neither of which is used.
+    // Lookups of sessions by uid and of device codes. Neither is used.
     findByUid: async () => undefined,
     findByUserCode: async () => undefined,
   };

@@ -1,9 +1,9 @@
-// What an app says of itself: what it may say, and its document at the address that is its id.
+// The metadata of an app: its validation, and fetching the document at the app's client_id.
 import { isHostName } from '../domain/service/host-names.ts';
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { withoutBidiControls } from '../runtime/pages/html.ts';
 
-/** Where an app lets itself be called back, and how it is called. */
+/** The name and the redirect URIs of an app, and the fixed values of all apps. */
 export interface ClientMetadata {
   client_name: string;
   redirect_uris: string[];
@@ -13,7 +13,7 @@ export interface ClientMetadata {
   token_endpoint_auth_method: 'none';
 }
 
-/** What speaks against an app, as RFC 7591 has it. */
+/** An error in an app's metadata, in the format of RFC 7591. */
 export interface MetadataProblem {
   error: 'invalid_redirect_uri' | 'invalid_client_metadata';
   error_description: string;
@@ -24,8 +24,8 @@ const longestRedirect = 500;
 const longestName = 100;
 
 /**
- * Takes of an app's description what counts: its name and its redirects. Grant types, scopes and the way to authenticate are the same for all
- * apps: what an app says of them is left out, as RFC 7591 allows.
+ * Reads the name and the redirect URIs from an app's metadata. Grant types, scopes and the
+ * authentication method are the same for all apps, so other values are ignored, as RFC 7591 allows.
  */
 export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
@@ -52,12 +52,12 @@ export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   };
 }
 
-/** True for an address of the machine that the browser runs on. */
+/** Returns true if the address is on the same machine as the browser. */
 function isLoopback(address: string): boolean {
   return ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
 }
 
-/** In words; undefined where nothing speaks against it. */
+/** Describes the problem with a redirect URI. undefined: the URI is valid. */
 function redirectProblem(redirect: unknown): string | undefined {
   if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
     return `each must be an absolute URL of at most ${longestRedirect} characters.`;
@@ -65,7 +65,7 @@ function redirectProblem(redirect: unknown): string | undefined {
   const { protocol, hostname, username, password } = new URL(redirect);
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
     return 'each must start with https://, or with http:// for 127.0.0.1, [::1] or localhost.';
-  // Some servers take it for any host; here it would be one that cannot exist.
+  // Some servers read a wildcard as any host. Here it would be a host that cannot exist.
   if (hostname.includes('*')) return 'wildcards in the host are not allowed. List each host that the app uses.';
   if (!hostname.startsWith('[') && !isHostName(hostname)) return 'each must have a host, such as app.example.com.';
   if (redirect.includes('#')) return 'fragments are not allowed.';
@@ -73,19 +73,19 @@ function redirectProblem(redirect: unknown): string | undefined {
   return undefined;
 }
 
-/** Whether the database can hold a text. */
+/** Returns true if the database can store the text. */
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 const unstorable = 'must not contain the NUL character or an unpaired surrogate.';
 
 const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
 const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });
 
-/** Bytes of a description, at most. */
+/** Maximum size of a metadata document, in bytes. */
 const mostBytes = 10_240;
-/** Milliseconds: an answer waits for it. */
+/** Milliseconds. The authorization request waits for the document. */
 const within = 2500;
 
-/** Fetches as the library asks for it; nothing but such a description is ever fetched by it. */
+/** Returns the fetch function of the library. It only fetches metadata documents of apps. */
 export function documentFetcher(outgoing: OutgoingClient): typeof fetch {
   return async (input) => {
     const url = String(input);

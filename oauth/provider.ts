@@ -1,4 +1,4 @@
-// How the library is set up: what apps may ask it for, and for how long what it gives is good.
+// The configuration of the OAuth library: features, token lifetimes and consent lookups.
 // Loaded with the first request that needs it.
 import type { JWK } from 'jose';
 import Provider, { type Configuration, errors, type KoaContextWithOIDC } from 'oidc-provider';
@@ -13,50 +13,61 @@ import { noteFault } from './requests.ts';
 
 type Audience = AskedConsent['audience'];
 
-/** What tokens may be for. */
+/** A resource that tokens can be issued for. */
 export interface Resource {
-  /** As apps name it. */
+  /** The resource parameter that apps send. */
   identifier: string;
-  /** In the tokens. */
+  /** The `aud` claim of the tokens. */
   audience: string;
-  /** What grants call it. */
+  /** The audience that grants store. */
   kind: Audience;
 }
 
 export interface ProviderParts {
   issuer: string;
   pool: Pool;
-  /** Private keys; the first signs. */
+  /** Private keys. The first one signs. */
   signingKeys: readonly JWK[];
   cookieKey: string;
-  /** The first is meant where an app names none. */
+  /** The first is the default if an app names none. */
   resources: readonly [Resource, ...Resource[]];
   outgoing: OutgoingClient;
-  /** What a user allows an app now, as scopes of the API; undefined where nothing is allowed. */
+  /**
+   * Returns the API scopes that a user currently grants an app. undefined: there is no active
+   * grant.
+   */
   findAllowed(
     userId: string,
     clientId: string,
     audience: Audience,
   ): Promise<{ readonly grantId: string; readonly scopes: readonly string[] } | undefined>;
-  /** Ends the access tokens that came of one consent, which nobody keeps: from the next call on they open nothing. */
+  /**
+   * Revokes the access tokens of one consent from the next call on. Access tokens are not stored.
+   */
   endFamily(userId: string, clientId: string, audience: Audience, family: Family): Promise<void>;
-  /** Where a person is asked. */
+  /** Returns the address of the consent page. */
   consentUrl(uid: string): string;
 }
 
-/** One consent to a grant, and all that came of it. */
+/** One consent to a grant, with all tokens that were issued from it. */
 export interface Family {
   grantId: string;
   id: string;
 }
 
-/** The library's id of a consent is that of the grant, which several copies of an app may share, and one of its own. */
+/**
+ * Splits the library's consent id into the grant id and the family id. Several copies of an app may
+ * share a grant.
+ */
 export function familyOf(consentId: string): Family {
   const [grantId = '', id = ''] = consentId.split('.');
   return { grantId, id };
 }
 
-/** The parameter that carries the module scopes that an app asks for, which the library does not know. */
+/**
+ * The parameter that carries the module scopes of the app through the library, which does not know
+ * them.
+ */
 export const askedScopesParameter = 'asked_scopes';
 
 const minute = 60;
@@ -66,10 +77,10 @@ const day = 24 * hour;
 export function openProvider(parts: ProviderParts): Provider {
   const { issuer, resources, pool, outgoing } = parts;
   const resourceOf = (asked: string, { oidc }: KoaContextWithOIDC): Resource => {
-    // Such a refresh token would change its audience as its holder likes.
+    // With several resources, the holder of the refresh token could switch its audience.
     if (Array.isArray(oidc.params?.resource) && oidc.params.resource.length > 1)
       throw new errors.InvalidTarget('Send only one resource.');
-    // An address without a path may be written with a slash or without.
+    // An address without a path may be written with or without a trailing slash.
     const found = resources.find(({ identifier }) => identifier === asked.replace(/\/$/, ''));
     if (!found)
       throw new errors.InvalidTarget(`resource must be one of ${resources.map((each) => each.identifier).join(', ')}.`);
@@ -105,7 +116,7 @@ export function openProvider(parts: ProviderParts): Provider {
       pushedAuthorizationRequests: { enabled: false },
       dPoP: { enabled: false },
       claimsParameter: { enabled: false },
-      // Public apps have no secret: whoever holds a token may end it.
+      // Public clients have no secret, so the holder of a token may revoke it.
       revocation: { enabled: true, allowedPolicy: (_, client, token) => client.clientId === token.clientId },
       registration: { enabled: true, initialAccessToken: false, issueRegistrationAccessToken: false },
       clientIdMetadataDocument: { enabled: true, ack: 'draft-02', allowFetch: () => true, allowClient: () => true },
@@ -114,7 +125,7 @@ export function openProvider(parts: ProviderParts): Provider {
         defaultResource: () => resources[0].identifier,
         useGrantedResource: () => true,
         getResourceServerInfo: (context, asked) => ({
-          // What an app may do is chosen by a person, and not asked for as a scope.
+          // The person chooses the permissions of an app. The app does not request them as scopes.
           scope: '',
           audience: resourceOf(asked, context).audience,
           accessTokenFormat: 'jwt',
@@ -126,7 +137,7 @@ export function openProvider(parts: ProviderParts): Provider {
     ttl: {
       AccessToken: hour,
       AuthorizationCode: minute,
-      // Kept for as long as a token that came of it.
+      // A consent is stored as long as its refresh tokens.
       Grant: 30 * day,
       IdToken: hour,
       Interaction: hour,
@@ -136,14 +147,15 @@ export function openProvider(parts: ProviderParts): Provider {
     expiresWithSession: () => false,
     issueRefreshToken: () => true,
     rotateRefreshToken: () => true,
-    // A token is as good as the consent that it came of, and no later one of the same person makes it good again.
+    // A token is only valid while its own consent is. A later consent of the same person does not
+    // revive it.
     extraTokenClaims: (_, token) => {
       if (!('grantId' in token) || token.grantId === undefined) return {};
       const { grantId, id } = familyOf(token.grantId);
       return { [grantClaim]: grantId, [familyClaim]: id };
     },
     findAccount: (context, userId, token) => findAccount(parts, context, userId, token),
-    // None but the one that the console has just made.
+    // Only the consent that the console has just created is used.
     loadExistingGrant: async (context) => {
       const grantId = context.oidc.result?.consent?.grantId;
       return grantId === undefined ? undefined : context.oidc.provider.Grant.find(grantId);
@@ -158,13 +170,17 @@ export function openProvider(parts: ProviderParts): Provider {
     },
   };
   const provider = new Provider(issuer, configuration);
-  // Addresses are made from the issuer, which the requests say: see requests.ts.
+  // URLs are built from the issuer, which the forwarded headers of each request carry: see
+  // requests.ts.
   provider.proxy = true;
   provider.on('server_error', ({ req }, fault) => noteFault(req, fault));
   return provider;
 }
 
-/** Somebody who allows the app something: for a code or a refresh token, by the same grant that it came of. */
+/**
+ * Finds the account if it has an active grant for the app. A code or refresh token must belong to
+ * the same grant.
+ */
 async function findAccount(
   { findAllowed, resources }: ProviderParts,
   { oidc }: KoaContextWithOIDC,
@@ -178,13 +194,18 @@ async function findAccount(
   return isAllowed ? { accountId: userId, claims: () => ({ sub: userId }) } : undefined;
 }
 
-/** What a resource is for, by its address. An address without a path may be written with a slash or without. */
+/**
+ * Returns the audience of a resource address. An address without a path may have a trailing slash.
+ */
 export function kindOf(resources: ProviderParts['resources'], resource: string): Audience {
   const address = resource.replace(/\/$/, '');
   return (resources.find(({ identifier }) => identifier === address) ?? resources[0]).kind;
 }
 
-/** The consent does not say which of the two it was for: grants of one id are of one audience. */
+/**
+ * Ends the family in every audience, because the consent does not store its audience. A grant id
+ * belongs to only one.
+ */
 async function endFamily({ endFamily: end, resources }: ProviderParts, { id, accountId, clientId }: Consent) {
   const family = familyOf(id);
   await Promise.all(resources.map(({ kind }) => end(accountId, clientId, kind, family)));

@@ -1,13 +1,13 @@
-// Passes a request on to the library, and collects what it answers.
+// Passes requests to the OAuth library and collects its responses.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from '../runtime/http/node-http.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/http/page-routes.ts';
 
-/** What is passed on, where it is not what came. */
+/** The parts of the request that differ from the client's request. */
 export interface Passed {
   method: string;
-  /** Below the issuer, with its query. */
+  /** The path below the issuer, with its query. */
   target: string;
   contentType?: string;
   body?: string;
@@ -15,14 +15,17 @@ export interface Passed {
 
 type Callback = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** A request for the library: its host is the issuer's, whatever the client calls this server. */
+/**
+ * Builds the request for the library. Its host is that of the issuer, regardless of the client's
+ * Host header.
+ */
 export function libraryRequest(
   { headers }: Pick<ScreenRequest, 'headers'>,
   issuer: string,
   { method, target, contentType, body = '' }: Passed,
 ): IncomingMessage {
   const { protocol, host, pathname } = new URL(issuer);
-  // A connection of its own, which is none: the library never touches the client's.
+  // An unconnected socket, so that the library never touches the client's connection.
   const request = new http.IncomingMessage(new Socket());
   const { cookie, accept } = headers;
   request.method = method;
@@ -42,15 +45,18 @@ export function libraryRequest(
   return request;
 }
 
-/** What went wrong inside of the library, by the request. */
+/** Errors inside the library, by request. */
 const faults = new WeakMap<IncomingMessage, Error>();
 
-/** Notes a fault that the library has an answer of its own for. */
+/** Records an error that the library answers with a response of its own. */
 export function noteFault(request: IncomingMessage, fault: Error): void {
   faults.set(request, fault);
 }
 
-/** Has the library answer. @throws what went wrong inside of it: an outage is told as by every other screen */
+/**
+ * Returns the response of the library. @throws the recorded error, so that outages are reported as
+ * on every other page
+ */
 export function answerOf(callback: Callback, request: IncomingMessage): Promise<ScreenAnswer> {
   return new Promise((resolve, reject) => {
     const response = new CollectedResponse(request, (answer) => {
@@ -62,7 +68,7 @@ export function answerOf(callback: Callback, request: IncomingMessage): Promise<
   });
 }
 
-/** Keeps what is written instead of sending it. */
+/** Collects the response instead of sending it. */
 class CollectedResponse extends http.ServerResponse {
   readonly #done: (answer: ScreenAnswer) => void;
 

@@ -1,4 +1,4 @@
-// The addresses of the OAuth server, and the questions that the console answers for it.
+// The endpoints of the OAuth server, and the consent functions that the console uses.
 import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import type { BearerVerdict } from '../runtime/credentials/bearer-tokens.ts';
@@ -14,29 +14,33 @@ import type { ProviderParts } from './provider.ts';
 import { answerOf, libraryRequest, type Passed } from './requests.ts';
 
 export interface OAuthParts extends ProviderParts {
-  /** When set, programs send it in the header `apikey`. */
+  /** If set, programs send this key in the `apikey` header. */
   anonKey: string | undefined;
-  /** Checks an access token of any audience. */
+  /** Verifies an access token of any audience. */
   verify(token: string, now: Date): Promise<BearerVerdict>;
-  /** What apps ask for first, as the refusal of a call without a token says as well. */
+  /** The default scopes of apps. The challenge of a 401 response names the same scopes. */
   firstScopes: string;
 }
 
-/** How often one address may register apps and ask for tokens. */
+/** Rate limits of app registrations and token requests, per IP address. */
 export const oauthPolicies: Readonly<Record<string, readonly Allowance[]>> = {
   'oauth-registration': [{ limit: 10, window: 3_600_000 }],
   'oauth-token': [{ limit: 120, window: 60_000 }],
 };
 
-/** What apps in a browser send: the public key of a project, and the revision that clients of MCP name with each request, among it. */
+/**
+ * Headers that browser apps send. They include the anon key of a project and the protocol revision
+ * of MCP clients.
+ */
 const fromAnySite = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version'];
 
-/** The path of the identity provider on this server, whatever stands in front of it. */
+/** The path of the identity provider on this server, regardless of proxies in front of it. */
 const mount = '/auth/v1';
 
 export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: Consents } {
   const { issuer, resources } = parts;
-  // With the first request that needs it: a server that no app asks starts sooner, and is smaller.
+  // Loaded with the first request that needs it. A server without apps starts faster and uses less
+  // memory.
   const library = lazily(() => import('./provider.ts'));
   const open = lazily(async () => (await library()).openProvider(parts));
   const ask = async (request: ScreenRequest, passed: Passed): Promise<ScreenAnswer> => {
@@ -52,7 +56,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     ...['oauth-authorization-server', 'openid-configuration'].map(
       (kind): Screen => ({
         name: 'oauth_metadata',
-        // RFC 8414 puts the issuer's path behind the name, OpenID Connect in front of it.
+        // RFC 8414 puts the issuer's path behind the well-known name, OpenID Connect in front of
+        // it.
         path: new RegExp(`^(?:${mount}/\\.well-known/${kind}|/\\.well-known/${kind}${mount})$`),
         methods: ['GET', 'HEAD'],
         fromAnySite,
@@ -82,7 +87,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       methods: ['POST'],
       fromAnySite,
       limit: 'oauth-registration',
-      // JSON; see readMetadata.
+      // The body is JSON: see readMetadata.
       unchecked: true,
       refuse: refusal,
       show: (request) => guarded(request, () => register(request)),
@@ -128,14 +133,17 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
   }
 
-  /** Access tokens are signed and kept nowhere, so the library cannot take them back: what came of the same consent ends with them. */
+  /**
+   * Revokes a token. Access tokens are signed and not stored, so the library cannot revoke one.
+   * Instead the whole consent is destroyed, which ends all its tokens.
+   */
   async function revoke(request: ScreenRequest): Promise<ScreenAnswer> {
     const token = request.form?.get('token') ?? '';
     const verdict = token.split('.').length === 3 ? await parts.verify(token, request.now) : undefined;
     if (verdict?.kind === 'unavailable') return refusal(503);
     if (verdict === undefined) return pass(request, '/oauth/revoke');
     const isOwn = verdict.kind === 'valid' && verdict.clientId === request.form?.get('client_id');
-    // As RFC 7009 has it: a token that is not good is as good as revoked.
+    // RFC 7009: an invalid token counts as revoked.
     if (isOwn && verdict.grantId && verdict.familyId) {
       const { Grant } = await open();
       await Grant.adapter.destroy(`${verdict.grantId}.${verdict.familyId}`);
@@ -143,7 +151,10 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return { status: 200, headers: { 'content-type': 'text/plain' }, body: '' };
   }
 
-  /** Tokens, and as their scope what the person chose (RFC 6749, 5.1): apps ask for none by name. */
+  /**
+   * Exchanges a code or refresh token. The response's scope lists what the person chose (RFC 6749,
+   * 5.1), because apps do not request scopes by name.
+   */
   async function exchange(request: ScreenRequest): Promise<ScreenAnswer> {
     const answer = await pass(request, '/oauth/token');
     if (!('headers' in answer) || answer.status !== 200) return answer;
@@ -159,7 +170,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     const { resume } = request.path;
     if (resume !== undefined) return ask(request, { method: 'GET', target: `/oauth/authorize${resume}` });
     const asked = new URLSearchParams(request.form ?? request.query);
-    // The library knows identity scopes alone. What an app asks for beside them is shown to the person, who decides.
+    // The library only knows identity scopes. The consent page shows the other requested scopes to
+    // the person, who decides.
     const known = (asked.get('scope') ?? '').split(' ').filter((scope) => scope === 'offline_access');
     asked.set(askedScopesParameter, asked.get('scope') ?? '');
     asked.set('scope', ['openid', ...new Set(known)].join(' '));
@@ -190,7 +202,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     const { kindOf, askedScopesParameter } = await library();
     return {
       clientId,
-      // Of an app that was registered before names were cleaned, too.
+      // Apps registered before names were cleaned can still contain bidi controls.
       clientName: withoutBidiControls(client.clientName ?? clientId),
       audience: kindOf(resources, String(params.resource ?? '')),
       scope: String(params[askedScopesParameter] ?? ''),
@@ -205,7 +217,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     const found = await interactionOf(request);
     if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response, details } = found;
-    // The library takes an id of ours, which its types leave out.
+    // The library accepts an id for the grant, but its types omit the property.
     const properties = {
       jti: `${grantId}.${randomUUID()}`,
       accountId: userId,
@@ -242,14 +254,14 @@ const refusals: Readonly<Record<number, { error: string; error_description: stri
   },
 };
 
-/** What a program reads if its request is refused before the library sees it. */
+/** The error response if a request is rejected before it reaches the library. */
 const refusal = (status: number): ScreenAnswer => json(status, refusals[status] ?? {});
 
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not JSON, and so no description.
+    // Not JSON, so there is no metadata. readMetadata returns the error.
     return undefined;
   }
 }
