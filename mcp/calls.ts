@@ -1,4 +1,4 @@
-// From the arguments of a tool to calls of operations, and from their answers to a result.
+// Turns the arguments of a tool into calls of operations, and their responses into a tool result.
 import { randomUUID } from 'node:crypto';
 import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
 import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
@@ -19,18 +19,21 @@ import type { ToolWording } from './wording.ts';
 
 type Arguments = Record<string, unknown>;
 
-/** A call of a tool as the operations that it stands for. */
+/** A tool call, resolved to the operations that it performs. */
 export interface Plan {
   described: DescribedTool;
   args: Arguments;
   orders: readonly [EntranceCall, ...EntranceCall[]];
-  /** What is shown of the answer, where the operation does not choose itself. */
+  /**
+   * The fields to keep in the result. undefined: the operation selects fields itself, or keeps all.
+   */
   fields: readonly string[] | undefined;
 }
 
 /**
- * Finds out what a call of a tool asks for.
- * @throws ApiError naming the arguments that are wrong; values are held against the document by the operations themselves
+ * Plans the operations of a tool call. The operations themselves validate values against the
+ * OpenAPI document.
+ * @throws ApiError that names the wrong arguments
  */
 export function planCall(described: DescribedTool, given: unknown): Plan {
   if (given !== undefined && (given === null || typeof given !== 'object' || Array.isArray(given)))
@@ -54,7 +57,7 @@ export function planCall(described: DescribedTool, given: unknown): Plan {
   };
 }
 
-/** Performs what was planned: one call, whatever it consists of. */
+/** Performs a plan. It counts as one call, however many operations it consists of. */
 export async function carryOut(plan: Plan, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
   const { described, orders } = plan;
   try {
@@ -70,7 +73,10 @@ export async function carryOut(plan: Plan, request: EntranceRequest, wording: To
     : succeeded(data.shown, described.tool);
 }
 
-/** Performs the operations of a plan. @returns the first answer that is a failure, or what is shown of all answers */
+/**
+ * Performs the operations of a plan.
+ * @returns the first failed response, or the joined data of all responses
+ */
 async function perform({ orders, fields }: Plan, request: EntranceRequest): Promise<Performed | { shown: Data }> {
   let data: Data = {};
   for (const order of orders) {
@@ -81,14 +87,15 @@ async function perform({ orders, fields }: Plan, request: EntranceRequest): Prom
   return { shown: fields === undefined ? data : pick(data, fields) };
 }
 
-/** Whether the data are a page whose length an argument chooses. */
+/** Returns true if the data are a page whose length the argument `limit` sets. */
 const isPage = ({ described, orders: [{ operationId }] }: Plan, data: Data): boolean =>
   'next_cursor' in data &&
   described.operations.get(operationId as ToolOperation['id'])?.places.get('limit') === 'query';
 
 /**
- * Shows a page. If a model cannot hold all of it, the page is read again with a smaller limit, so that its cursor is that of the
- * last item that is shown. It is still one call.
+ * Returns a page that fits the token limit of a result. If the page is too long, it is read again
+ * with a smaller limit, so that its cursor continues after the last returned item. Both reads count
+ * as one call.
  */
 async function showPage(plan: Plan, page: Data, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
   const { tool } = plan.described;
@@ -107,14 +114,15 @@ async function showPage(plan: Plan, page: Data, request: EntranceRequest, wordin
   }
 }
 
-/** Arguments that name an object; `objects` names several. */
+/** Arguments that name an object. `objects` names several. */
 const objectArguments = ['object', 'objects'];
-/** Arguments that say which record or other thing a call is about. */
+/** Arguments that identify a record or another item. */
 const identifying = /(^|_)(id|ids|email)$/;
 
 /**
- * Says in the words of the arguments what was not found: operations do not say whether it was the object or the record.
- * @returns the failure itself if it is another one
+ * Explains a 404 in terms of the arguments. Operations do not say whether the object or the record
+ * is missing.
+ * @returns the unchanged failure if it is not about something missing
  */
 async function explainMissing(failure: Failure, { args }: Plan, request: EntranceRequest): Promise<Failure> {
   const problems = failure.details?.fields as FieldProblem[] | undefined;
@@ -140,14 +148,14 @@ async function explainMissing(failure: Failure, { args }: Plan, request: Entranc
 
 const isUnknownObject = ({ field, code }: FieldProblem): boolean => field === 'object' && code === 'NOT_FOUND';
 
-/** The names of the objects that the caller can see; none if they cannot be read now. */
+/** Lists the names of the objects that the caller can see. Empty if the list cannot be read. */
 async function namesOfObjects(request: EntranceRequest): Promise<string[]> {
   const answer = await request.perform({ operationId: 'listObjects', path: {} });
   if (answer.status !== 200) return [];
   return (dataOf(answer).objects as { object: string }[]).map(({ object }) => object);
 }
 
-/** The operations that a call is for. @throws ApiError where the arguments do not tell */
+/** Selects the operations of a call. @throws ApiError if the arguments do not select one */
 function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOperation, ...ToolOperation[]] {
   const { calls } = tool;
   const all = [...operations.values()] as [ToolOperation, ...ToolOperation[]];
@@ -185,7 +193,7 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
   for (const [name, place] of places) {
     const value = name === 'limit' ? (args[name] ?? usualPage) : args[name];
     if (place === 'body' || place === 'whole_body') body ??= {};
-    // Some clients send null for what is left out; in a body it may mean something.
+    // Some clients send null for an omitted argument. In a body, null can be a value.
     if (value === undefined || (value === null && place !== 'body')) {
       if (required.includes(name) && place !== 'body') problems.push(problem(name, 'REQUIRED', `${name} is required.`));
     } else if (place === 'body') (body as Arguments)[name] = value;

@@ -1,29 +1,33 @@
-// What assistants are offered behind the route, whatever it is.
+// The interface between the MCP endpoint and the tools, resources and prompts that it serves.
 import type { McpServer, Server } from '@modelcontextprotocol/server';
 import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
 
-/** The library, loaded when it is first needed. */
+/** The MCP library. It is loaded on first use. */
 export type Library = typeof import('@modelcontextprotocol/server');
 
 /**
- * Answers a request that opens a session, belongs to one, or ends it; the answer may be a stream.
- * @param parsedBody undefined: there is no body, or it is no JSON
+ * Answers a request that starts, uses or ends an MCP session. The response may be a stream.
+ * @param parsedBody undefined if there is no body, or if it is not JSON
  */
 export type Sessions = (request: Request, parsedBody: unknown) => Promise<Response>;
 
 export interface Catalogue {
   /**
-   * Makes the protocol server of one request: its tools, resources and prompts. Lists must not change while it answers.
-   * @param method of the message that was sent; others need no answer
+   * Creates the protocol server of one request, with its tools, resources and prompts. Its lists
+   * must not change while it handles the request.
+   * @param method the method of the message; the server needs no handler for other methods
    */
   serverFor(request: EntranceRequest, method: string): Server | McpServer;
-  /** The operations that a call of a tool would perform; none where it makes no call. */
+  /** Returns the operations that a tool call would perform. Empty if the call is invalid. */
   ordersOf(tool: string, given: unknown): readonly EntranceCall[];
 }
 
-/** What stands behind the route. Its functions run once, at the first request. */
+/** Creates what the MCP endpoint serves. Each function runs once, at the first request. */
 export interface Offer {
   openCatalogue(library: Library): Catalogue;
-  /** Serves clients of revisions before 2026-07-28 in sessions; without it each of their requests is served by the catalogue, alone. */
+  /**
+   * Serves clients of revisions before 2026-07-28 in sessions. Without it, the catalogue serves
+   * each of their requests separately.
+   */
   openSessions?(library: Library): Sessions;
 }

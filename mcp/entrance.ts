@@ -1,4 +1,4 @@
-// The route of the Model Context Protocol: who may call from where, and what of it is HTTP.
+// The HTTP endpoint of the Model Context Protocol: origin checks, scope challenges and errors.
 import type { IncomingHttpHeaders } from 'node:http';
 import { ApiError } from '../runtime/errors.ts';
 import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/http/program-routes.ts';
@@ -9,16 +9,19 @@ export const mcpPath = '/v1/mcp';
 
 export interface McpParts {
   offer: Offer;
-  /** The address that callers know the server by. */
+  /** The public address of the server. */
   baseUrl(): string;
-  /** What an app asks for first: people choose the rest when they are asked for consent. */
+  /**
+   * The scopes in the challenge of a 401 response. The person chooses further scopes on the consent
+   * page.
+   */
   firstScopes: string;
 }
 
-/** Of JSON-RPC: what a server says of requests that it did not read as messages. */
+/** JSON-RPC error codes for requests that are rejected before they are read as messages. */
 const serverError = -32_000;
 const invalidRequest = -32_600;
-/** Methods that perform operations: they are counted as those. */
+/** Methods that perform operations. The quota counts these operations instead of the message. */
 const performing = ['tools/call', 'resources/list', 'resources/read'];
 
 interface Message {
@@ -41,7 +44,10 @@ export function mcpEntrance(parts: McpParts): Entrance {
       `scope="${scope}"`,
     ].join(', ');
 
-  /** An app can ask for more consent, and is told so in the way of HTTP; the holder of a key cannot, and the model is told. */
+  /**
+   * Responds with an HTTP scope challenge if an app lacks a scope, because the app can ask for more
+   * consent. The holder of an API key cannot, so the tool result explains the problem to the model.
+   */
   function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { ordersOf }: Catalogue): void {
     if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
     const { name, arguments: given } = message.params ?? {};
@@ -59,7 +65,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
     name: 'callMcp',
     methods: hasSessions ? ['GET', 'POST', 'DELETE'] : ['POST'],
     audience,
-    // A session would take the second answer of a call for a second call.
+    // With sessions, the retry of a call would count as a second call.
     performs: (body) => !hasSessions && body.includes('"tools/call"'),
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
@@ -75,7 +81,8 @@ export function mcpEntrance(parts: McpParts): Entrance {
       const asked = webRequest(audience(), request, sent !== undefined);
       const isOlder = sent !== undefined || sessions !== undefined ? await isLegacy(asked, sent) : false;
       if (sessions && isOlder) {
-        // What a session performs is not known to be one of our operations.
+        // The operations that a session performs are not visible here, so the request itself is
+        // counted.
         await request.count();
         return streamed(await sessions(asked, sent));
       }
@@ -87,7 +94,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
             authInfo: { ...nobody, extra: sender satisfies Sent },
           });
       const body = Buffer.from(await response.arrayBuffer());
-      // It performed none: there is no such tool, or its arguments make no call.
+      // No operation was performed: the tool does not exist, or its arguments are invalid.
       await request.count();
       return { status: response.status, headers: Object.fromEntries(response.headers), body };
     },
@@ -102,7 +109,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
           ...error.headers,
           'content-type': 'application/json; charset=utf-8',
           ...(status === 401 ? { 'www-authenticate': `Bearer ${challenge(wrong, parts.firstScopes)}` } : {}),
-          // Clients take this error alone for a reason to ask for consent again.
+          // Clients ask for consent again only after this error.
           ...(isRevoked ? { 'www-authenticate': `Bearer ${challenge('insufficient_scope', parts.firstScopes)}` } : {}),
         },
       };
@@ -110,10 +117,10 @@ export function mcpEntrance(parts: McpParts): Entrance {
   };
 }
 
-/** The library knows who calls by what goes along alone: its own fields for tokens stay empty. */
+/** The server reads the caller from `extra` only. The library's own token fields stay empty. */
 const nobody = { token: '', clientId: '', scopes: [], extra: {} };
 
-/** What goes along with a request through the library. */
+/** Data that travels through the library with a request. */
 interface Sent {
   request: EntranceRequest;
   method: string;
@@ -124,7 +131,7 @@ interface Serving {
   catalogue: Catalogue;
   sessions: Sessions | undefined;
   isLegacy: Library['isLegacyRequest'];
-  /** Answers a request of a revision before 2026-07-28, as JSON. */
+  /** Answers a request of a revision before 2026-07-28 as JSON. */
   answerLegacy(asked: Request, parsedBody: unknown, sender: Sent): Promise<Response>;
 }
 
@@ -134,9 +141,10 @@ function serving(library: Library, offer: Offer): Serving {
     const { request, method } = authInfo.extra as unknown as Sent;
     return catalogue.serverFor(request, method);
   };
-  // Answers are sent as a whole: nothing needs to keep a connection awake.
+  // Responses are not streamed, so no connection needs keep-alive messages.
   const handler = library.createMcpHandler(serve, { keepAliveMs: 0, legacy: 'reject' });
-  // By default the library answers older revisions with event streams, which not every client reads.
+  // By default the library answers older revisions with event streams, which not every client can
+  // read.
   async function answerLegacy(asked: Request, parsedBody: unknown, { request, method }: Sent): Promise<Response> {
     const transport = new library.WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     const server = catalogue.serverFor(request, method);
@@ -151,13 +159,15 @@ function serving(library: Library, offer: Offer): Serving {
   return { handler, catalogue, sessions, isLegacy: library.isLegacyRequest, answerLegacy };
 }
 
-/** What a session answers, as it comes. Connections are the server's own business. */
+/**
+ * Passes on the response of a session, which may be a stream. The server sets `connection` itself.
+ */
 function streamed({ status, headers, body }: Response): EntranceAnswer {
   const { connection: _, ...told } = Object.fromEntries(headers);
   return { status, headers: told, body: body ?? '' };
 }
 
-/** undefined: it is no JSON, which the library says in its own way. */
+/** Returns undefined if the body is not JSON. The library then responds with its own error. */
 function parse(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
@@ -166,16 +176,19 @@ function parse(body: Buffer): unknown {
   }
 }
 
-/** The library asks clients to take JSON and event streams. Answers are JSON, so that a client that takes JSON takes all of them. */
+/**
+ * The library requires that clients accept JSON and event streams. Responses are always JSON, so it
+ * is enough if a client accepts JSON.
+ */
 function accepted(accept: string | undefined): string {
   const takesJson = accept === undefined || /application\/(json|\*)|\*\/\*/i.test(accept);
   return takesJson ? 'application/json, text/event-stream' : accept;
 }
 
 /**
- * The request as the library reads it.
- * @param isRead whether the body goes along as it was read: of the rest the library asks so little that a request of the web is made only
- *   where it is not
+ * Builds the request that the library reads.
+ * @param isRead true if the parsed body is passed separately. The library then reads only a few
+ * properties, so a full web Request is not built.
  */
 function webRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
   const get = (name: string): string | null =>
@@ -199,7 +212,8 @@ function told(status: number, code: number, message: string, data?: object): Ent
 const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 
 /**
- * Lets in what calls this server by its own name, and of pages only its own: another page could use the place that a browser has in a network.
+ * Checks the Host and Origin headers against the address of this server. This prevents DNS
+ * rebinding: a foreign page could otherwise use the browser's access to the network.
  * @throws ApiError 403
  */
 function checkOrigin({ host, origin }: IncomingHttpHeaders, base: URL): void {

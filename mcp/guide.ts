@@ -1,4 +1,4 @@
-// What a model is told about the CRM when it asks for a guide, and with every connection.
+// The instructions of the MCP server and the guide that a model can request.
 
 export const instructions =
   'A CRM: leads, deals, customers, accounts, tasks, activities and custom objects of the workspace. Times are ISO 8601 with an offset, money is in minor units, ids are UUIDs.';

@@ -1,4 +1,4 @@
-// What tools answer: data that a model can hold, or what is to be changed in a call.
+// Builds tool results: data that fits the context of a model, or an error that says what to change.
 
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import { cutText, type Data, longestList, shrink } from './shrink.ts';
@@ -19,12 +19,12 @@ export interface Failure {
   details?: Record<string, unknown> | undefined;
 }
 
-/** The data of an answer. */
+/** Returns the data of a response. */
 export const dataOf = ({ body }: Performed): Data => (body as { data: Data }).data;
 
 /**
- * The result of a successful call, made small enough for a model.
- * @param cut what was left out of the data already, and how to get it
+ * Builds the result of a successful call and shrinks it to the token limit.
+ * @param cut what was already left out of the data, and how to get it
  */
 export async function succeeded(data: Data, tool: Tool, cut?: string): Promise<ToolResult> {
   const whole = compose(data, cut, tool.hint);
@@ -38,10 +38,13 @@ export async function succeeded(data: Data, tool: Tool, cut?: string): Promise<T
 
 const joined = (...texts: (string | undefined)[]): string => texts.filter((each) => each !== undefined).join(' ');
 
-/** Tokens for what a shorter page says beside its items: its cursor and hints. */
+/** Tokens reserved for what a shortened page contains besides its items: the cursor and hints. */
 const forCursorAndHints = 400;
 
-/** How many items of a page fit in a result, at least one; undefined: all, or there is no shorter page. */
+/**
+ * Returns how many items of a page fit in a result, at least one. undefined: all fit, or the page
+ * cannot be shortened.
+ */
 export async function findShorterPage(data: Data, tool: Tool): Promise<number | undefined> {
   const { text } = compose(data, undefined, tool.hint);
   const [name, items] = longestList(data) ?? [];
@@ -60,7 +63,10 @@ export async function findShorterPage(data: Data, tool: Tool): Promise<number | 
   return Math.max(1, Math.min(kept, items.length - 1));
 }
 
-/** The content of a result, as data and as text. @param cut what was left out, and how to get it */
+/**
+ * Builds the content of a result as data and as text. @param cut what was left out, and how to get
+ * it
+ */
 function compose(data: Data, cut: string | undefined, hint: string | undefined) {
   const hints = [
     hint,
@@ -80,10 +86,10 @@ const resultOf = ({ structuredContent, text }: ReturnType<typeof compose>): Tool
   structuredContent,
 });
 
-/** What an operation refused, or how it failed. */
+/** Returns the error of a failed response. */
 export const failureOf = ({ body }: Performed): Failure => (body as { error: Failure }).error;
 
-/** Says what is wrong, field by field where that is known, in the words of tools. */
+/** Builds an error result that lists the field problems, worded for tools. */
 export async function refused({ code, message, details = {} }: Failure, wording: ToolWording): Promise<ToolResult> {
   const { fields, ...others } = details as { fields?: Data[] };
   const lines = [
@@ -113,7 +119,7 @@ function problemLine({ field, code, message, allowed, did_you_mean: meant, hint 
   return [`- ${field === '' ? 'all' : field} (${code}): ${message}`, ...further].join(' ');
 }
 
-/** Shows only some fields of each item of a list, or of the one thing that was read; ids stay. */
+/** Keeps only the named fields and the id of each item of a list, or of a single item. */
 export function pick(data: Data, names: readonly string[]): Data {
   const shown = new Set(['id', ...names]);
   const of = (item: unknown): unknown =>

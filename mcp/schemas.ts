@@ -1,4 +1,4 @@
-// What tools take and answer, in JSON Schema: derived from the document, and small.
+// Derives short JSON Schemas of tool arguments and results from the OpenAPI document.
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { type Effect, type OperationId, operationsOf, type Tool, tools } from './tools.ts';
 
@@ -9,7 +9,7 @@ interface JsonSchema {
   [keyword: string]: unknown;
 }
 
-/** What clients take at the root: no alternatives. */
+/** The root of an input schema. Clients do not accept alternatives here. */
 interface ObjectSchema {
   type: 'object';
   properties: Record<string, JsonSchema>;
@@ -17,22 +17,22 @@ interface ObjectSchema {
   additionalProperties?: false;
 }
 
-/** Where an argument goes. */
+/** The part of the request that an argument becomes. */
 type Place = 'path' | 'query' | 'body' | 'whole_body' | 'idempotency_key' | 'own';
 
-/** An operation as a tool calls it. */
+/** An operation, with the mapping of the tool's arguments to its request. */
 export interface ToolOperation {
   id: OperationId;
-  /** By argument. */
+  /** By argument name. */
   places: ReadonlyMap<string, Place>;
   required: readonly string[];
 }
 
-/** A tool with everything that the document says about it. */
+/** A tool with its schemas and operations from the OpenAPI document. */
 export interface DescribedTool {
   tool: Tool;
   operations: ReadonlyMap<OperationId, ToolOperation>;
-  /** As tools/list shows it. */
+  /** The entry in tools/list. */
   listed: {
     name: string;
     title: string;
@@ -43,7 +43,7 @@ export interface DescribedTool {
   };
 }
 
-/** Items of a page, unless an argument says otherwise: more is rarely read by a model. */
+/** The default number of items on a page. Models rarely read more. */
 export const usualPage = 10;
 
 const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
@@ -52,7 +52,7 @@ const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
   overwrites: { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
 };
 
-/** Arguments that the document has in another form, or not at all. */
+/** Arguments that the OpenAPI document lacks or describes in a different form. */
 const ownArguments: Readonly<Record<string, JsonSchema>> = {
   object: { type: 'string', description: 'For example leads, deals, customers, accounts, tasks, or object:visits.' },
   expand: {
@@ -69,7 +69,8 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   cursor: { type: 'string', description: 'The next_cursor of the previous page.' },
   idempotency_key: { type: 'string', description: 'The same for every attempt of one change. At least 8 characters.' },
   record: { type: 'object', description: 'Values by field name.' },
-  // The document gives an item no type, because one that is no object fails alone.
+  // The OpenAPI document gives items no type, because an item that is not an object fails on its
+  // own.
   records: {
     type: 'array',
     maxItems: 100,
@@ -77,19 +78,22 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   },
 };
 
-/** Fields of bodies that `ownArguments` describes better than the document does. */
+/** Body fields that `ownArguments` describes better than the OpenAPI document. */
 const ownBodyFields = ['limit', 'filter', 'records'];
 
-/** What every result has beside the data. */
+/** The properties of every result besides the data. */
 const everyResult: Readonly<Record<string, JsonSchema>> = {
   truncated: { type: 'boolean' },
   hint: { type: 'string' },
 };
 
-/** Keywords that help to write a value; all others only help to refuse it, which the operation does. */
+/**
+ * Keywords that help a model to write a value. The other keywords only help to reject values, which
+ * the operation does.
+ */
 const helpful = ['type', 'enum', 'format', 'maximum', 'maxItems', 'items', 'properties', 'required', 'const'];
 
-/** Characters of the description of an argument. */
+/** The maximum length of an argument's description, in characters. */
 const longest = 90;
 
 type Schema = OpenAPIV3_1.SchemaObject & Record<string, unknown>;
@@ -101,7 +105,10 @@ interface Declared {
   body: Schema | undefined;
 }
 
-/** Describes all tools. @throws Error naming the tool and the argument that the document does not have */
+/**
+ * Describes all tools. @throws Error that names the tool and the argument missing in the OpenAPI
+ * document
+ */
 export function describeTools(document: OpenAPIV3_1.Document): DescribedTool[] {
   const resolve = <T extends object>(node: Referred<T>): T =>
     '$ref' in node && typeof node.$ref === 'string'
@@ -159,12 +166,12 @@ interface Argument {
   schema: JsonSchema;
 }
 
-/** The arguments of a tool that one of its operations takes. */
+/** Returns the arguments of a tool that one of its operations takes. */
 function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared & { id: string }, resolve: Resolve) {
   const fields = body && fieldsOf(body, resolve);
   return tool.takes.flatMap((name): Argument[] => {
     const of = (place: Place, required: boolean, schema: JsonSchema): Argument[] => [
-      // Where the document has few values, it says it best.
+      // An enum in the OpenAPI document is better than our own description.
       { name, place, required, schema: schema.enum ? schema : (ownArguments[name] ?? schema) },
     ];
     if (name === 'idempotency_key') {
@@ -188,7 +195,10 @@ function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared &
   });
 }
 
-/** Of alternatives, the one with names: a list alone cannot be flat. */
+/**
+ * Returns the alternative that has named properties. Tool arguments are named, so a plain list
+ * cannot be one.
+ */
 function fieldsOf(body: Schema, resolve: Resolve): Schema | undefined {
   if (body.properties) return body;
   return (body.anyOf ?? body.oneOf ?? []).map((each) => resolve(each) as Schema).find((each) => each.properties);
@@ -220,14 +230,17 @@ function inputSchema(tool: Tool, inputs: readonly (readonly Argument[])[]): Obje
   return { type: 'object', properties, ...(required.length > 0 ? { required } : {}), additionalProperties: false };
 }
 
-/** What one argument may be for one operation or another. */
+/** Joins the schemas that one argument has in several operations. */
 function joined([first = {}, ...others]: readonly JsonSchema[]): JsonSchema {
   const values = [first, ...others].map((each) => each.enum as string[] | undefined);
   if (!values.every((each) => each !== undefined)) return first;
   return { ...first, enum: [...new Set(values.flat())] };
 }
 
-/** The names of what is answered, and what each is: one level, which a model then sees in the result itself. */
+/**
+ * Describes the top-level properties of a result. A model sees the deeper levels in the result
+ * itself.
+ */
 function outputSchema(operations: readonly Declared[], resolve: Resolve): ObjectSchema {
   const properties: Record<string, JsonSchema> = {};
   for (const { operation } of operations) {
@@ -242,14 +255,14 @@ function outputSchema(operations: readonly Declared[], resolve: Resolve): Object
   return { type: 'object', properties: { ...properties, ...everyResult }, required: ['truncated'] };
 }
 
-/** The type of a value, or the types of its alternatives. */
+/** Returns the type of a schema, or the types of its alternatives. */
 function typeOf({ type, anyOf, oneOf }: Schema, resolve: Resolve): JsonSchema {
   if (type !== undefined) return { type: type as string };
   const types = (anyOf ?? oneOf ?? []).flatMap((each) => (resolve(each) as Schema).type ?? []) as string[];
   return types.length === 0 ? {} : { type: [...new Set(types)] };
 }
 
-/** A schema without references and without what only refuses. */
+/** Resolves references and keeps only the keywords in `helpful`. */
 function short(given: Referred<Schema>, resolve: Resolve, described?: string): JsonSchema {
   const schema = resolve(given);
   const alternatives = (schema.anyOf ?? schema.oneOf)?.map((each) => short(each as Schema, resolve));
@@ -277,7 +290,7 @@ function propertiesOf(properties: Record<string, Schema>, resolve: Resolve): Rec
   );
 }
 
-/** The first sentence, without links. */
+/** Returns the first sentence without links, or nothing if it is too long. */
 function description(text: string | undefined): { description?: string } {
   const [sentence = ''] = (text ?? '').replace(/\[([^\]]+)\]\([^)]*\)/g, '$1').split(/(?<=\.)\s|\n\n/);
   const flat = sentence.replace(/\s+/g, ' ').trim();

@@ -1,4 +1,4 @@
-// The protocol server of one request: tools, resources and the prompt, as the caller may see.
+// The MCP server of one request: the tools, resources and prompts that the caller can use.
 import type { CallToolResult, Server } from '@modelcontextprotocol/server';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { components } from '../generated/api.ts';
@@ -12,26 +12,26 @@ import { dataOf, refused } from './results.ts';
 import { type DescribedTool, describeTools } from './schemas.ts';
 import { describeWording, type ToolWording } from './wording.ts';
 
-/** What of the document all requests share. */
+/** The parts of the OpenAPI document that all requests share. */
 interface Described {
   tools: ReadonlyMap<string, DescribedTool>;
   wording: ToolWording;
-  /** Of the API. */
+  /** The version of the API. */
   version: string;
-  /** For operations that are about some object, whichever it is. */
+  /** Built-in object names, to check access to operations that work on any object. */
   objects: readonly string[];
 }
 
-/** How long a client may keep a list: what a credential may do changes rarely. */
+/** How long a client may cache a list. The permissions of a credential rarely change. */
 const kept = { ttlMs: 60_000, cacheScope: 'private' } as const;
 const template = 'schema://{object}';
 const scheme = 'schema://';
-/** Of JSON-RPC: for what no other code is about. */
+/** The generic JSON-RPC code for server errors. */
 const serverError = -32_000;
 const tryAgain = 'The service is temporarily unavailable. Try again shortly.';
 
 /**
- * Offers the operations of the document.
+ * Serves operations of the OpenAPI document as tools and resources.
  * @param objects the names of the built-in objects
  */
 export function offerOperations(document: OpenAPIV3_1.Document, objects: readonly string[]): Offer {
@@ -47,7 +47,7 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
           try {
             return tool ? planCall(tool, given).orders : [];
           } catch (error) {
-            // Told by the tool itself.
+            // The tool itself returns this error.
             if (error instanceof ApiError) return [];
             throw error;
           }
@@ -57,7 +57,10 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
   };
 }
 
-/** Makes the server for one request, with what answers its method: it is thrown away afterwards, and the rest would never be asked. */
+/**
+ * Creates the server of one request with only the handler for its method. The server is discarded
+ * afterwards and never receives another method.
+ */
 function buildProtocolServer(library: Library, described: Described, request: EntranceRequest, method: string): Server {
   const server = new library.Server(
     { name: 'headless-crm', title: 'Headless CRM', version: described.version },
@@ -80,7 +83,7 @@ function buildProtocolServer(library: Library, described: Described, request: En
 
 type Handling = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
 
-/** By method: takes in what answers it. */
+/** Registers the request handler of a method. */
 const handlings: ReadonlyMap<string, Handling> = new Map(
   Object.entries<Handling>({
     'tools/list': (server, _library, described, request) =>
@@ -146,12 +149,12 @@ const handlings: ReadonlyMap<string, Handling> = new Map(
   }),
 );
 
-/** What tools/list shows: always in the order of the table. */
+/** Returns the tools that the caller can use, in a stable order. */
 function visibleTools(described: Described, request: EntranceRequest): DescribedTool['listed'][] {
   return [...described.tools.values()].filter((tool) => mayCall(described, request, tool)).map(({ listed }) => listed);
 }
 
-/** Whether some call of a tool would be let in. */
+/** Returns true if at least one call of the tool would be permitted. */
 function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest, { operations }: DescribedTool) {
   const own = caller.scopes.filter((scope) => scope.startsWith('object:')).map((scope) => scope.replace(/:[^:]*$/, ''));
   return [...operations.keys()].some((operation) =>
@@ -159,7 +162,10 @@ function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest,
   );
 }
 
-/** Performs the operation behind a resource: one call, as a call of a tool is. @throws ProtocolError for whatever is refused but a 404 */
+/**
+ * Performs the operation of a resource. It counts as one call, like a tool call. @throws
+ * ProtocolError for every error except a 404
+ */
 async function read(
   { ProtocolError, ProtocolErrorCode }: Library,
   request: EntranceRequest,
@@ -181,7 +187,7 @@ async function read(
 const unknownTool = ({ ProtocolError, ProtocolErrorCode }: Library, name: string): Error =>
   new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}.`);
 
-/** The object that the address of a resource names. */
+/** Returns the object that a resource URI names. */
 function objectOf(uri: string): string | undefined {
   if (!uri.startsWith(scheme)) return undefined;
   try {

@@ -1,17 +1,17 @@
-// Makes data that is too large for a model smaller: drops what is missed least first.
+// Shrinks data that is too large for a model. Drops the least important parts first.
 import type { Tool } from './tools.ts';
 
 export type Data = Record<string, unknown>;
 
-/** Smaller data, and the words that say what was left out and how to ask for it. */
+/** Shrunk data, with a hint that says what was left out and how to request it. */
 export interface Shrunk {
   data: Data;
   hint: string;
 }
 
 /**
- * Finds the largest version of the data that fits.
- * @param fits whether data with a hint are small enough
+ * Returns the largest version of the data that fits.
+ * @param fits returns true if the data with the hint is small enough
  */
 export function shrink(data: Data, tool: Tool, fits: (shrunk: Shrunk) => boolean): Shrunk {
   const again = howToNarrow(tool);
@@ -31,7 +31,7 @@ export function shrink(data: Data, tool: Tool, fits: (shrunk: Shrunk) => boolean
   }
 }
 
-/** The longest of the lists that data consist of, by what it holds. */
+/** Returns the list with the most JSON text at the top level of the data. */
 export function longestList(data: Data): [name: string, items: readonly unknown[]] | undefined {
   const sizeOf = (value: unknown): number => JSON.stringify(value).length;
   return Object.entries(data)
@@ -41,14 +41,14 @@ export function longestList(data: Data): [name: string, items: readonly unknown[
 
 const narrowing = ['fields', 'filter', 'objects', 'from', 'to', 'limit'];
 
-/** The arguments of a tool by which a caller gets less. */
+/** Names the arguments that reduce the result of a tool. */
 function howToNarrow({ takes, effect }: Tool): string {
   if (effect !== 'reads') return 'Everything was written.';
   const names = narrowing.filter((name) => takes.includes(name));
   return names.length === 0 ? 'This tool cannot return more of it.' : `Narrow the call with ${names.join(' or ')}.`;
 }
 
-/** What was written is known to the caller: its ids are what matters. */
+/** Keeps only the ids of written items. The caller already knows the other values. */
 function onlyIds(data: Data): Shrunk | undefined {
   const [name, items] = longestList(data) ?? [];
   if (name === undefined || items === undefined || !items.every((item) => isObject(item) && 'id' in item))
@@ -58,8 +58,9 @@ function onlyIds(data: Data): Shrunk | undefined {
 }
 
 /**
- * Lists inside the items of a list are cut, as hits of groups and options of fields: every item stays. If one entry of each is
- * still too much, the entries lose what they refer to, such as the record of a hit.
+ * Cuts lists inside items, such as the hits of a search group or the options of a field. Every item
+ * stays. If one entry of each list is still too much, the entries lose their nested objects, such
+ * as the record of a hit.
  */
 function withShorterInnerLists(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
   const longest = longestInnerList(data, false);
@@ -75,7 +76,7 @@ function withShorterInnerLists(data: Data, again: string, fits: (shrunk: Shrunk)
   return bareEntries > 0 ? cut(bare, bareEntries) : withShorterTexts(cut(bare, 1).data, again, fits);
 }
 
-/** Items are left out from the end of the longest list. */
+/** Drops items from the end of the longest list. */
 function withFewerItems(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
   const [name, items] = longestList(data) ?? [];
   if (name === undefined || items === undefined) return undefined;
@@ -87,7 +88,10 @@ function withFewerItems(data: Data, again: string, fits: (shrunk: Shrunk) => boo
   return count > 0 ? keep(count) : undefined;
 }
 
-/** Shorter texts would no longer show what they are; ids and times have at most 36 characters. */
+/**
+ * Shorter texts would be unrecognizable. Ids and times have at most 36 characters, so they stay
+ * whole.
+ */
 const shortestText = 40;
 
 function withShorterTexts(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
@@ -98,7 +102,10 @@ function withShorterTexts(data: Data, again: string, fits: (shrunk: Shrunk) => b
   return undefined;
 }
 
-/** The largest number from 1 to `most` for which something holds that holds for all smaller ones; 0: for none. */
+/**
+ * Finds the largest number from 1 to `most` for which a monotonic condition holds, by binary
+ * search. 0: none.
+ */
 function largest(most: number, holds: (count: number) => boolean): number {
   let [low, high] = [0, most];
   while (low < high) {
@@ -112,7 +119,7 @@ function largest(most: number, holds: (count: number) => boolean): number {
 const isObject = (value: unknown): value is Data =>
   value !== null && typeof value === 'object' && !Array.isArray(value);
 
-/** Entries of the longest list that lies inside an item of another list. */
+/** Returns the length of the longest list inside an item of another list. */
 function longestInnerList(value: unknown, isInside: boolean): number {
   if (Array.isArray(value))
     return Math.max(isInside ? value.length : 0, ...value.map((each) => longestInnerList(each, true)));
@@ -129,7 +136,7 @@ function capInnerLists(value: unknown, isInside: boolean, entries: number): unkn
   return mapValues(value, (inner) => capInnerLists(inner, isInside, entries));
 }
 
-/** @param depth lists that the value lies in */
+/** @param depth how many lists contain the value */
 function dropInnerObjects(value: unknown, depth: number): unknown {
   if (Array.isArray(value)) return value.map((each) => dropInnerObjects(each, depth + 1));
   if (!isObject(value)) return value;
@@ -137,7 +144,7 @@ function dropInnerObjects(value: unknown, depth: number): unknown {
   return mapValues(kept, (inner) => dropInnerObjects(inner, depth));
 }
 
-/** A cursor that was cut would be none. */
+/** Cuts long texts. The cursor stays whole, because a cut cursor is invalid. */
 function cutTexts(data: Data, longest: number): Data {
   const cut = (value: unknown): unknown => {
     if (typeof value === 'string') return cutText(value, longest);
@@ -147,7 +154,7 @@ function cutTexts(data: Data, longest: number): Data {
   return keepCursor(data, mapValues(data, cut));
 }
 
-/** @param longest characters of a text; of a list or an object so many entries by 40 */
+/** @param longest characters of a text; lists and objects keep `longest / 40` entries */
 function cutEverything(data: Data, longest: number): Data {
   const entries = Math.max(1, Math.floor(longest / 40));
   const cut = (value: unknown): unknown => {

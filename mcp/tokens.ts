@@ -1,26 +1,36 @@
-// Counts the tokens of a text as models do: with the vocabulary o200k.
+// Counts the tokens of a text with the vocabulary o200k.
 import { lazily } from '../runtime/lazily.ts';
 
-/** The most tokens that the text of one result may have. */
+/** The maximum number of tokens in the text of one result. */
 export const maxResultTokens = 8000;
 
 /**
- * Characters that are encoded at once. Encoding an unbroken run takes time that grows with the square of its length:
- * 100,000 letters took 10 seconds in one piece and take less than 0.1 seconds in pieces.
+ * Characters that are encoded in one call. The time to encode an unbroken run grows with the square
+ * of its length: 100,000 letters took 10 seconds in one piece and take less than 0.1 seconds in
+ * pieces.
  */
 const maxPiece = 128;
 
-/** Distinct pieces of words whose encoding is kept; the library's default of 100,000 would keep customers' data. */
+/**
+ * The size of the encoder's cache of word pieces. The library's default of 100,000 would retain
+ * customer data.
+ */
 const cachedMerges = 2000;
 
-/** Counts until `limit` is exceeded: a larger result means "more than `limit`", not how many. */
+/**
+ * Counts until `limit` is exceeded. A larger result means "more than `limit`", not the exact
+ * number.
+ */
 export type TokenCounter = (text: string, limit: number) => number;
 
-/** Loads the vocabulary when a result may be too large: it takes about 0.3 s and 70 MB of a process, once. */
+/**
+ * Loads the vocabulary when a result may be too large. Loading takes about 0.3 s and 70 MB once per
+ * process.
+ */
 export const loadTokenCounter = lazily(async (): Promise<TokenCounter> => {
   const { countTokens, setMergeCacheSize } = await import('gpt-tokenizer/encoding/o200k_base');
   setMergeCacheSize(cachedMerges);
-  // Texts that look like control tokens, such as <|endoftext|>, are texts like any other.
+  // Text that looks like a control token, such as <|endoftext|>, is encoded as plain text.
   const options = { disallowedSpecial: new Set<string>() };
   return (text, limit) => {
     let count = 0;
@@ -33,15 +43,15 @@ export const loadTokenCounter = lazily(async (): Promise<TokenCounter> => {
   };
 });
 
-/** Whether a text needs no counting: a token stands for at least one byte. */
+/** Returns true if a text fits without counting. A token is at least one byte. */
 export const surelyFits = (text: string, limit: number): boolean => Buffer.byteLength(text) <= limit;
 
 const wordEnd = /[a-z0-9]/i;
 const wordGap = /[\s"{}[\]:,]/;
 
 /**
- * The end of the piece that starts at `start`. Between a word and what follows it the encoder splits a text anyway, so that
- * a cut there changes no count; a cut anywhere else may.
+ * Returns the end of the piece that starts at `start`. The encoder always splits between a word and
+ * what follows, so a cut there does not change the count. A cut elsewhere may change it.
  */
 function endOfPiece(text: string, start: number): { end: number; isExact: boolean } {
   const most = start + maxPiece;

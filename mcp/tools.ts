@@ -1,9 +1,9 @@
-// The tools: what each is called, which operations it calls, and which arguments it takes.
+// The table of tools: names, operations and arguments.
 import type { operations } from '../generated/api.ts';
 
 export type OperationId = keyof operations;
 
-/** What a tool does to what is stored. */
+/** The effect of a tool on stored data. */
 export type Effect = 'reads' | 'adds' | 'overwrites';
 
 export interface Tool {
@@ -11,20 +11,24 @@ export interface Tool {
   title: string;
   effect: Effect;
   /**
-   * The operations that it calls. One: always this. `by`: the value of an argument chooses. `given`: the first argument that is
-   * given chooses. `all`: each of them, whose answers are joined.
+   * The operations that the tool calls. A single id: always that operation. `by`: the value of an
+   * argument selects one. `given`: the first argument that is present selects one. `all`: every
+   * operation, with joined responses.
    */
   calls:
     | OperationId
     | { by: string; of: Readonly<Record<string, OperationId>> }
     | { given: Readonly<Record<string, OperationId>> }
     | { all: readonly OperationId[] };
-  /** Arguments, in the order in which they are shown: parameters of the operations and fields of their bodies, by their names there. */
+  /**
+   * Arguments in the order of the schema. They have the names of the operations' parameters and
+   * body fields.
+   */
   takes: readonly string[];
-  /** The argument that is the whole body, where its fields depend on the workspace. */
+  /** The argument that holds the whole body, if its fields depend on the workspace. */
   body?: string;
   description: string;
-  /** What is told with every result. */
+  /** A hint that is added to every result. */
   hint?: string;
 }
 
@@ -47,8 +51,11 @@ const settings = {
   scheduling_pools: 'listSchedulingPools',
 } as const;
 
-/** Scopes are those of the operations. Nothing here spends money, sends, deletes or cancels, or changes users, settings, keys or webhooks. */
-// biome-ignore format: a table is read by its columns.
+/**
+ * A tool needs the scopes of its operations. No tool spends money, sends, deletes or cancels
+ * anything, or changes users, settings, API keys or webhooks.
+ */
+// biome-ignore format: a table is easier to read by columns.
 export const tools: readonly Tool[] = [
   tool('whoami', 'Who am I', 'reads', 'getMe', '', 'Shows the workspace, the mode, and what this credential may do: scopes, modules and limits.'),
   tool('list_objects', 'List objects', 'reads', 'listObjects', 'limit cursor', 'Lists the objects of this workspace: built-in and custom kinds of records.'),
@@ -78,7 +85,7 @@ export const tools: readonly Tool[] = [
   tool('get_usage', 'Get usage', 'reads', { all: ['getUsage', 'getSubscription'] }, '', 'Shows the plan and the usage of the monthly quota.'),
 ];
 
-/** Every operation that a tool may call. */
+/** Returns every operation that a tool may call. */
 export function operationsOf({ calls }: Tool): readonly OperationId[] {
   if (typeof calls === 'string') return [calls];
   if ('all' in calls) return calls.all;

@@ -1,8 +1,8 @@
-// Translates errors of REST into the words of tools: models know no paths, headers or bodies.
+// Rewrites REST error messages for tools: models do not see paths, headers or bodies.
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { operationsOf, tools } from './tools.ts';
 
-/** Replaces what an error says of paths, headers and bodies. */
+/** Replaces mentions of paths, headers and bodies in an error message. */
 export type ToolWording = (text: string) => string;
 
 const route = /\b(GET|POST|PUT|PATCH|DELETE) (\/v1\/[^\s,;"'`]*[^\s,;"'`.:])/g;
@@ -18,7 +18,7 @@ const phrases: readonly (readonly [RegExp, string])[] = [
   [/\brequest(s?)\b/g, 'call$1'],
 ];
 
-/** Learns from the document which tool stands for which path. */
+/** Builds the rewriting function. The OpenAPI document maps paths to tools. */
 export function describeWording(document: OpenAPIV3_1.Document): ToolWording {
   const toolOf = new Map(tools.flatMap((tool) => operationsOf(tool).map((id) => [id as string, tool.name] as const)));
   const routes = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
@@ -36,7 +36,7 @@ export function describeWording(document: OpenAPIV3_1.Document): ToolWording {
   };
 }
 
-/** Matches the paths that a template describes. */
+/** Returns a pattern for the paths of a path template. */
 function patternOf(template: string): RegExp {
   const parts = template.split(/\{[^}]+\}/).map((part) => part.replace(/[.*+?^$|()[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('[^/]+')}$`);
