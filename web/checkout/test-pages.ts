@@ -1,4 +1,4 @@
-// The pages of the test provider: the checkout, and the portal where the card is changed.
+// The pages of the test payment provider: the checkout and the portal to change the card.
 import { v7 as uuidv7 } from 'uuid';
 import { type CheckoutSession, findCheckout } from '../../db/billing/checkout-sessions.ts';
 import { listInvoices } from '../../db/billing/invoices.ts';
@@ -21,11 +21,11 @@ import {
   submitOperation,
 } from '../../services/billing/subscription-change.ts';
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const timeoutMs = 5000;
 
 export interface TestPageServices {
-  /** Apart from those that requests wait on. */
+  /** A pool of its own, so that these pages do not compete with API requests. */
   tenants: Pool;
   provider: PaymentProvider;
 }
@@ -34,7 +34,10 @@ const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
 const place = (name: string, modes: string, prefix: string): RegExp =>
   new RegExp(`^/${name}/(?<mode>${modes})/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
 
-/** @param modes of whom the test provider takes payments: nobody else may pay with a card that is none */
+/**
+ * @param modes the modes for which the test provider takes payments; other modes must not accept
+ * test cards
+ */
 export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): Screen[] {
   return [
     { name: 'checkout', path: place('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },

@@ -1,4 +1,4 @@
-// The question whether an app may act for a person, and the answer.
+// The consent page: asks a person whether an app may act for them, and stores the decision.
 import { v7 as uuidv7 } from 'uuid';
 import {
   findActiveGrant,
@@ -15,7 +15,7 @@ import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, 
 interface GroupText {
   title: string;
   text: string;
-  /** Ticked unless the person chose otherwise before. */
+  /** Ticked by default, unless the person chose otherwise before. */
   isOn?: true;
 }
 
@@ -35,7 +35,7 @@ const textOf: Readonly<Record<ConsentGroup, GroupText>> = {
 
 const purposeOf = { api: 'for the API', mcp: 'for AI assistants (MCP)' };
 
-/** @param recently milliseconds after which the password is asked for again */
+/** @param recently milliseconds after a sign-in until the password is required again */
 export async function consent(parts: ConsoleParts, request: PersonalRequest, recently: number): Promise<ScreenAnswer> {
   const { people, consents } = parts;
   const { person, now, form, address } = request;
@@ -51,7 +51,8 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   const known = await people.act(person, false, [], now, ({ db: { sql } }) =>
     findActiveGrant(sql, companyId, user, asked.clientId, asked.audience),
   );
-  // A page and no redirect: browsers let a form lead nowhere that its page did not name, and a sign-in names none.
+  // Returns a page instead of a redirect. Browsers block redirects after a form to addresses that
+  // the page's policy does not name, and the policy of the sign-in page names none.
   if (known && !form && !mustAsk(asked, known)) return goOn(asked, await consents.allow(request, user, known.id));
   if (!person.caller.scopes.includes('Company_Admin')) return askSomebodyElse(parts, request, asked);
   if (now.getTime() - person.session.signedInAt > recently) return toSignIn(address, true);
@@ -78,8 +79,9 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
 }
 
 /**
- * Whether a person is asked although they allowed the app something before: if it says so, if it wants more, and if its answer goes to a program
- * on the person's computer. Anything that runs there can call itself this app.
+ * Returns true if the person must confirm again although a grant exists: the app demands it, it
+ * requests more scopes, or it runs on the person's computer. Any program there could pretend to be
+ * this app.
  */
 const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): boolean =>
   asked.mustAsk ||
@@ -88,7 +90,10 @@ const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): b
     (scope) => !extraScopes.includes(scope),
   );
 
-/** What the page offers: groups, and single scopes that the app asks for or has; those in a group that is ticked are left out on the page. */
+/**
+ * Lists the groups and single scopes that the page offers. It does not yet remove scopes that a
+ * ticked group contains.
+ */
 const offerOf = ({ audience, scope }: AskedConsent, known: OAuthGrantRow | undefined) => ({
   groups: groupsFor(audience),
   scopes: [...new Set([...(known?.extraScopes ?? []), ...askedScopes(scope, audience)])],
@@ -138,11 +143,11 @@ ${single.map((scope) => box('scope', scope, html`<code>${scope}</code>`, known?.
 const box = (name: string, value: string, label: string | Html, isTicked: boolean, text = ''): Html =>
   html`<p><label><input type="checkbox" name="${name}" value="${value}"${isTicked ? html` checked` : null}> ${label}</label> ${text}</p>`;
 
-/** True for an address of the machine that the browser runs on. */
+/** Returns true if the address is on the same machine as the browser. */
 const isLoopback = (address: string): boolean =>
   ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
 
-/** What is known of an app: the name is its own word, the host is not. */
+/** Describes the app. Its name is not verified, but the host of its redirect is. */
 function about({ clientName, redirectUri, audience }: AskedConsent): Html {
   const isLocal = isLoopback(redirectUri);
   return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${hostOf(redirectUri)}.</p>
@@ -176,7 +181,10 @@ const goOn = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
   ),
 });
 
-/** As a policy names it; it has no words for addresses of IPv6. */
+/**
+ * Returns the source expression of an address for the Content-Security-Policy, which cannot express
+ * IPv6 addresses.
+ */
 const sourceOf = (address: string): string => {
   const { origin, protocol, hostname } = new URL(address);
   return hostname.startsWith('[') ? protocol : origin;

@@ -1,4 +1,4 @@
-// API keys: what programs of the workspace sign in with. A key is shown once, when it is minted.
+// API keys of the workspace. A key is shown once, after it is created.
 import { moduleActions } from '../../domain/access/scopes.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
@@ -27,7 +27,7 @@ const told = { revoked: 'The API key is revoked. Requests with it are rejected f
 const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
 const environments = { live: 'Live', test: 'Test' };
 
-/** Keys are of the workspace, not of a mode: as the operations have it. */
+/** API keys belong to the workspace, not to a mode, so their operations are called in live mode. */
 const live = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
 
 export const showKeys: Show = async (parts, request) => {

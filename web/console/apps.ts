@@ -1,11 +1,11 @@
-// The apps that may act for people of the workspace, and the end of that.
+// Lists the apps that act for people of the workspace, and revokes their access.
 
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
-/** On the page. */
+/** Apps on the page. */
 const most = 100;
 
 const throughOf = (audience: 'api' | 'mcp' | null): string =>

@@ -1,4 +1,4 @@
-// The audit log: who did what and when, and all that one request did.
+// The audit log: who did what and when, and everything that one request did.
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { field, further, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';

@@ -1,4 +1,4 @@
-// The console: what the API rightly leaves to people. Its pages, and who may see them.
+// The console: its routes, sessions, form checks and error pages.
 import { ApiError } from '../../runtime/errors.ts';
 import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
@@ -38,15 +38,15 @@ import {
   testWebhook,
 } from './webhooks.ts';
 
-/** The policy of the addresses that pages of the console are asked from, by its name: many people may sit behind one. */
+/** The rate limit of console pages per IP address. Many people may share one address. */
 export const consolePolicy = { console: [{ limit: 600, window: 60_000 }] };
 
-/** One address: a page, what a form sent to it does, or both. */
+/** One address: a page, the action of a form, or both. */
 interface Route {
   path: string;
   show?: Show;
   send?: Show;
-  /** What needs the password given shortly before. */
+  /** Requests that require a recent sign-in. */
   recent?: 'all' | 'send';
 }
 
@@ -98,15 +98,15 @@ const routes: readonly Route[] = [
   { path: '/console/.*' },
 ];
 
-/** It asks for the password again itself, unless there is nothing to decide. */
+/** The consent page requires the password itself, unless there is nothing to decide. */
 function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
   return consent(parts, request, recently);
 }
 
-/** What somebody who must choose another password may do before. */
+/** Pages that a person with a temporary password can use before changing it. */
 const beforeThat = new Set(['/console/password', '/console/sign-out']);
 
-/** @param next where the person goes on once the password is changed */
+/** @param next where the person continues after changing the password */
 const toPassword = (next: string): ScreenAnswer => ({
   redirect: ['', '/console'].includes(next)
     ? '/console/password'
@@ -145,16 +145,19 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
   }));
 }
 
-/** True if a form was sent by a page of another origin, as far as the browser says where it comes from. */
+/** Returns true if a page of another origin sent the form, according to the browser's headers. */
 function isForeign({ form, headers }: ScreenRequest, base: URL): boolean {
   if (form === undefined) return false;
   if (!['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined)) return true;
   return headers.origin !== undefined && !isOwnOrigin(headers.origin, headers.host, base);
 }
 
-/** Under the address that the server is known by; or under another name of it, which only the request itself tells. */
+/**
+ * Returns true if the origin is this server, by its configured address or by the Host of the
+ * request.
+ */
 function isOwnOrigin(origin: string, host: string | undefined, base: URL): boolean {
-  // A sandboxed frame, or a page that hides where it is: ours do neither.
+  // "null" means a sandboxed frame or a page that hides its origin. Our pages do neither.
   const page = URL.parse(origin);
   return page !== null && (page.host === base.host ? page.origin === base.origin : page.host === host);
 }
@@ -165,7 +168,10 @@ const foreignForm = plainPage(
   'This form was sent from another site. Open the page on this server and try again.',
 );
 
-/** Answers somebody who is signed in, under a session that was renewed where it had to be; leads all others to the sign-in. */
+/**
+ * Serves signed-in people and renews their session if needed. Redirects all others to the sign-in
+ * page.
+ */
 async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
   const kept = keptSession(parts.people, request);
   if (!kept) return toSignIn(pageOf(request, route));
@@ -204,10 +210,10 @@ async function answered(parts: ConsoleParts, request: PersonalRequest, route: Ro
   }
 }
 
-/** Milliseconds after which the password is asked for again before something is decided. */
+/** Milliseconds after a sign-in in which sensitive actions need no password. */
 const recently = 30 * 60_000;
 
-/** Where somebody is led back to: the page, or the one that the form is on. */
+/** Returns the page to come back to: the requested page, or the page that contains the form. */
 function pageOf({ form, address }: ScreenRequest, { show }: Route, testMode = form?.get('mode') === 'test'): string {
   if (!form) return address;
   const [path = ''] = address.split('?');

@@ -1,4 +1,4 @@
-// A forgotten password: a mail with a link that works once, for an hour, and the page behind it.
+// Password reset: an email with a link that works once for an hour, and the page behind it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
@@ -11,16 +11,22 @@ import { field, refusal, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, factsOf } from '../pages/requests.ts';
 import { passwordFields, passwordProblem } from './password.ts';
 
-/** The policy of the addresses that ask for a new password, by its name; asking for the page counts as well. */
+/** The rate limit of password resets per IP address. Viewing the page counts too. */
 export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60_000 }] };
 
 const purpose = 'new password';
 /** Milliseconds. */
 const worksFor = 60 * 60_000;
-/** Milliseconds until the answer: far more than it takes to write a mail, where there is somebody to write to. */
+/**
+ * Milliseconds until the response, longer than sending an email takes. It hides whether an account
+ * exists.
+ */
 const answerTime = 500;
 
-/** What a link says: whose password, until when, and a digest of how they sign in now, so that any change of that voids it. */
+/**
+ * The payload of a link. `signIn` is a digest of the current email and password, so that any change
+ * of them invalidates the link.
+ */
 type Link = readonly [companyId: string, userId: string, until: number, signIn: string];
 
 const digestOf = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
@@ -39,7 +45,7 @@ export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequ
     };
   const email = form?.get('email')?.trim().toLowerCase() ?? '';
   if (!form || email === '') return askingForm();
-  // The same whoever it is, and after the same time: nobody learns who has an account.
+  // The same response after the same time for every address, so that accounts cannot be enumerated.
   await Promise.all([writeMail(parts, request, email), sleep(answerTime)]);
   const body = html`<p role="status">If there is an account for ${email}, we have sent an email with a link. The link works once and expires after one hour.</p>
 <p>No email after a few minutes? Check your spam folder, and make sure that this is the address of your account.</p>
@@ -94,10 +100,11 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
   }
   const problem = passwordProblem(form);
   if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
-  // Before the transaction: hashing takes long.
+  // Hashed before the transaction, because hashing is slow.
   const passwordHash = await hashPassword(form.get('password') ?? '');
   const isChanged = await parts.people.actForNobody(facts, null, now, async ({ db: { sql, record } }) => {
-    // Of two that use the link at once the second sees what the first did.
+    // If two requests use the link at the same time, the second one sees the new password and
+    // fails.
     const found = await lockSignInOf(sql, companyId, userId);
     if (!found || digestOf(found) !== signIn) return false;
     await updatePassword(sql, companyId, userId, passwordHash);

@@ -1,4 +1,4 @@
-// Messages that wait for a person: single drafts, and the runs of campaigns as one.
+// Messages that wait for approval: single drafts, and the runs of campaigns.
 import { actorOf } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
 import { found } from '../../runtime/errors.ts';
@@ -15,7 +15,7 @@ import {
 import { consolePage } from '../pages/layout.ts';
 import { type ConsoleParts, inMode, type PersonalRequest } from '../pages/requests.ts';
 
-/** On a page. */
+/** Drafts on a page. */
 const most = 25;
 const told: Readonly<Record<string, string>> = {
   approved: 'Approved. The message will be sent shortly.',
@@ -95,7 +95,7 @@ export async function decideRun({ people }: ConsoleParts, request: PersonalReque
   return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
 
-/** In the person's words; null without any. */
+/** Returns the reason that the person typed, or null. */
 function reasonOf(form: URLSearchParams | undefined): string | null {
   const reason = form?.get('reason')?.trim().slice(0, longestReason) ?? '';
   return reason === '' ? null : reason;
@@ -124,7 +124,7 @@ ${decisionForm(request, `/console/messages/${draft.id}`, saidStop ? undefined : 
 </article>`;
 }
 
-/** @param hash of what is shown; undefined: it cannot be approved */
+/** @param hash of the displayed content; undefined: the message cannot be approved */
 function decisionForm(
   { person, testMode }: PersonalRequest,
   action: string,

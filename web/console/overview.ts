@@ -1,4 +1,4 @@
-// The first page: what there is, for whoever is signed in.
+// The overview page of the console.
 
 import { hasRecords } from '../../db/records/presence.ts';
 import { html } from '../../runtime/pages/html.ts';
@@ -16,7 +16,7 @@ ${listed.map(({ path, name, about }) => html`<li><a href="${inMode(path, testMod
   return consolePage(request, 200, 'Overview', body);
 };
 
-/** True for a workspace that is still tried out: live mode would show it nothing. */
+/** Returns true if the workspace has only test data. Live mode would show nothing. */
 async function hasTestDataOnly(parts: ConsoleParts, request: PersonalRequest): Promise<boolean> {
   const hasDataIn = (testMode: boolean): Promise<boolean> =>
     act(parts, { ...request, testMode }, [], ({ caller, db: { sql } }) => hasRecords(sql, { ...caller, testMode }));

@@ -1,4 +1,4 @@
-// One's own password: changed by whoever knows it, or has to before anything else.
+// Changes the password of the signed-in person, who may be required to do so first.
 import { type FieldProblem, problem as problemWith, validationFailed } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
@@ -8,7 +8,7 @@ import { ask, consoleAddress, type PersonalRequest, type Show } from '../pages/r
 
 const told = { changed: 'Your password was changed. You are signed out of all other sessions.' };
 
-/** What the operations ask of passwords that people choose. */
+/** The length that the operations require of passwords. */
 const length = { min: 8, max: 200 };
 
 export const showPassword: Show = async (_, request) => passwordPage(request, 200);
@@ -27,7 +27,7 @@ ${form(request, '/console/password', html`${nextField(request)}${current}${passw
   return consolePage(request, status, 'Password', body);
 }
 
-/** Where the person goes on afterwards; undefined if they came for the password itself. */
+/** Returns where the person continues. undefined if they came to change the password only. */
 const nextOf = ({ form: sent, query }: PersonalRequest): string | undefined =>
   consoleAddress((sent ?? query).get('next'));
 
@@ -50,7 +50,7 @@ export const changePassword: Show = (parts, request) => {
   );
 };
 
-/** Two fields: a typing error would lock somebody out. */
+/** Two fields, because a typing error would lock the person out. */
 export const passwordFields = (typed: Typed): Html => {
   const options = { type: 'password', autocomplete: 'new-password', required: true, minlength: length.min } as const;
   const hint = `At least ${length.min} characters.`;
@@ -58,7 +58,7 @@ export const passwordFields = (typed: Typed): Html => {
 ${field('repeated', 'Confirm new password', typed, options)}`;
 };
 
-/** What is wrong with a password that somebody chose; undefined: nothing that the form could tell. */
+/** Returns what is wrong with a new password, or undefined if the form finds no problem. */
 export function passwordProblem(given: URLSearchParams): FieldProblem | undefined {
   const password = given.get('password') ?? '';
   if (password.length < length.min)

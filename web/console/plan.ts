@@ -1,4 +1,4 @@
-// The plan: what the workspace has, uses and pays, and its changes. Cards go to the provider alone.
+// The plan: modules, usage, prices and changes. Card data goes only to the payment provider.
 import { money } from '../../domain/billing/money.ts';
 import { type ApiError, notFound } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
@@ -67,7 +67,9 @@ ${mayChange && subscription.payment_method !== null ? portalForm(request) : null
   return consolePage(request, status, 'Plan', body);
 }
 
-/** The payment provider keeps a paused subscription: no other can be started beside it. */
+/**
+ * Returns true if the payment provider has paused the subscription. A second one cannot be started.
+ */
 const isPaused = ({ status, billing_status: billing }: Subscription): boolean =>
   status === 'past_due' && billing === 'NONE';
 
@@ -94,8 +96,9 @@ function wordsOf({ action, package_code: plan, module_key: module, seats }: Subs
 }
 
 /**
- * A form that changes the subscription. Sent twice it is done once; after a failure of which nobody knows what became of it, it goes on where
- * that was left.
+ * Builds a form that changes the subscription. Its key makes a repeated submission safe: the change
+ * happens once. If the outcome of a submission is unknown, the next one has the same key and
+ * continues the change.
  */
 function change(
   request: PersonalRequest,
@@ -171,7 +174,10 @@ const states: Readonly<Record<Module['status'], string>> = {
   scheduled_removal: 'scheduled for removal',
 };
 
-/** @param plan what the workspace is on, whose own modules stay with it; null where nothing may be changed */
+/**
+ * @param plan the current plan, whose modules cannot be changed separately; null if nothing can be
+ * changed
+ */
 function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
@@ -225,7 +231,10 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
   return html`${next}${rows.length === 0 ? html`<p>No invoices yet.</p>` : table('Invoices', ['Number', 'Date', 'Amount', 'Status'], rows)}`;
 }
 
-/** Starts a checkout, and links to its page: it may be elsewhere, where forms of this page do not lead. */
+/**
+ * Creates a checkout and links to its page. The page may be on another host, which forms on this
+ * page cannot redirect to.
+ */
 export const startCheckout: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { testMode } = request;
@@ -247,7 +256,7 @@ export const startCheckout: Show = (parts, request) => {
 
 export const openPortal: Show = (parts, request) => {
   const back = parts.baseUrl() + inMode(home, request.testMode);
-  // The operation takes addresses over https alone.
+  // The operation accepts https addresses only.
   const body = back.startsWith('https:') ? { return_url: back } : {};
   return orAgain(
     async () => {

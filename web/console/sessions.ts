@@ -1,4 +1,4 @@
-// One's own sessions: where one is signed in, and the end of what should not go on.
+// The sessions of the signed-in person: where they are signed in, and how to end a session.
 import { endSessionOf, endSessionsOf, listSessionsOf } from '../../db/access/sessions.ts';
 import { notFound } from '../../runtime/errors.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';

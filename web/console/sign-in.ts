@@ -1,4 +1,4 @@
-// Signing in and out of the console, by the operations that do so for everybody.
+// Signs people in to and out of the console through the public operations.
 import { anonymous } from '../../runtime/credentials/authentication.ts';
 import type { KeptSession, People, Person } from '../../runtime/credentials/people.ts';
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
@@ -7,10 +7,10 @@ import type { Performed } from '../../runtime/pipeline/in-process.ts';
 import { type ConsoleParts, consoleAddress, factsOf, type Show } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
-/** Seconds that a browser keeps the cookie: as long as a session can be renewed. */
+/** Lifetime of the cookie in seconds: as long as a session can be renewed. */
 const keptSeconds = 7 * 86_400;
 
-/** What the cookie of a request keeps; undefined without one. */
+/** Reads the session from the cookie. undefined if there is none. */
 export function keptSession(people: People, { headers }: ScreenRequest): KeptSession | undefined {
   const cookies = headers.cookie?.split(';').map((each) => each.trim()) ?? [];
   const own = cookies.find((each) => each.startsWith(`${cookieName}=`));
@@ -52,7 +52,7 @@ export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promi
     : signInForm(401, { next, email: body.email, problem: 'The email address or the password is wrong.' });
 }
 
-/** Ends the session that the browser had until now: it keeps one. */
+/** Ends the previous session of the browser, because a browser has only one. */
 async function endBefore(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
   const before = keptSession(parts.people, request);
   const person = before && (await parts.people.find(before, factsOf(request), request.now));
@@ -62,7 +62,10 @@ async function endBefore(parts: ConsoleParts, request: ScreenRequest): Promise<v
 const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Promise<Performed> =>
   perform({ operationId: 'endSession', by: { caller, configVersion }, path: {} });
 
-/** Who somebody is whose token has expired, and the cookie that keeps the session from now on; undefined where it has ended. */
+/**
+ * Renews an expired session. Returns the person and the new cookie, or undefined if the session has
+ * ended.
+ */
 export async function renewed(
   parts: ConsoleParts,
   request: ScreenRequest,
@@ -97,7 +100,7 @@ function sessionOf({ status, body }: Performed, signedInAt: number): KeptSession
 
 interface Shown {
   next: string;
-  /** True for somebody who is signed in and gives the password once more. */
+  /** True if the person is signed in and must enter the password again. */
   again?: boolean;
   done?: string | undefined;
   problem?: string;

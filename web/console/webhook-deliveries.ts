@@ -1,4 +1,4 @@
-// Deliveries of a webhook: what was sent, what the receiver answered, and sending one again.
+// Deliveries of a webhook endpoint: requests, responses and replays.
 
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
@@ -17,12 +17,12 @@ export const statuses: Readonly<Record<Delivery['status'], string>> = {
   skipped: 'Skipped while disabled',
 };
 
-/** Nothing more becomes of it. */
+/** Returns true if no further attempt follows. */
 const isOver = ({ status }: Delivery): boolean => status !== 'pending' && status !== 'retrying';
 
 const told = { replayed: 'A copy of the delivery is being sent.' };
 
-/** @param here the page of the webhook */
+/** @param here the page of the webhook endpoint */
 export function deliveriesTable(deliveries: readonly Delivery[], here: string, testMode: boolean): Html {
   if (deliveries.length === 0) return html`<p>No deliveries.</p>`;
   const rows = deliveries.map((each) => [

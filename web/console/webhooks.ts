@@ -1,4 +1,4 @@
-// Webhook subscriptions: who is told of which events, how that goes, and sending it again.
+// Webhook endpoints: their events, health, secrets and replays.
 
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated } from '../../runtime/pages/html.ts';
@@ -156,7 +156,7 @@ ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
   return consolePage(request, status, html`Webhook endpoint ${hostOf(subscription.url)}`, body);
 }
 
-/** As it is called: with the host as ASCII. */
+/** Returns the URL as it is requested: with the host in ASCII. */
 const asciiOf = (url: string): string => new URL(url).href;
 
 const factsOf = (each: Subscription): Html =>
@@ -246,7 +246,7 @@ export const removeWebhook: Show = async (parts, request) => {
   return { redirect: inMode(home, request.testMode, { done: 'deleted' }) };
 };
 
-/** What failed or was skipped, or copies of everything. */
+/** Queues failed and skipped deliveries again, or copies of all deliveries. */
 export const sendAgain: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '', how } = request.path;

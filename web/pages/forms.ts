@@ -1,23 +1,25 @@
-// What pages of the console are made of: forms with what is wrong in them, tables, lists, times.
+// Components of console pages: forms with field errors, tables, lists and times.
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import type { PersonalRequest } from './requests.ts';
 
-/** What was typed into a form, and why it was refused; nothing of either where a page is shown for the first time. */
+/**
+ * The submitted form and the error that rejected it. Both are absent when a page is first shown.
+ */
 export interface Typed {
   form?: URLSearchParams | undefined;
   refused?: ApiError | undefined;
 }
 
 interface FieldOptions {
-  /** Shown until something else is typed. */
+  /** The initial value. */
   value?: string | undefined;
   hint?: string;
   type?: 'text' | 'number' | 'date' | 'email' | 'password' | 'url';
-  /** What can be chosen, by its value. */
+  /** Options by value. */
   choices?: Readonly<Record<string, string>>;
-  /** Several lines. */
+  /** True for a field with several lines. */
   long?: true;
   required?: true;
   autocomplete?: string;
@@ -25,11 +27,14 @@ interface FieldOptions {
   minlength?: number;
   min?: number;
   max?: number;
-  /** Where several forms of a page have a field of this name. */
+  /** Needed if several forms of a page have a field with this name. */
   id?: string;
 }
 
-/** A form that is sent to this server: what every one carries, then its own fields and buttons. */
+/**
+ * Builds a form with the hidden fields that every form carries, followed by its own fields and
+ * buttons.
+ */
 export function form(
   { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
   action: string,
@@ -43,7 +48,7 @@ ${body}
 </form>`;
 }
 
-/** A field with its label, what is to be known of it, and what is wrong with it. */
+/** Builds a field with its label, hint and errors. */
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
   const { hint, id = name, choices, long, type = 'text' } = options;
   const value = type === 'password' ? '' : (typed?.get(name) ?? options.value ?? '');
@@ -73,20 +78,20 @@ ${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong
 </div>`;
 }
 
-/** A state that will be another one shortly: the page looks again for it where JavaScript runs. */
+/** Marks a temporary state. With JavaScript, the page reloads until it has changed. */
 export const changing = (state: string): Html => html`<span class="changing">${state}</span>`;
 
-/** A box to tick. */
+/** Builds a checkbox. */
 export function tick(name: string, label: string, { form: typed }: Typed, isTicked = false): Html {
   const checked = typed ? typed.has(name) : isTicked;
   return html`<p><label for="${name}"><input type="checkbox" id="${name}" name="${name}" value="yes"${attributes({ checked: checked ? '' : undefined })}>${label}</label></p>`;
 }
 
-/** Those that have a value; an empty one stands for itself. */
+/** Renders the attributes that are not undefined. An empty string renders an empty attribute. */
 const attributes = (given: Record<string, string | number | undefined>): Html[] =>
   Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [html` ${name}="${value}"`]));
 
-/** Why a form was refused: above it, with the way to each field. */
+/** Builds the error summary above a form, with a link to each invalid field. */
 export function refusal({ refused }: Typed): Html | null {
   if (!refused) return null;
   const problems = problemsOf(refused);
@@ -95,7 +100,7 @@ export function refusal({ refused }: Typed): Html | null {
 <ul>${problems.map((problem) => html`<li><a href="#${nameOf(problem)}">${problem.message}</a></li>`)}</ul></div>`;
 }
 
-/** Of a list the list, not its item. */
+/** Returns the field of a form for a path such as `tags[0]`. */
 const nameOf = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
 
 function problemsOf(refused: ApiError | undefined): FieldProblem[] {
@@ -103,8 +108,8 @@ function problemsOf(refused: ApiError | undefined): FieldProblem[] {
 }
 
 /**
- * Does what a form asks, or shows its page again with what is wrong and what was typed.
- * @throws ApiError what no other input would change: a permission that lacks, something that is not there
+ * Performs the action of a form, or shows the page again with the errors and the submitted values.
+ * @throws ApiError 403 or 404, which no other input would change
  */
 export async function orAgain(
   work: () => Promise<ScreenAnswer>,
@@ -118,14 +123,14 @@ export async function orAgain(
   }
 }
 
-/** What a form holds in several lines, or with commas between. */
+/** Splits a text by lines and commas. */
 export const linesOf = (text: string | null): string[] =>
   (text ?? '')
     .split(/[\n,]/)
     .map((line) => line.trim())
     .filter((line) => line !== '');
 
-/** A number as it was typed, or the text where it is none: the operation says what is wrong. */
+/** Parses a number. Other text is returned unchanged, so that the operation reports the error. */
 export const numberOf = (text: string | null): number | string | undefined => {
   if (text === null || text.trim() === '') return undefined;
   return Number.isNaN(Number(text)) ? text : Number(text);
@@ -133,7 +138,9 @@ export const numberOf = (text: string | null): number | string | undefined => {
 
 type Cell = Html | string | number | null;
 
-/** A table; on a small screen each row is a card. @param caption what it lists, for those who do not see the heading above */
+/**
+ * Builds a table. On a small screen each row is a card. @param caption the label for screen readers
+ */
 export function table(caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Html {
   return html`<table aria-label="${caption}">
 <thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
@@ -143,25 +150,25 @@ ${rows.map((row) => html`<tr>${row.map((cell, index) => html`<td data-label="${c
 </table>`;
 }
 
-/** Names and what they stand for; what is null is left out. */
+/** Builds a list of names and values. Omits null values. */
 export const facts = (given: Readonly<Record<string, Cell>>): Html =>
   html`<dl class="facts">${Object.entries(given).flatMap(([name, value]) =>
     value === null ? [] : [html`<dt>${name}</dt><dd>${value}</dd>`],
   )}</dl>`;
 
-/** A time to the minute. @param none what stands for no time */
+/** Formats a time to the minute. @param none the text for no time */
 export function moment(time: string | Date | null, none: string | null = null): Html | string | null {
   if (time === null) return none;
   const iso = typeof time === 'string' ? time : time.toISOString();
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
-/** What was done, said once. @param told by the name of what was done */
+/** Shows the message of a completed action. @param told messages by action */
 export function done({ query }: Pick<PersonalRequest, 'query'>, told: Readonly<Record<string, string>>): Html | null {
   const name = query.get('done') ?? '';
   return Object.hasOwn(told, name) ? html`<p role="status">${told[name] ?? ''}</p>` : null;
 }
 
-/** The way to what comes after a page. @param cursor null: nothing does */
+/** Links to the next page of a list. @param cursor null if there is none */
 export const further = (href: string, cursor: string | null, text = 'Older'): Html | null =>
   cursor === null ? null : html`<p><a href="${href}">${text}</a></p>`;

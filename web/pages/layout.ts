@@ -1,4 +1,4 @@
-// What stands around every page of the console: where one can go, who is signed in, the mode.
+// The frame of every console page: menu, signed-in person and mode.
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolated, page } from '../../runtime/pages/html.ts';
@@ -6,18 +6,18 @@ import { colors } from '../../runtime/pages/theme.ts';
 import { homeIn, inMode, type PersonalRequest } from './requests.ts';
 import { script } from './script.ts';
 
-/** A part of the console, as the menu and the overview list it. */
+/** An entry of the menu and the overview. */
 export interface Place {
   path: string;
   name: string;
-  /** What one does there. */
+  /** The description on the overview. */
   about: string;
-  /** Whoever has one of these may go there; empty: everybody. */
+  /** Scopes of which the person needs at least one. Absent: no scope is needed. */
   scopes?: readonly string[];
   role?: string;
-  /** Where the pages are that belong to it, beside those below its own address. */
+  /** An additional path prefix of pages that belong to this entry. */
   further?: string;
-  /** True where live and test mode show different things. */
+  /** True if live and test mode show different content. */
   hasModes?: true;
 }
 
@@ -70,7 +70,7 @@ const places: readonly Place[] = [
   { path: '/console/password', name: 'Password', about: 'Change your password.' },
 ];
 
-/** The places that somebody may go to. */
+/** Returns the entries that the caller can open. */
 export const placesFor = ({ grants, scopes: roles }: Caller): Place[] =>
   places.filter(
     ({ scopes, role }) =>
@@ -78,7 +78,7 @@ export const placesFor = ({ grants, scopes: roles }: Caller): Place[] =>
       (role === undefined || roles.includes(role)),
   );
 
-/** A page with the menu, who is signed in, the mode, and the way out. */
+/** Builds a page with the menu, the signed-in person, the mode and the sign-out button. */
 export function consolePage(
   request: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>,
   status: number,
@@ -93,7 +93,7 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
   const open = caller.mustChangePassword ? [] : placesFor(caller);
   const here = open.find(({ path, further = `${path}/` }) =>
-    // Every address begins with that of the overview.
+    // Every path starts with that of the overview.
     path === overview ? asked === overview : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),
   );
   const link = (path: string, isTest: boolean): string => (path === overview ? homeIn(isTest) : inMode(path, isTest));

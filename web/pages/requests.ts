@@ -1,4 +1,4 @@
-// A request of the console: who makes it and in which mode, and what it asks of the operations.
+// Requests of the console: who makes them, in which mode, and how they call operations.
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { RequestFacts } from '../../runtime/credentials/authentication.ts';
 import type { Acting, People, Person } from '../../runtime/credentials/people.ts';
@@ -11,80 +11,91 @@ import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Perform } from '../../runtime/pipeline/in-process.ts';
 
-/** What an app asks a person for, and what becomes of the answer. */
+/** The pending consent requests of apps, and how to answer them. */
 export interface Consents {
-  /** undefined: nothing is asked in this browser, or it was too long ago. */
+  /** Returns the pending request of this browser. undefined: there is none, or it has expired. */
   find(request: ScreenRequest): Promise<AskedConsent | undefined>;
-  /** Lets the app act for a user, by what the user grants it. @returns where the browser goes on */
+  /** Allows the app to act for a user within a grant. @returns the address to redirect to */
   allow(request: ScreenRequest, userId: string, grantId: string): Promise<string>;
-  /** @returns where the browser goes on */
+  /** @returns the address to redirect to */
   deny(request: ScreenRequest): Promise<string>;
 }
 
 export interface AskedConsent {
   clientId: string;
   clientName: string;
-  /** What the tokens will open. */
+  /** The API that the tokens are for. */
   audience: Audience;
-  /** What the app asks for by name, separated by spaces: identity scopes and unknown ones among it. */
+  /**
+   * The requested scopes, separated by spaces. They may include identity scopes and unknown ones.
+   */
   scope: string;
-  /** Where the answer goes. */
+  /** The redirect URI of the app. */
   redirectUri: string;
-  /** The app wants the person to be asked, whatever was allowed before. */
+  /** True if the app demands a new confirmation, regardless of an existing grant. */
   mustAsk: boolean;
 }
 
 export interface ConsoleParts {
   people: People;
-  /** Of the OAuth server; undefined where another issuer is trusted. */
+  /** undefined if another OAuth issuer is used. */
   consents: Consents | undefined;
   perform: Perform;
-  /** Where the server is reached; https: cookies go over it alone. */
+  /** The public address of the server. With https, cookies are `Secure`. */
   baseUrl: () => string;
-  /** False where nobody receives mails. */
+  /** False if the server sends no email. */
   mailIsSent: boolean;
-  /** Counts a try of an address to sign in, as the operation does. @returns false where there were too many */
+  /**
+   * Counts a sign-in attempt of an IP address, like the operation does. @returns false if there
+   * were too many
+   */
   takeSignIn: (ip: string, now: Date) => Promise<boolean>;
-  /** Counts a mail with a link to a new password. @returns false where one address was written too many */
+  /** Counts a password reset email. @returns false if the address received too many */
   takeResetMail: (email: string, now: Date) => Promise<boolean>;
   secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
   tokens: SignedTokens;
 }
 
-/** A request of somebody who is signed in. */
+/** A request of a signed-in person. */
 export interface PersonalRequest extends ScreenRequest {
   person: Person;
   testMode: boolean;
 }
 
-/** A page, or what a form on it does. */
+/** Renders a page or performs the action of a form. */
 export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<ScreenAnswer>;
 
-/** Who somebody is that asks for a page. */
+/** Returns the data of a request that authentication and audit need. */
 export const factsOf = ({ ip, headers }: ScreenRequest): RequestFacts => ({
   requestId: newRequestId(),
   ip,
   userAgent: headers['user-agent']?.slice(0, 500) ?? null,
 });
 
-/** The address of a page, in the mode of the request. Empty texts are left out. */
+/** Builds the address of a page in the current mode. Omits empty parameters. */
 export const inMode = (path: string, testMode: boolean, more: Record<string, string> = {}): string => {
   const given = Object.entries({ mode: testMode ? 'test' : '', ...more }).filter(([, value]) => value !== '');
   const query = new URLSearchParams(Object.fromEntries(given)).toString();
   return query === '' ? path : `${path}?${query}`;
 };
 
-/** The address of the first page. It names live mode, too: without a mode the page chooses one. */
+/**
+ * Returns the address of the overview. It also names live mode, because the page chooses a mode if
+ * none is given.
+ */
 export const homeIn = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;
 
-/** An address of the console as it was given; undefined for any other, so that nobody is redirected to another site. */
+/** Returns the address if it belongs to the console, or undefined. This prevents open redirects. */
 export function consoleAddress(given: string | null): string | undefined {
   if (!given?.startsWith('/') || !URL.canParse(given, 'http://console')) return undefined;
   const { host, pathname, search } = new URL(given, 'http://console');
   return host === 'console' && `${pathname}/`.startsWith('/console/') ? pathname + search : undefined;
 }
 
-/** Where somebody who is not signed in is led, and from there back. @param again they are, and give their password once more */
+/**
+ * Redirects to the sign-in page, which leads back to `path`. @param again true if a signed-in
+ * person must enter the password again
+ */
 export const toSignIn = (path: string, again = false): ScreenAnswer => ({
   redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,
 });
@@ -101,13 +112,13 @@ interface Asked {
   idempotencyKey?: string;
 }
 
-/** What an operation answers in `data`. */
+/** The `data` of an operation's response. */
 export type Data<Id extends OperationId> = Extract<Result<Id>, { data: unknown }>['data'];
 
 /**
- * Has an operation performed in the name of the person, with what their roles permit.
- * @param asked empty texts of the query are left out
- * @throws ApiError what the operation refuses, and why it failed
+ * Performs an operation as the person, with the permissions of their roles.
+ * @param asked empty query parameters are omitted
+ * @throws ApiError if the operation fails
  */
 export async function ask<Id extends OperationId>(
   { perform }: Pick<ConsoleParts, 'perform'>,
@@ -128,7 +139,7 @@ export async function ask<Id extends OperationId>(
   throw new ApiError(code, message, details, { status });
 }
 
-/** Does something in the name of the person with the statements that operations have. */
+/** Runs statements as the person, with the same checks as operations. */
 export function act<Result>(
   { people }: Pick<ConsoleParts, 'people'>,
   { person, testMode, now }: PersonalRequest,

@@ -1,9 +1,12 @@
-// What the console does where JavaScript runs, and is whole without: copying, and looking again.
+// Progressive enhancement of console pages: copy buttons, and reloading temporary states.
 
-/** Seconds between two looks, and how often at most: whoever leaves a page open for hours asks no more. */
+/**
+ * Polling interval in seconds, and the maximum number of polls, so that an open page does not poll
+ * for hours.
+ */
 const look = { every: 3, most: 100 };
 
-/** A module at the end of each page. */
+/** A module script at the end of each page. */
 export const script = `
 for (const secret of document.querySelectorAll('.secret')) {
   if (!navigator.clipboard) break;
@@ -25,7 +28,7 @@ for (let looked = 0; looked < ${look.most} && document.querySelector('.changing'
   if (!answer?.ok) continue;
   const main = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main');
   const shown = document.querySelector('main');
-  // Nothing is taken from under somebody who types.
+  // Do not replace a form while the person types.
   if (main.innerHTML === shown.innerHTML || shown.querySelector('form:focus-within')) continue;
   shown.replaceChildren(...main.childNodes);
 }`;

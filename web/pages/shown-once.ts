@@ -1,4 +1,4 @@
-// Secrets that a form makes: made once however often it is sent, shown once on a page of their own.
+// Secrets created by forms: created once per form, shown once on a separate page.
 import * as db from '../../db/access/shown-secrets.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
@@ -6,24 +6,31 @@ import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from './requests.ts';
 
-/** Milliseconds in which what a form made can be shown: the redirect of its answer leads there at once. */
+/**
+ * Milliseconds in which a new secret can be shown. The redirect after the form leads there
+ * immediately.
+ */
 const shownWithin = 10 * 60_000;
-/** Milliseconds in which a form does nothing more when it is sent again: longer than it is good without the password. */
+/**
+ * Milliseconds in which a repeated form has no effect. A form stays usable for less time, because
+ * it needs a recent sign-in.
+ */
 const keptFor = 60 * 60_000;
 
-/** What a form made. */
+/** The created item. */
 export interface Made {
   id: string;
   secret: string;
 }
 
-/** A key of its own in each form that makes a secret. */
+/** A hidden field with a unique key for each form that creates a secret. */
 export const formKey = (): Html => html`<input type="hidden" name="once" value="${newRequestId()}">`;
 
 /**
- * Does what a form asks, unless it was sent before, and leads to the page that shows the secret. Loading that page again makes nothing.
- * @param page the address of such pages, without the key of the form
- * @throws ApiError what the work refuses; the form can be sent again then
+ * Creates a secret unless the form was already submitted, and redirects to the page that shows it.
+ * Reloading that page creates nothing.
+ * @param page the path of the page, without the key of the form
+ * @throws ApiError if the work fails; the form can then be submitted again
  */
 export async function makeOnce(
   parts: ConsoleParts,
@@ -47,16 +54,16 @@ export async function makeOnce(
 }
 
 /**
- * Makes the page that a form leads to.
- * @param shown the page with the secret
- * @param again the page without it, by what the form made; null if that is not known
+ * Builds the handler of the page that a form redirects to.
+ * @param shown renders the page with the secret
+ * @param again renders the page without the secret; the id is null if it is unknown
  */
 export function showOnce(
   shown: (parts: ConsoleParts, request: PersonalRequest, made: Made) => Promise<ScreenAnswer>,
   again: (request: PersonalRequest, madeId: string | null) => ScreenAnswer,
 ): Show {
   return async (parts, request) => {
-    // Programs that look whether a page is there must not use up the one time that it is shown.
+    // HEAD requests, such as link previews, must not use up the only view.
     const isRead = request.method === 'GET';
     const form = sentForm(request, request.path.once ?? '');
     const since = new Date(request.now.getTime() - shownWithin);

@@ -1,4 +1,4 @@
-// Addresses in emails that note what becomes of them: a picture that is loaded, links that lead on.
+// Tracking of emails: a pixel for opens, and redirects for clicked links.
 
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
@@ -12,39 +12,41 @@ import { notFound } from './unsubscribe.ts';
 export interface EngagementParts {
   tenants: Pool;
   tokens: SignedTokens;
-  /** Runs when events were committed. */
+  /** Called when events were committed. */
   told: () => void;
 }
 
-/** The policy of the addresses that emails are opened from, by its name: mail providers load pictures for many people. */
+/**
+ * The rate limit of tracking addresses per IP address. Mail providers load images for many people.
+ */
 export const engagementPolicy = { engagement: [{ limit: 3000, window: 60_000 }] };
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
 const purposes = { open: 'opened emails', click: 'clicked links' } as const;
 
-/** A GIF of one pixel that lets through what is behind it. */
+/** A transparent GIF of one pixel. */
 const pixel: ScreenAnswer = {
   status: 200,
   headers: { 'content-type': 'image/gif' },
   body: Buffer.from('R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==', 'base64'),
 };
 
-/** The path of the picture in an email; emails of test mode are not sent. */
+/** Returns the path of the tracking pixel of an email. Test mode sends no emails. */
 export function openPath(tokens: SignedTokens, companyId: string, draftId: string): string {
   return `/opened/${tokens.write(purposes.open, [companyId, draftId])}`;
 }
 
-/** The path that leads on to an address from an email. @param url with http: or https: */
+/** Returns the path that redirects to an address from an email. @param url with http: or https: */
 export function clickPath(tokens: SignedTokens, companyId: string, draftId: string, url: string): string {
   return `/clicked/${tokens.write(purposes.click, [companyId, draftId, url])}`;
 }
 
-/** What the address of a picture or a link says. */
+/** The payload of a signed tracking address. */
 type Said = [companyId: string, draftId: string, url?: string];
 
 export function engagementScreens(parts: EngagementParts): Screen[] {
-  /** @param answer for whoever comes by an address that was signed here */
+  /** @param answer the response for a validly signed address */
   const screen = (name: string, path: RegExp, purpose: string, answer: (said: Said) => ScreenAnswer): Screen => {
     const read = ({ token = '' }: ScreenRequest['path']): Said | undefined =>
       parts.tokens.read(purpose, token) as Said | undefined;
@@ -57,7 +59,7 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
         const said = read(place);
         return said && (await note(parts, said, method, now)) ? answer(said) : notFound;
       },
-      // People get where they want to, whether it can be noted or not.
+      // A redirect works even if the click cannot be recorded.
       refuse(_status, place) {
         const said = read(place);
         return said ? answer(said) : notFound;
@@ -70,7 +72,7 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
   ];
 }
 
-/** @returns whether there is such an email, of a company that is active */
+/** Records an open or a click. @returns true if the email was sent by an active workspace */
 async function note(
   { tenants, told }: EngagementParts,
   [companyId, draftId, url]: Said,
@@ -81,7 +83,8 @@ async function note(
   let isNoted = false;
   const isKnown = await inTransaction(tenants, scope, patience, async (sql, tell, noteRow) => {
     const draft = await findEngagedDraft(sql, scope, draftId);
-    // Programs that only look ask for the head; those that look into an email before it is delivered come before it is sent.
+    // Some programs only send HEAD requests. Scanners that read an email before its delivery load
+    // the image before the draft counts as sent.
     if (!draft?.isSent || method === 'HEAD') return draft !== undefined;
     const { changes } = await receiveReport(sql, scope, 'own', reportOf(draft, draftId, url, now), now);
     noteReport(scope, changes, now, tell, noteRow);
@@ -92,7 +95,7 @@ async function note(
   return isKnown;
 }
 
-/** Once for each email, and for each address in it. */
+/** Builds the report. Its `external_id` makes it unique per email, and per link of the email. */
 function reportOf({ recipient }: EngagedDraft, draftId: string, url: string | undefined, now: Date): Report {
   const about = { message_id: draftId, to: recipient, contacts: [{ kind: 'email', value: recipient }] as const };
   const report = { ...about, type: 'email_engagement', occurredAt: now } as const;

@@ -1,4 +1,4 @@
-// The page behind the link in emails: asked for it shows a button, told to it stops.
+// The unsubscribe page of emails: GET shows a button, POST unsubscribes.
 import { v7 as uuidv7 } from 'uuid';
 import { ownAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
@@ -10,14 +10,17 @@ import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { Screen, ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { html, isolated, page } from '../../runtime/pages/html.ts';
 
-/** The policy of the addresses that the page is asked from, by its name: programs of mail providers click for many people. */
+/**
+ * The rate limit of the unsubscribe page per IP address. Mail providers click links for many
+ * people.
+ */
 export const unsubscribePolicy = { unsubscribe: [{ limit: 600, window: 60_000 }] };
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
 const purpose = 'unsubscribe';
 
-/** The path of the page for the recipient of a draft. */
+/** Returns the path of the page for the recipient of a draft. */
 export function unsubscribePath(tokens: SignedTokens, { companyId, testMode }: TenantScope, draftId: string): string {
   return `/unsubscribe/${tokens.write(purpose, [companyId, testMode, draftId])}`;
 }
@@ -31,7 +34,8 @@ export function unsubscribePage(tenants: Pool, tokens: SignedTokens): Screen {
       const [companyId, testMode, id] = (tokens.read(purpose, path.token ?? '') ?? []) as [string?, boolean?, string?];
       if (!companyId || testMode === undefined || !id) return notFound;
       const scope = { companyId, testMode };
-      // Programs that look at links ask for the page; whoever clicks sends the form, or the one line of their mail program.
+      // Link scanners send GET requests. People submit the form, or their mail program sends the
+      // one-click POST.
       if (body === undefined) {
         const mailed = await inTransaction(tenants, scope, patience, (sql) => findMailedDraft(sql, scope, id));
         return mailed ? asked(mailed) : notFound;
@@ -63,7 +67,7 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
   });
 }
 
-/** Of a link that is none of ours, or of nothing that is there. */
+/** The response for an invalid link, or for a draft that no longer exists. */
 export const notFound: ScreenAnswer = {
   status: 404,
   html: page('Not found', html`<p>This page does not exist. Check that the link is complete.</p>`),
