@@ -1,4 +1,4 @@
-// When somebody is taken by the events of a calendar: repetitions, exceptions, whole days and all.
+// Computes a user's busy intervals from the events of a calendar, including recurrences.
 import ICAL from 'ical.js';
 import { bookingIdIn, type CalendarTimes, type OwnEvent } from '../../domain/scheduling/calendars.ts';
 import { type Interval, intersect } from '../../domain/service/intervals.ts';
@@ -6,24 +6,24 @@ import { Clocks } from './clocks.ts';
 import { lengthOf, type Part, startsOf } from './repetitions.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** Events, repetitions of all of them that are looked at, and intervals that are told. */
+/** Limits of one calendar: events, expanded recurrences, and returned intervals. */
 const most = { events: 20_000, repetitions: 20_000, intervals: 5000 };
 
 export interface Asked {
   within: Interval;
-  /** Whose calendar it is. */
+  /** The owner of the calendar. */
   userId: string;
-  /** In which their days begin, and times lie that name no zone. */
+  /** The owner's zone, for whole days and for times without a zone. */
   timezone: string;
 }
 
-/** When something takes the owner's time; of an event of ours, with the booking that it was written for. */
+/** A busy interval of the owner. Events that this server wrote carry their booking. */
 type Found = Interval | OwnEvent;
 
 /**
- * Reads objects of iCalendar.
- * @returns cut to the time that is asked about
- * @throws Unreadable for more than anybody's calendar has, and whatever the library throws for what is no iCalendar
+ * Reads busy intervals from iCalendar objects.
+ * @returns intervals cut to the requested time
+ * @throws Unreadable if a limit is exceeded, and errors of the library if the text is not iCalendar
  */
 export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarTimes {
   const countEvent = counter(most.events, 'too many events');
@@ -54,7 +54,7 @@ function counter(limit: number, why: string): () => void {
   };
 }
 
-/** Several in one text come as a list. */
+/** Parses one text, which may contain several calendars. */
 function calendarsIn(text: string): ICAL.Component[] {
   const read: unknown = ICAL.parse(text);
   const all = Array.isArray(read) && Array.isArray(read[0]) ? read : [read];
@@ -90,7 +90,7 @@ function busyTimesOf(
   });
 }
 
-/** @returns undefined for what has no beginning, and so takes nobody's time */
+/** @returns undefined if the component has no start, and therefore takes no time */
 function partOf(component: ICAL.Component, clocks: Clocks): Part | undefined {
   const property = component.getFirstProperty('dtstart');
   const start = property?.getFirstValue();

@@ -13,8 +13,8 @@ import { type CaldavConnection, eventsBody, propertiesBody, send } from './reque
 const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
 
 /**
- * @param client through which all requests go
- * @param longestWait milliseconds that an answer may wait to be read
+ * @param client sends all requests
+ * @param longestWait maximum milliseconds for reading a response, including the wait for the reader
  */
 export function caldavCalendars(client: OutgoingClient, longestWait?: number): Omit<Calendars, 'refusalOf'> {
   const reader = new Reader(longestWait);
@@ -43,7 +43,8 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
         method: 'PUT',
         url,
         body: calendarText({ ...event, description: described(event) }),
-        // Written once: who is told that it is there already has written it before, and was not told so.
+        // `If-None-Match: *` and status 412 make retries safe: 412 means that an earlier attempt
+        // wrote the event.
         headers: { 'content-type': 'text/calendar; charset=utf-8', 'if-none-match': '*' },
         good: [200, 201, 204, 412],
       });
@@ -51,14 +52,17 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
     },
     async removeEvent(connection, { uid, url }) {
       const own = caldav(connection);
-      // Not to an address of a calendar that was connected before: these credentials are none of its business.
+      // The stored URL is only used in the current calendar. Otherwise these credentials would be
+      // sent to a calendar that was connected before.
       const address = url?.startsWith(own.url) ? url : addressOf(own, uid);
       await send(client, own, { method: 'DELETE', url: address, good: [200, 202, 204, 404, 410] });
     },
   };
 }
 
-/** Whom it is with is said in words: servers write mails of their own to whoever is listed as an attendee. */
+/**
+ * Puts the attendee into the description, because servers send their own mails to listed attendees.
+ */
 function described({ attendee: { name, email, phone }, description }: CalendarEvent): string {
   const who = [name, email, phone].filter((each) => each !== null).join(', ');
   return description === null ? who : `${who}\n\n${description}`;

@@ -1,4 +1,4 @@
-// At which moment the clocks of a calendar's zones show a time.
+// Converts times of a calendar to timestamps, by their time zones.
 import ICAL from 'ical.js';
 import { Temporal } from 'temporal-polyfill';
 
@@ -7,11 +7,11 @@ export type Clock = (time: ICAL.Time) => number;
 
 const day = 86_400_000;
 
-/** What the wall shows, as if it hung where the zone is UTC. */
+/** Returns a local time as if it were UTC, in milliseconds. */
 export const wallTime = ({ year, month, day, hour, minute, second }: ICAL.Time): number =>
   Date.UTC(year, month - 1, day, hour, minute, second);
 
-/** The time that the wall shows then. */
+/** Returns the local time for such milliseconds. */
 export function atWallTime(milliseconds: number, isDate: boolean): ICAL.Time {
   const time = ICAL.Time.fromJSDate(new Date(milliseconds), true);
   time.isDate = isDate;
@@ -21,29 +21,32 @@ export function atWallTime(milliseconds: number, isDate: boolean): ICAL.Time {
 
 export class Clocks {
   readonly #calendar: ICAL.Component;
-  /** That of the owner: in which days begin, and times lie that name no zone. */
+  /** The owner's zone, for whole days and for times without a zone. */
   readonly #own: Clock;
   readonly #byName = new Map<string, Clock>();
 
-  /** @param timezone of the owner, as IANA names it */
+  /** @param timezone IANA name of the owner's zone */
   constructor(calendar: ICAL.Component, timezone: string) {
     this.#calendar = calendar;
     this.#own = clockOf(timezone);
   }
 
-  /** @param property that the time stands in; undefined: one without a zone */
+  /** @param property the property that contains the time; undefined: a time without a zone */
   moment(time: ICAL.Time, property: ICAL.Property | null | undefined): number {
     return this.of(time, property)(time);
   }
 
-  /** The clock by which a time is meant. */
+  /** Returns the clock of a time's zone. */
   of(time: ICAL.Time, property: ICAL.Property | null | undefined): Clock {
     if (!time.isDate && time.zone === ICAL.Timezone.utcTimezone) return wallTime;
     const name = property?.getParameter('tzid');
     return time.isDate || typeof name !== 'string' ? this.#own : this.#named(name);
   }
 
-  /** A zone that IANA names is what it says today; any other is what the calendar says of it. */
+  /**
+   * Looks up a zone. An IANA name uses the current rules, any other name the definition in the
+   * calendar.
+   */
   #named(name: string): Clock {
     const known = this.#byName.get(name);
     if (known) return known;
@@ -58,7 +61,10 @@ export class Clocks {
   }
 }
 
-/** A time that is skipped is one of before the change, and of one that comes twice it is the first: so RFC 5545 says. */
+/**
+ * RFC 5545: a skipped time uses the offset before the change, and a repeated time is the first of
+ * the two.
+ */
 function clockOf(timezone: string): Clock {
   return ({ year, month, day, hour, minute, second, isDate }) => {
     const date = { year, month, day };
@@ -78,6 +84,6 @@ function isZone(name: string): boolean {
   }
 }
 
-/** So many days later on the wall. */
+/** Adds days in local time. */
 export const daysLater = (time: ICAL.Time, days: number): ICAL.Time =>
   atWallTime(wallTime(time) + days * day, time.isDate);

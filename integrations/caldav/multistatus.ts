@@ -1,29 +1,32 @@
-// What answers of WebDAV servers say (RFC 4918): properties of a collection, and the events in it.
+// Parses WebDAV responses (RFC 4918): properties of a collection and the events in it.
 import { XMLParser } from 'fast-xml-parser';
 import { Unreadable } from './unreadable.ts';
 
 export interface Properties {
   isCalendar: boolean;
-  /** False where it takes something else, such as tasks alone. */
+  /** False if the collection does not accept events, such as one for tasks only. */
   takesEvents: boolean;
-  /** True, too, where the server does not say. */
+  /** Also true if the server does not say. */
   mayWrite: boolean;
 }
 
 const lists = new Set(['response', 'propstat', 'privilege', 'comp']);
 const parser = new XMLParser({
-  // Servers choose their prefixes.
+  // Servers choose their own prefixes.
   removeNSPrefix: true,
   ignoreAttributes: false,
   attributeNamePrefix: '@',
   parseTagValue: false,
   trimValues: false,
-  // Carriage returns travel as numbers.
+  // Carriage returns arrive as numeric entities.
   htmlEntities: true,
   isArray: (name) => lists.has(name),
 });
 
-/** The objects of iCalendar that a query has found. @throws Unreadable where some of them were left out: what is not seen is not free */
+/**
+ * Returns the iCalendar objects of a query. @throws Unreadable if the response omits some, because
+ * their time must not count as free
+ */
 export function eventsOf(text: string): string[] {
   return responsesOf(text).map((response) => {
     const [data] = propertiesIn(response).flatMap((properties) => {
@@ -35,7 +38,7 @@ export function eventsOf(text: string): string[] {
   });
 }
 
-/** What a collection says of itself. */
+/** Reads the properties of a collection. */
 export function propertiesOf(text: string): Properties {
   const properties = responsesOf(text).flatMap(propertiesIn);
   const having = (name: string): unknown =>
@@ -58,7 +61,7 @@ function responsesOf(text: string): unknown[] {
   return list(root, 'response');
 }
 
-/** The properties that could be told. */
+/** Returns the properties with status 200. */
 function propertiesIn(response: unknown): unknown[] {
   return list(response, 'propstat')
     .filter((each) => / 200(?: |$)/.test(textOf(child(each, 'status')) ?? ''))
@@ -75,7 +78,9 @@ function list(element: unknown, name: string): unknown[] {
   return Array.isArray(found) ? found : [];
 }
 
-/** Elements with attributes have their text under a name of its own. */
+/**
+ * Returns the text of an element. The parser stores it separately if the element has attributes.
+ */
 function textOf(element: unknown): string | undefined {
   const text = isElement(element) ? child(element, '#text') : element;
   return typeof text === 'string' ? text : undefined;

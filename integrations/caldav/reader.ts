@@ -1,10 +1,10 @@
-// Has what a server sent read in a thread of its own, which is ended when that takes too much.
+// Parses server responses in a worker thread, which is terminated if it exceeds its limits.
 import { Worker } from 'node:worker_threads';
 import { CalendarFault, type CalendarFaultKind, type CalendarTimes } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import type { Properties } from './multistatus.ts';
 
-/** What is to be read, as it came. */
+/** A raw response, and how to parse it. */
 export type Reading =
   | { kind: 'properties'; body: Uint8Array }
   | { kind: 'busy'; body: Uint8Array; within: Interval; userId: string; timezone: string };
@@ -12,24 +12,27 @@ export type Reading =
 export type ReadFrom<R extends Reading> = R extends { kind: 'properties' } ? Properties : CalendarTimes;
 
 /**
- * What the thread sends: first, for each reading, the milliseconds of processor time that it has used so far; then the
- * result, or why there is none: in general words, and nothing of what was read.
+ * Messages of the thread. First, for each response, the milliseconds of processor time used so far.
+ * Then the result, or a general error message that contains nothing of the response.
  */
 export type ThreadMessage = { beganAt: number } | { result: unknown } | { why: string };
 
-/** Milliseconds of processor time that one answer may take: on a busy machine the clock runs on without the thread. */
+/**
+ * Processor time for one response in milliseconds. Processor time is fair on a busy machine, where
+ * elapsed time is not.
+ */
 const processorBudget = 1500;
-/** Milliseconds by the clock for waiting and reading, after which a caller waits no longer. */
+/** Default limit of elapsed milliseconds for waiting and parsing. */
 const usualWait = 10_000;
-/** Milliseconds between two looks at a budget that is almost used up. */
+/** Minimum milliseconds between two checks of a nearly used budget. */
 const shortestPause = 20;
-/** Milliseconds after which a thread that is not needed is ended. */
+/** Milliseconds after which an idle thread is terminated. */
 const idleTime = 60_000;
 /** `.ts`, or `.js` in dist/. */
 const ownExtension = import.meta.filename.slice(-3);
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 };
 
-/** One thread, which reads one answer after the other; made when it is needed. */
+/** A worker thread that parses responses one after the other. It is started on demand. */
 export class Reader {
   #thread: Worker | undefined;
   #last: Promise<unknown> = Promise.resolve();
@@ -40,7 +43,10 @@ export class Reader {
     this.#longestWait = longestWait;
   }
 
-  /** @throws CalendarFault unreadable for what takes too much or is not written as it should be; overloaded if there is no time for it */
+  /**
+   * @throws CalendarFault `unreadable` if the response is invalid or exceeds the limits;
+   * `overloaded` if no time is left
+   */
   async read<R extends Reading>(reading: R): Promise<ReadFrom<R>> {
     const deadline = performance.now() + this.#longestWait;
     const turn = this.#last.then(() => {
@@ -52,7 +58,7 @@ export class Reader {
     return (await turn) as ReadFrom<R>;
   }
 
-  /** @param left milliseconds by the clock */
+  /** @param left elapsed milliseconds until the deadline */
   #readNow(reading: Reading, left: number): Promise<unknown> {
     clearTimeout(this.#idle);
     const thread = this.#thread ?? this.#open();
@@ -70,7 +76,8 @@ export class Reader {
         this.#close();
         reject(new CalendarFault(kind, why));
       };
-      // An answer may have come while this thread was busy: it is read before the timer counts.
+      // The result may have arrived while this thread was busy, so it is read before the timeout
+      // counts.
       const after = (milliseconds: number, work: () => void): void =>
         void timers.add(setTimeout(() => setImmediate(() => isOver || work()), milliseconds));
       const checkBudget = (beganAt: number): void => {
@@ -86,7 +93,7 @@ export class Reader {
       };
       after(left, () => fail('overloaded', 'no time left to read'));
       thread.on('message', (message: ThreadMessage) => {
-        // No thread uses more processor time than the clock shows, so nothing is to be looked at before.
+        // Processor time never exceeds elapsed time, so an earlier check is pointless.
         if ('beganAt' in message) return after(processorBudget, () => checkBudget(message.beganAt));
         finish();
         this.#idle = setTimeout(() => this.#close(), idleTime).unref();
@@ -100,7 +107,7 @@ export class Reader {
 
   #open(): Worker {
     const thread = new Worker(new URL(`./reading-thread${ownExtension}`, import.meta.url), { resourceLimits });
-    // A process that stops does not wait for it.
+    // The thread must not keep the process alive.
     thread.unref();
     this.#thread = thread;
     return thread;
@@ -110,13 +117,15 @@ export class Reader {
     const thread = this.#thread;
     this.#thread = undefined;
     thread?.removeAllListeners();
-    // It may fail once more while it ends, which concerns nobody.
+    // An error during termination is irrelevant, but unhandled it would crash the process.
     thread?.on('error', () => undefined);
     void thread?.terminate();
   }
 }
 
-/** Returns the milliseconds of processor time that a thread has used; it answers while it is busy, too. */
+/**
+ * Returns the processor time of a thread in milliseconds. It also works while the thread is busy.
+ */
 async function processorTime(thread: Worker): Promise<number> {
   const { user, system } = await thread.cpuUsage();
   return (user + system) / 1000;

@@ -1,4 +1,4 @@
-// The thread in which answers of CalDAV servers are read.
+// The worker thread that parses responses of CalDAV servers.
 import { parentPort } from 'node:worker_threads';
 import { busyTimesIn } from './busy-times.ts';
 import { eventsOf, propertiesOf } from './multistatus.ts';
@@ -17,7 +17,7 @@ parentPort?.on('message', (reading: Reading) => {
   try {
     answer = { result: read(reading) };
   } catch (error) {
-    // The words of libraries may repeat what they read.
+    // Error messages of libraries may quote the response.
     answer = {
       why: error instanceof Unreadable ? error.message : `the calendar data is invalid (${reading.kind})`,
     };

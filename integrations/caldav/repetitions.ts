@@ -1,37 +1,37 @@
-// When an event begins, as often as it does, and how long it lasts each time (RFC 5545).
+// Expands recurring events into start times and durations (RFC 5545).
 import ICAL from 'ical.js';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { atWallTime, type Clock, type Clocks, daysLater, wallTime } from './clocks.ts';
 
-/** One component of an event: the event itself, or one that replaces a repetition of it. */
+/** One component: the event itself, or a replacement of one recurrence. */
 export interface Part {
   component: ICAL.Component;
   start: ICAL.Time;
-  /** By which it begins. */
+  /** The clock of its start. */
   clock: Clock;
-  /** When the repetition that it replaces would begin; null: the event itself. */
+  /** The timestamp of the replaced recurrence; null: the event itself. */
   replaces: number | null;
   isBusy: boolean;
 }
 
-/** One time of an event. */
+/** One occurrence of an event. */
 export interface Start {
   moment: number;
-  /** What its clock shows then. */
+  /** The local time of the start. */
   wall: ICAL.Time;
 }
 
 export interface Length {
-  /** The moment at which it ends when it begins so. */
+  /** Returns the end of an occurrence in milliseconds. */
   endOf(start: Start): number;
-  /** About how many milliseconds it lasts. */
+  /** The approximate duration in milliseconds. */
   about: number;
 }
 
 const second = 1000;
 const day = 86_400 * second;
 
-/** Days are those of the wall, whatever its clock does meanwhile; hours are hours. */
+/** Days are calendar days, so their length can differ at clock changes. Hours are exact. */
 export function lengthOf({ component, start, clock }: Part, clocks: Clocks): Length {
   const lasting = (days: number, milliseconds: number): Length => ({
     endOf: ({ moment, wall }) => (days === 0 ? moment : clock(daysLater(wall, days))) + milliseconds,
@@ -50,9 +50,9 @@ export function lengthOf({ component, start, clock }: Part, clocks: Clocks): Len
 }
 
 /**
- * Each time that an event begins within a time, or shortly before or after.
- * @param replaced moments of repetitions that others replace
- * @param count is called for each repetition that is looked at
+ * Returns the occurrences that start within a time, or shortly before or after it.
+ * @param replaced timestamps of recurrences that other components replace
+ * @param count called for each expanded recurrence
  */
 export function startsOf(
   part: Part,
@@ -65,7 +65,7 @@ export function startsOf(
   const { component, clock, start } = part;
   const first = { moment: clock(start), wall: start };
   if (part.replaces !== null) return [first];
-  // What walls show is ahead of UTC or behind it by less than a day.
+  // Local time differs from UTC by less than a day.
   const shown = { start: within.start - length.about - 2 * day, end: within.end + 2 * day };
   const starts = new Map([[first.moment, first]]);
   const add = (found: Start): unknown => starts.set(found.moment, found);
@@ -81,7 +81,7 @@ export function startsOf(
   const left = new Set<number>(replaced);
   for (const [time, property] of timesOf(component, 'exdate')) {
     if (!time.isDate || start.isDate) left.add(clocks.moment(time, property));
-    // A date leaves out whatever begins on it.
+    // A date excludes every occurrence that starts on it.
     else for (const { moment, wall } of starts.values()) if (isOn(time, wall)) left.add(moment);
   }
   return [...starts.values()].filter(({ moment }) => !left.has(moment));
@@ -99,7 +99,10 @@ function timesOf(component: ICAL.Component, name: string): [ICAL.Time, ICAL.Prop
   );
 }
 
-/** By the wall, without a zone: the library reckons with what it shows, and where it ends is decided here. */
+/**
+ * Expands in local time without a zone, because the library calculates that way. The end is checked
+ * here.
+ */
 function* repetitions(part: Part, rule: ICAL.Recur, shown: Interval, count: () => void): Generator<ICAL.Time> {
   const isOver = endOf(part, rule.until);
   const endless = rule.clone();
@@ -111,7 +114,7 @@ function* repetitions(part: Part, rule: ICAL.Recur, shown: Interval, count: () =
   }
 }
 
-/** @returns true for what comes after the last repetition */
+/** Returns a function that is true for times after the last recurrence. */
 function endOf({ start, clock }: Part, until: ICAL.Time | null): (wall: ICAL.Time) => boolean {
   if (!until) return () => false;
   if (until.isDate || start.isDate) {
@@ -130,7 +133,10 @@ const unit: Readonly<Record<string, number>> = {
   WEEKLY: 7 * day,
 };
 
-/** The beginning, or a later one in step with it from which the same repetitions follow: years of them need not be gone through. */
+/**
+ * Returns the start, or a later start that yields the same recurrences. This skips years of
+ * recurrences before `from`.
+ */
 function firstWorthwhile(start: ICAL.Time, rule: ICAL.Recur, from: number): ICAL.Time {
   const begun = wallTime(start);
   const { freq, interval, count } = rule;
@@ -140,7 +146,7 @@ function firstWorthwhile(start: ICAL.Time, rule: ICAL.Recur, from: number): ICAL
     const steps = Math.floor((from - begun) / (step * interval)) - 1;
     return atWallTime(begun + Math.max(steps, 0) * step * interval, start.isDate);
   }
-  // Months and years in steps of years, so that it stays the same day of the same month.
+  // Months and years advance in whole years, so that the date stays the same day of the same month.
   const years = new Date(from).getUTCFullYear() - start.year;
   const skipped = Math.max((Math.floor(years / interval) - 1) * interval, 0);
   if (start.month === 2 && start.day === 29) return atWallTime(begun, start.isDate);

@@ -1,4 +1,4 @@
-// Requests to a CalDAV server (RFC 4791), through the guarded client, and what their failures mean.
+// CalDAV requests (RFC 4791) through the guarded HTTP client, and the meaning of their failures.
 import { CalendarFault, type Connection } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import {
@@ -10,21 +10,21 @@ import {
 
 export type CaldavConnection = Extract<Connection, { provider: 'caldav' }>;
 
-/** Milliseconds for a whole request: what it brought must be read as well. */
+/** Milliseconds for a whole request. The response must be parsed afterwards. */
 const within = 7000;
-/** Milliseconds by which a timer may ring early. */
+/** Milliseconds by which a timer may fire early. */
 const timerSlack = 20;
-/** Of an answer; far more than the events of a year take. */
+/** Maximum response size. The events of a year need far less. */
 const mostBytes = 4 * 1024 * 1024;
 
 interface CaldavRequest extends Pick<OutgoingRequest, 'method' | 'url'> {
   headers?: Readonly<Record<string, string>>;
   body?: string;
-  /** Statuses that are no failures. */
+  /** Statuses that count as success. */
   good: readonly number[];
 }
 
-/** @throws CalendarFault for no answer, an answer that was cut off, and any other status */
+/** @throws CalendarFault if there is no complete response, or its status is not in `good` */
 export async function send(
   client: OutgoingClient,
   { username, password }: CaldavConnection,
@@ -56,7 +56,7 @@ export async function send(
   throw new CalendarFault(isLate ? 'timeout' : 'unreadable', 'the response is too long or incomplete');
 }
 
-/** A redirect is not followed: the credentials are meant for the address that was named. */
+/** Redirects are not followed, because the credentials are only for the configured address. */
 function faultOf(status: number): CalendarFault {
   const message = `status ${status}`;
   if (status === 401 || status === 403) return new CalendarFault('refused', message);
@@ -68,7 +68,7 @@ function faultOf(status: number): CalendarFault {
 const xml = (root: string, content: string): string =>
   `<?xml version="1.0" encoding="utf-8"?><${root} xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">${content}</${root}>`;
 
-/** Asks what a collection is, and what may be done with it. */
+/** Requests the type and the permissions of a collection. */
 export const propertiesBody = xml(
   'd:propfind',
   '<d:prop><d:resourcetype/><d:current-user-privilege-set/><c:supported-calendar-component-set/></d:prop>',
@@ -76,12 +76,15 @@ export const propertiesBody = xml(
 
 const day = 86_400_000;
 
-/** Asks for the events of a time, and of a day around it: in which zone a server reads whole days is its own affair. */
+/**
+ * Requests the events of an interval and a day around it, because servers place whole days in zones
+ * of their own choice.
+ */
 export function eventsBody({ start, end }: Interval): string {
   const range = `<c:time-range start="${basic(start - day)}" end="${basic(end + day)}"/>`;
   const events = `<c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT">${range}</c:comp-filter></c:comp-filter>`;
   return xml('c:calendar-query', `<d:prop><c:calendar-data/></d:prop><c:filter>${events}</c:filter>`);
 }
 
-/** As iCalendar writes a moment. */
+/** Formats a timestamp for iCalendar. */
 const basic = (moment: number): string => `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;

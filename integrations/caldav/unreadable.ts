@@ -1,4 +1,4 @@
-// What is wrong with an answer that cannot be used.
+// The error for responses that cannot be used.
 
-/** Its message is for the log: in general words, nothing of what was read. */
+/** Its message is logged, so it is general and contains nothing of the response. */
 export class Unreadable extends Error {}

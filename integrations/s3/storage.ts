@@ -1,4 +1,4 @@
-// Files in a store that speaks S3.
+// File storage in an S3-compatible store.
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { AwsClient } from 'aws4fetch';
@@ -7,7 +7,7 @@ import type { S3Settings } from '../../runtime/config.ts';
 import type { FileStorage } from '../../runtime/files/storage.ts';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 
-/** Milliseconds that the store has for one call. */
+/** Timeout of one call in milliseconds. */
 const timeout = 30_000;
 
 export class S3Storage implements FileStorage {
@@ -20,7 +20,7 @@ export class S3Storage implements FileStorage {
   }
 
   async keep(key: string, path: string, sha256: string): Promise<void> {
-    // Read from the disk as it is sent, so that it is never in memory as a whole.
+    // Streamed from the disk, so that the file is never in memory as a whole.
     const body = await openAsBlob(path);
     await this.#send('PUT', key, {
       body,

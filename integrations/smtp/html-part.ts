@@ -1,16 +1,16 @@
-// The HTML part of an email: its text as it is, with links that lead through addresses of ours.
+// The HTML part of an email: its plain text, with links that are tracked.
 import { LinkifyIt } from 'linkify-it';
 import type { EngagementUrls, OutgoingMessage } from '../../domain/messaging/senders.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 
-/** Characters of an address that is led through; an event tells no longer one. */
+/** Maximum length of a tracked URL, because an event cannot contain a longer one. */
 const longestUrl = 2048;
 
-/** Knows addresses that begin with http: or https:, as long as a body may be; all else stays text. */
+/** Finds http: and https: URLs in a whole body. Everything else stays text. */
 const links = new LinkifyIt({ fuzzyLink: false, fuzzyEmail: false, urlAuth: true, maxLength: 20_000 });
 for (const scheme of ['mailto:', 'ftp:', '//']) links.add(scheme, null);
 
-/** @returns a document that shows what the text part says, and ends with a picture of one pixel */
+/** @returns an HTML document with the same text and a tracking pixel at the end */
 export function htmlOf(
   { body, isOfCampaign, unsubscribeUrl }: Pick<OutgoingMessage, 'body' | 'isOfCampaign' | 'unsubscribeUrl'>,
   { open, click }: EngagementUrls,
@@ -28,7 +28,7 @@ export function htmlOf(
 `.text;
 }
 
-/** @param stopAddresses what links to say stop begin with, which lead there by themselves */
+/** @param stopAddresses prefix of unsubscribe links, which are not tracked */
 function linked(text: string, stopAddresses: string, click: EngagementUrls['click']): Html[] {
   const parts: Html[] = [];
   let end = 0;
@@ -42,7 +42,9 @@ function linked(text: string, stopAddresses: string, click: EngagementUrls['clic
   return [...parts, linesOf(text.slice(end))];
 }
 
-/** The address as browsers ask for it; undefined for what is not told: too long, or with a password in it. */
+/**
+ * Normalizes a URL like browsers do. undefined if it is not tracked: too long, or with a password.
+ */
 function targetOf(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { href, username, password } = new URL(text);

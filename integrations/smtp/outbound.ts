@@ -1,9 +1,9 @@
-// Emails: from the address of the service, with a link to say stop.
+// Sends emails of workspaces from the address of the service, with an unsubscribe link.
 import type { Transporter } from 'nodemailer';
 import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../../domain/messaging/senders.ts';
 import { messageIdOf } from './transport.ts';
 
-/** @param from the address of the service, which its mail server sends from */
+/** @param from the address that the mail server accepts as the sender of the service */
 export function smtpSender(transport: Transporter, from: string): Sender {
   return {
     async send(message) {
@@ -27,15 +27,17 @@ export function smtpSender(transport: Transporter, from: string): Sender {
   };
 }
 
-/** Beside the text, where it is noted what becomes of the email. */
+/** Builds the HTML part if opens and clicks are tracked. */
 async function htmlPart(message: OutgoingMessage): Promise<{ html?: string }> {
   if (!message.engagement) return {};
-  // Loaded where it is needed: a server that notes nothing is smaller.
+  // Loaded on demand, because servers without tracking do not need it.
   const { htmlOf } = await import('./html-part.ts');
   return { html: htmlOf(message, message.engagement) };
 }
 
-/** One click in the recipient's own program (RFC 8058), at an address that stays in one piece. */
+/**
+ * One-click unsubscribe (RFC 8058). The header is not folded, so that the URL stays in one piece.
+ */
 const stopHeaders = ({ unsubscribeUrl }: OutgoingMessage) => ({
   'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },
   'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
@@ -48,10 +50,10 @@ interface SmtpError extends Error {
   responseCode?: number;
 }
 
-/** The server's own words may name the recipient; its codes do not. */
+/** Uses only codes in errors, because the server's message may contain the recipient. */
 function faultOf({ code, command, response = '', responseCode = 0 }: SmtpError): SendingFault {
   const answered = responseCode > 0 ? ` with code ${responseCode}` : '';
-  // A server that refuses our credentials, or what we are, may be set right; one that refuses recipient or message means it.
+  // Only rejections of the recipient or the message are final. Rejected credentials can be fixed.
   const isFinal = responseCode >= 500 && (command === 'RCPT TO' || command === 'DATA');
   if (!isFinal)
     return new SendingFault('not_sent', `the mail server did not accept the message: ${code ?? 'unknown'}${answered}`);

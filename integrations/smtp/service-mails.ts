@@ -3,7 +3,7 @@ import type { Transporter } from 'nodemailer';
 import { MailFault, type MailTransport } from '../../domain/messaging/mails.ts';
 import { messageIdOf } from './transport.ts';
 
-/** @param from the address that mails come from */
+/** @param from the sender address */
 export function smtpMails(transport: Transporter, from: string): MailTransport {
   return {
     async send({ id, recipient, subject, text, invitation }) {
@@ -24,10 +24,10 @@ export function smtpMails(transport: Transporter, from: string): MailTransport {
   };
 }
 
-/** The server's own words may name the recipient; its codes do not. */
+/** Uses only codes in errors, because the server's message may contain the recipient. */
 function faultOf(error: Error): MailFault {
   const { code, responseCode } = error as { code?: string; responseCode?: number };
-  // A server that rejects our credentials, or what we are, may be set right; one that rejects the mail itself means it.
+  // Only rejections of the envelope or the message are final. Rejected credentials can be fixed.
   const isFinal = responseCode !== undefined && responseCode >= 500 && (code === 'EENVELOPE' || code === 'EMESSAGE');
   return new MailFault(isFinal, code, responseCode);
 }

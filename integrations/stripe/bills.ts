@@ -1,4 +1,4 @@
-// What Stripe charges a customer: amounts of invoices and of the next one, prices and discounts.
+// Reads amounts, prices and discounts of Stripe invoices and previews.
 import type Stripe from 'stripe';
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
 import { creditLine, type InvoiceLine, totalOf } from '../../domain/billing/proration.ts';
@@ -13,8 +13,8 @@ export interface Amounts {
 }
 
 /**
- * Reads the amounts of an invoice or of a preview. Discounts, taxes that the prices include, and credit are lines of their own,
- * so that the lines add up to the subtotal, and the subtotal and the tax to what is to be paid.
+ * Reads the amounts of an invoice or a preview. Discounts, included taxes and credit become
+ * separate lines. The lines add up to the subtotal, and the subtotal and the tax to the amount due.
  */
 export function readAmounts(invoice: Stripe.Invoice): Amounts {
   const taxes = invoice.total_taxes ?? [];
@@ -67,7 +67,7 @@ function readDiscountLines({ total_discount_amounts: amounts, discounts }: Strip
     });
 }
 
-/** @returns undefined for a discount that was not fetched, or was removed */
+/** @returns undefined if the discount was not fetched or was removed */
 function readDiscount(discount: string | Stripe.Discount | Stripe.DeletedDiscount): Discount | undefined {
   if (typeof discount === 'string' || discount.deleted) return undefined;
   const { coupon } = discount.source;
@@ -89,7 +89,7 @@ export function readBill(
   preview: CustomerState['preview'],
 ): ProviderBill {
   const own = live.discounts.flatMap((each) => readDiscount(each) ?? []);
-  // A discount of the customer holds for a subscription that has none.
+  // A subscription without discounts uses the discount of the customer.
   const inherited = live.discounts.length === 0 && customer.discount ? readDiscount(customer.discount) : undefined;
   return {
     prices: Object.fromEntries(live.items.data.map((item) => [keyOf(item), item.price.unit_amount])),
@@ -99,7 +99,10 @@ export function readBill(
   };
 }
 
-/** Nothing is collected for the next period. Invoices that are kept as drafts are collected later. */
+/**
+ * Returns true if nothing is collected for the next period. Invoices kept as drafts are collected
+ * later.
+ */
 function isPaused({ pause_collection: pause, items }: Stripe.Subscription): boolean {
   if (!pause || pause.behavior === 'keep_as_draft') return false;
   return pause.resumes_at === null || pause.resumes_at > (items.data[0]?.current_period_end ?? 0);

@@ -1,4 +1,4 @@
-// Changes of what is paid for, at once: charged by Stripe, or not made at all.
+// Applies immediate changes to a subscription. Stripe charges them, or they are not made.
 import type Stripe from 'stripe';
 import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
@@ -12,13 +12,14 @@ export type Changed =
   | { kind: 'applied' }
   /** The card was declined, and nothing was changed. */
   | { kind: 'declined' }
-  /** It is made once the person has confirmed the payment there. */
+  /** The change takes effect when the person has confirmed the payment at `actionUrl`. */
   | { kind: 'waiting'; actionUrl: string | null };
 
 /**
- * Gives a subscription the items of another. What an earlier try has done is found in the subscription itself.
- * @param live with its schedule, which is taken off before anything is changed
- * @param idempotencyKey another one for each try: Stripe repeats what it answered to a key, a failure of its own too
+ * Replaces the items of a subscription. The subscription itself shows what an earlier attempt did.
+ * @param live with its schedule, which is released before the change
+ * @param idempotencyKey unique per attempt, because Stripe repeats responses per key, including its
+ * own failures
  */
 export async function change(
   stripe: Stripe,
@@ -43,7 +44,8 @@ export async function change(
   const wasScheduled = scheduleOf(live)?.status === 'active';
   await release(stripe, live, idempotencyKey);
   const asked = paramsOf(live, wanted, operation.askedAt);
-  // A module may wait for the person; whatever else is asked for holds at once, or not at all.
+  // Adding a module may wait for a confirmation. Other changes take effect immediately or not at
+  // all.
   if (operation.change.action === 'add_module' && !wasScheduled) return wait(stripe, live, asked, idempotencyKey);
   try {
     await stripe.subscriptions.update(
@@ -68,12 +70,15 @@ function paramsOf(live: Stripe.Subscription, wanted: readonly PricedItem[], aske
   return {
     items: itemChanges(live.items.data, wanted),
     proration_behavior: 'always_invoice' as const,
-    // The same moment for every try.
+    // The same timestamp for every attempt.
     proration_date: Math.max(begun, Math.floor(askedAt.getTime() / 1000)),
   };
 }
 
-/** Makes a change that waits for its payment. Stripe takes no metadata with it: the items tell what it is. */
+/**
+ * Makes a change that may wait for its payment. Stripe does not accept metadata here, so the items
+ * identify the change.
+ */
 async function wait(
   stripe: Stripe,
   live: Stripe.Subscription,
@@ -88,7 +93,7 @@ async function wait(
   return updated.pending_update ? outcomeOfWaiting(stripe, updated, idempotencyKey) : { kind: 'applied' };
 }
 
-/** A bank that wants the person is waited for; a card that was declined is not. */
+/** Waits if the bank requires the person's confirmation. A declined card does not wait. */
 async function outcomeOfWaiting(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: string): Promise<Changed> {
   const invoice = await stripe.invoices.retrieve(latestInvoice(live), {
     expand: ['payments.data.payment.payment_intent'],
@@ -102,7 +107,7 @@ async function outcomeOfWaiting(stripe: Stripe, live: Stripe.Subscription, idemp
   return { kind: 'declined' };
 }
 
-/** Gives up a change that waits: with its invoice it is gone. */
+/** Drops a waiting change by voiding its invoice. */
 async function drop(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: string): Promise<void> {
   await stripe.invoices.voidInvoice(latestInvoice(live), {}, { idempotencyKey: `${idempotencyKey}:void` });
 }

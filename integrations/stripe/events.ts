@@ -1,4 +1,4 @@
-// Where Stripe tells of events: a doorbell, which says no more than whom to look at.
+// Receives Stripe events. An event only names the customer whose state must be fetched again.
 import type Stripe from 'stripe';
 import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-customers.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
@@ -8,22 +8,22 @@ import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
 
 export interface EventParts {
   stripe: Stripe;
-  /** Signs the events. */
+  /** Verifies the signatures of events. */
   webhookSecret: string;
-  /** Finds whose an event is. */
+  /** Finds the tenant of an event. */
   platform: Pool;
   tenants: Pool;
 }
 
-/** The policy of the addresses that events come from, by its name: a busy hour of Stripe's, and no flood. */
+/** The rate limit per IP address: enough for a busy hour of Stripe. */
 export const eventPolicy = { 'provider-event': [{ limit: 1000, window: 60_000 }] };
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
-/** Seconds by which an event may be older than its arrival, or newer. */
+/** Maximum seconds between the signature time of an event and its arrival, in both directions. */
 const tolerance = 300;
 
-/** What begins like one of these is about what is looked at. */
+/** Prefixes of the event types that affect the stored state. */
 const kinds = [
   'checkout.session.',
   'customer.subscription.',
@@ -60,12 +60,15 @@ export function eventDoorbell(parts: EventParts): Screen {
   };
 }
 
-/** @throws ApiError 400 for what Stripe did not sign, or not just now, and for what is no event */
+/**
+ * @throws ApiError 400 if the signature is missing, wrong or outdated, or if the body is not an
+ * event
+ */
 function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }: ScreenRequest): Stripe.Event {
   const signature = headers['stripe-signature'];
   if (body && typeof signature === 'string') {
     const signedAt = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1] ?? 0);
-    // The package refuses what is too old, and takes what is from the future.
+    // The package rejects old timestamps, but accepts future ones.
     const isAhead = signedAt - now.getTime() / 1000 > tolerance;
     try {
       if (!isAhead) return checkEvent(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance));
@@ -79,7 +82,7 @@ function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }
   });
 }
 
-/** Refunds and disputes name a charge, and not whose it is. */
+/** Refunds and disputes name a charge instead of a customer. */
 async function findCustomerOfCharge(stripe: Stripe, { data }: Stripe.Event): Promise<string | undefined> {
   const { charge } = data.object as { charge?: string | { id: string } | null };
   const id = typeof charge === 'string' ? charge : charge?.id;
@@ -91,12 +94,12 @@ async function findCustomerOfCharge(stripe: Stripe, { data }: Stripe.Event): Pro
     const { type, code } = error as Stripe.errors.StripeError;
     if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
     if (code === 'resource_missing') return undefined;
-    // Stripe sends the event again.
+    // The error makes Stripe send the event again.
     throw providerFailed();
   }
 }
 
-/** @throws ApiError 400 unless it has what is read of it, as text that the database can hold */
+/** @throws ApiError 400 unless the fields that are read exist and can be stored in the database */
 function checkEvent(event: Stripe.Event | null): Stripe.Event {
   const { id, type, data } = event ?? {};
   const texts: unknown[] = [id, type];

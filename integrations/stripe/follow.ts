@@ -1,4 +1,4 @@
-// Follows a customer of Stripe: what is fetched in one look is written in one transaction.
+// Mirrors the state of a Stripe customer: one fetch, written in one transaction.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { completeCheckout, findNewestOpenCheckout } from '../../db/billing/checkout-sessions.ts';
@@ -18,12 +18,15 @@ import { type Projection, projectionOf, type WalletPayment } from './projection.
 import { type CustomerState, fetchState } from './state.ts';
 import { takeBackCredit } from './wallet.ts';
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
-/** Milliseconds after which a preview that failed is asked for again. */
+/** Milliseconds after which a failed preview is fetched again. */
 const previewAgain = 300_000;
 
-/** How long a checkout is young, and how often its customer is looked at then and later, in milliseconds. */
+/**
+ * Polling of customers with an open checkout, in milliseconds: how long it counts as young, and the
+ * intervals then and later.
+ */
 const checkoutLooks = { young: 1_800_000, whileYoung: 60_000, later: 600_000 };
 
 export interface FollowParts {
@@ -34,16 +37,20 @@ export interface FollowParts {
 }
 
 export interface FollowOptions {
-  /** The operation that the look is part of. A look without one writes nothing while an operation is being carried out. */
+  /**
+   * The billing operation that needs the fetch. Without it, nothing is written while an operation
+   * is pending.
+   */
   operationId?: string;
-  /** Looks only if the customer is due. */
+  /** Fetches only if the customer is due. */
   ifDue?: boolean;
 }
 
 /**
- * Fetches the customer of a company, and writes what there is.
- * @returns the subscription as it is now; undefined if there was nothing to look at, or an operation is being carried out
- * @throws Error if Stripe does not answer
+ * Fetches the customer of a company and stores the state.
+ * @returns the current subscription; undefined if there was nothing to fetch, or an operation is
+ * pending
+ * @throws Error if Stripe does not respond
  */
 export async function follow(
   parts: FollowParts,
@@ -60,7 +67,8 @@ export async function follow(
   return inTransaction(tenants, scope, patience, async (sql, tell, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
-    // The process that carries an operation out relies on the state at its creation, and asks Stripe itself.
+    // The process that carries out an operation relies on the stored state from its creation, and
+    // fetches the state itself.
     const pending = await findPendingOperation(sql, scope);
     if (pending && pending.id !== operationId) return undefined;
     const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);
@@ -73,7 +81,7 @@ export async function follow(
   });
 }
 
-/** Under the lock of the subscription. What a later look has written stays. */
+/** Runs under the lock of the subscription. A newer fetch is not overwritten. */
 async function writeLook(
   sql: Sql,
   { alert }: FollowParts,
@@ -89,7 +97,7 @@ async function writeLook(
   if (state.preview.isTransient) await askForLook(sql, companyId, new Date(now.getTime() + previewAgain));
   await planLook(sql, companyId, now);
   const fresh = await saveDuplicates(sql, companyId, projection.duplicates);
-  // Before the commit: an alert that is raised twice is better than none.
+  // Raised before the commit: a repeated alert is better than a lost one.
   if (fresh.length > 0)
     alert(
       'duplicate_subscription',
@@ -112,7 +120,7 @@ async function write(
   const scope = { companyId, testMode: false };
   // Sent together, in this order.
   await Promise.all([
-    // Whatever is remembered of a subscription is made anew when it is written.
+    // A write invalidates all caches of the subscription, so an unchanged one is not written.
     isDeepStrictEqual(before, after) ? undefined : saveSubscription(sql, scope, after, now),
     ...invoices.map((invoice) => mirrorInvoice(sql, scope, invoice)),
     ...payments.map(({ id, amountMinor }) => addToWallet(sql, scope, id, amountMinor, now)),
@@ -122,7 +130,8 @@ async function write(
 }
 
 /**
- * Has the customer looked at soon while a checkout may be paid: its event may be lost, and nobody need be waiting for it.
+ * Schedules the next fetch of a customer with an open checkout, because its event may get lost and
+ * no client may be polling.
  */
 export async function planLook(sql: Sql, companyId: string, now: Date): Promise<void> {
   const begun = await findNewestOpenCheckout(sql, { companyId, testMode: false }, now);

@@ -1,11 +1,11 @@
-// What is paid for, as items of a subscription at Stripe, with prices made from the catalogue.
+// Converts a subscription to Stripe items, with prices created from the catalog.
 import type Stripe from 'stripe';
 import { type BillingCycle, plans } from '../../domain/billing/catalogue.ts';
 import { type Item, type Items, itemsOf } from '../../domain/billing/proration.ts';
 
 const intervals = { monthly: 'month', yearly: 'year' } as const;
 
-/** An item with its price at Stripe. */
+/** An item with its Stripe price. */
 export interface PricedItem {
   key: string;
   price: string;
@@ -13,10 +13,11 @@ export interface PricedItem {
 }
 
 /**
- * The items of a subscription. What it has already keeps its price, whatever the catalogue says by now. Another price is found by its lookup
- * key; where the catalogue asks for something else than that price, or there is none yet, it is made.
- * @param live the items that the subscription has
- * @param idempotencyKey from which those of new prices are derived
+ * Returns the Stripe items of a subscription. Existing items keep their price, even if the catalog
+ * has changed. Other prices are found by lookup key. If that price is missing or differs from the
+ * catalog, a new one is created.
+ * @param live the current items of the subscription
+ * @param idempotencyKey the prefix of the keys for new prices
  */
 export async function pricedItems(
   stripe: Stripe,
@@ -45,7 +46,10 @@ export async function pricedItems(
 const lookupKeyOf = (key: string, cycle: BillingCycle, currency: string): string =>
   `crm.${key}.${cycle}.${currency.toLowerCase()}`;
 
-/** Subscriptions stay on the price that they have: what it is for stands in its metadata, since a lookup key moves on. */
+/**
+ * Creates a price. Its metadata names the item, because a lookup key moves to newer prices while
+ * subscriptions keep old ones.
+ */
 function makePrice(
   stripe: Stripe,
   { key, description, unitMinor }: Item,
@@ -67,18 +71,18 @@ function makePrice(
   );
 }
 
-/** What an item is for; '' for what the catalogue never had. */
+/** Returns the catalog key of an item; '' if it is not from the catalog. */
 export const keyOf = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string => price.metadata.item ?? '';
 
 const kindOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
 
-/** True if an item takes the place of another: a plan of a plan, seats of seats, a module of itself. */
+/** Returns true if one item replaces the other: plans, seats, or the same module. */
 export const sharesPlace = (one: string, other: string): boolean => one !== '' && kindOf(one) === kindOf(other);
 
-/** What support added beside the catalogue is kept as it is. */
+/** Items that support added outside the catalog are kept. */
 const isOfCatalogue = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => keyOf(item) !== '';
 
-/** True if what a subscription has of the catalogue are just these items. */
+/** Returns true if the catalog items of a subscription are exactly the wanted ones. */
 export function consistsOf(live: readonly Stripe.SubscriptionItem[], wanted: readonly PricedItem[]): boolean {
   const told = (each: { price: string; quantity: number }): string => `${each.price} ${each.quantity}`;
   const there = live
@@ -88,7 +92,10 @@ export function consistsOf(live: readonly Stripe.SubscriptionItem[], wanted: rea
   return there.join('\n') === wanted.map(told).toSorted().join('\n');
 }
 
-/** What makes of the items that a subscription has those that it is to have; a plan and its seats change places with those before. */
+/**
+ * Returns the update that turns the live items into the wanted ones. A new plan and its seats reuse
+ * the items of the old ones.
+ */
 export function itemChanges(
   live: readonly Stripe.SubscriptionItem[],
   wanted: readonly PricedItem[],
@@ -102,7 +109,7 @@ export function itemChanges(
   return [...changes, ...[...kept.values()].map(({ id }) => ({ id, deleted: true }))];
 }
 
-/** The package that items are for; undefined if none is a plan of the catalogue. */
+/** Returns the package of the items; undefined if none is a plan of the catalog. */
 export function readPackage(items: readonly Stripe.SubscriptionItem[]): string | undefined {
   const plan = items.find((item) => keyOf(item).startsWith('plan.'));
   const code = plan && keyOf(plan).slice('plan.'.length);
@@ -111,7 +118,7 @@ export function readPackage(items: readonly Stripe.SubscriptionItem[]): string |
 
 export const hasPlan = (items: readonly Stripe.SubscriptionItem[]): boolean => readPackage(items) !== undefined;
 
-/** What the items of a subscription say of it. @throws Error where none is a plan of the catalogue */
+/** Reads the items of a subscription. @throws Error if none is a plan of the catalog */
 export function readItems(
   items: readonly Stripe.SubscriptionItem[],
   seatsMetadata: string | undefined,
@@ -126,7 +133,7 @@ export function readItems(
     packageCode,
     billingCycle: plan.price.recurring?.interval === 'year' ? 'yearly' : 'monthly',
     currency: plan.price.currency.toUpperCase(),
-    // What is paid for says more than what was noted beside it.
+    // Paid seats take precedence over the metadata.
     seats: extra > 0 ? plans[packageCode].includedSeats + extra : told,
     addOns: items.flatMap((item) => (keyOf(item).startsWith('module.') ? [keyOf(item).slice('module.'.length)] : [])),
     periodStart: new Date(plan.current_period_start * 1000),

@@ -1,10 +1,10 @@
-// Loads the package of Stripe, which only those who pay through it need to hold in memory.
+// Loads the Stripe package on demand, so that servers without Stripe do not hold it in memory.
 import type Stripe from 'stripe';
 
-/** Milliseconds for one request to Stripe. */
+/** Timeout of a Stripe request in milliseconds. */
 const timeout = 10_000;
 
-/** @param apiBase another host that speaks for Stripe */
+/** @param apiBase another base URL of the Stripe API */
 export async function openStripe(secretKey: string, apiBase: string | undefined): Promise<Stripe> {
   const { default: Package } = await import('stripe');
   const base = apiBase === undefined ? undefined : new URL(apiBase);

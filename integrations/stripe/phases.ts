@@ -1,4 +1,4 @@
-// Phases of a schedule as parameters. An update replaces them all, so every term is sent again.
+// Converts phases of a schedule to parameters. An update replaces all phases with all their terms.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { keyOf, type PricedItem, sharesPlace } from './items.ts';
@@ -6,7 +6,7 @@ import { keyOf, type PricedItem, sharesPlace } from './items.ts';
 type Phase = Stripe.SubscriptionSchedule.Phase;
 type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
 type ItemParams = PhaseParams['items'][number];
-/** What an item has beside its price and quantity. */
+/** The terms of an item besides price and quantity. */
 type ItemTerms = Pick<ItemParams, 'billing_thresholds' | 'discounts' | 'metadata' | 'tax_rates'>;
 
 interface Reference {
@@ -18,7 +18,7 @@ const idOf = (thing: string | Reference | null | undefined): string | undefined 
 
 const idsOf = (things: readonly (string | Reference)[]): string[] => things.flatMap((thing) => idOf(thing) ?? []);
 
-/** Leaves out what is null: Stripe takes no null, and an empty text would take something away. */
+/** Omits null values. Stripe rejects null, and an empty string would remove a value. */
 function withoutNulls<Params extends object>(
   params: {
     [Name in keyof Params]: Params[Name] | null | undefined;
@@ -27,11 +27,11 @@ function withoutNulls<Params extends object>(
   return Object.fromEntries(Object.entries(params).filter(([, value]) => value != null)) as Params;
 }
 
-/** undefined if there is none: Stripe takes no empty list. */
+/** Returns undefined for an empty list, which Stripe rejects. */
 const orNothing = <Thing>(things: readonly Thing[]): Thing[] | undefined =>
   things.length > 0 ? [...things] : undefined;
 
-/** Writes a phase that has not begun as it is. */
+/** Converts a future phase unchanged. */
 export function keepPhase(phase: Phase): PhaseParams {
   return {
     ...keepTerms(phase),
@@ -48,8 +48,8 @@ export function keepPhase(phase: Phase): PhaseParams {
 }
 
 /**
- * Writes the phase that a subscription is in. The subscription may have been changed since the phase began, and takes on what is
- * written here at once: what the subscription has counts, even if that is nothing.
+ * Converts the current phase. An update applies immediately to the subscription, which may have
+ * changed since the phase began. So the values of the subscription are used, even empty ones.
  */
 export function keepCurrentPhase(phase: Phase, live: Stripe.Subscription): PhaseParams {
   const { billing_cycle_anchor, billing_thresholds, default_payment_method, proration_behavior } = keepTerms(phase);
@@ -62,7 +62,7 @@ export function keepCurrentPhase(phase: Phase, live: Stripe.Subscription): Phase
       billing_cycle_anchor,
       billing_thresholds,
       collection_method: live.collection_method,
-      // The card of the customer counts, unless the phase has one of its own.
+      // The customer's card is used, unless the phase has its own.
       default_payment_method: default_payment_method && (idOf(live.default_payment_method) ?? default_payment_method),
       default_tax_rates: orNothing(idsOf(live.default_tax_rates ?? [])),
       description: live.description,
@@ -89,9 +89,9 @@ export function keepCurrentPhase(phase: Phase, live: Stripe.Subscription): Phase
 }
 
 /**
- * Writes the phase that comes next with the items that are wanted. It has the terms of the current phase, and those that were
- * planned for it.
- * @param planned the next phase that there was
+ * Builds the next phase with the wanted items. It combines the terms of the current phase with
+ * those planned for the next one.
+ * @param planned the previously planned next phase
  */
 export function buildNextPhase(
   wanted: readonly PricedItem[],
@@ -105,7 +105,7 @@ export function buildNextPhase(
     return mergeTerms(termsOfItem(before), termsOfItem(planned?.items.find((item) => item.price === price)), granted);
   };
   const items = wanted.map((item) => ({ price: item.price, quantity: item.quantity, ...itemTerms(item) }));
-  // What is not the catalogue's is not ours to take away.
+  // Items outside the catalog are kept, because support added them.
   const others = (planned ?? current).items.filter(({ price }) => isForeign(price, live));
   return {
     ...mergeTerms(termsOfPhase(current), planned ? termsOfPhase(planned) : {}, granted),
@@ -113,7 +113,7 @@ export function buildNextPhase(
   };
 }
 
-/** Terms that go on from one phase to the next. */
+/** Returns the terms that carry over to the next phase. */
 function termsOfPhase({
   start_date,
   end_date,
@@ -132,7 +132,7 @@ function termsOfItem(item: ItemParams | undefined): ItemTerms {
 
 type Discounts = NonNullable<Exclude<PhaseParams['discounts'], ''>>;
 
-/** @param granted discounts that are still in force: Stripe knows no others any more */
+/** @param granted discounts that are still in force; Stripe rejects others */
 function mergeTerms<Terms extends { discounts?: PhaseParams['discounts'] }>(
   now: Terms,
   planned: Terms,
@@ -155,7 +155,7 @@ function findDiscounts(live: Stripe.Subscription): Set<string> {
 const isForeign = (price: string | undefined, live: Stripe.Subscription): boolean =>
   live.items.data.some((item) => item.price.id === price && keyOf(item) === '');
 
-/** What a phase has beside its items and its time. */
+/** Converts the terms of a phase except its items and dates. */
 function keepTerms(phase: Phase): Omit<PhaseParams, 'items'> {
   const { billing_thresholds: thresholds } = phase;
   return withoutNulls<Omit<PhaseParams, 'items'>>({
@@ -198,7 +198,7 @@ interface DiscountReference {
   promotion_code?: string | Reference | null;
 }
 
-/** A discount that was granted already is kept: its coupon would grant another one, from the start. */
+/** Keeps a granted discount. Its coupon would grant a new discount from the start. */
 function keepDiscount({ coupon, discount, promotion_code }: DiscountReference): {
   coupon?: string;
   discount?: string;

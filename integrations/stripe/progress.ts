@@ -1,4 +1,4 @@
-// How far an operation has come at Stripe, and whether the subscription there has moved on.
+// Determines how far an operation got at Stripe, and whether the subscription changed meanwhile.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
@@ -8,17 +8,23 @@ import { readTerms } from './projection.ts';
 import { scheduleOf } from './state.ts';
 
 export type Progress =
-  /** The subscription is as it was when the operation was made. */
+  /** The subscription is as it was when the operation was created. */
   | { kind: 'not_started' }
-  /** The change has been made. @property target what the schedule has to say; null: it is as it has to be */
+  /**
+   * The change has been made. @property target the subscription to schedule; null: the schedule is
+   * correct
+   */
   | { kind: 'applied'; target: Subscription | null }
-  /** The subscription has changed, and the operation did not do it. @property restore what an earlier try took off the schedule */
+  /**
+   * The subscription was changed by something else. @property restore what an earlier attempt
+   * removed from the schedule
+   */
   | { kind: 'moved_on'; restore: Subscription | null };
 
 /**
- * Compares the subscription at Stripe with what the operation was computed from.
- * @param live fetched for this try
- * @param target what the operation makes of the subscription
+ * Compares the subscription at Stripe with the one from which the operation was computed.
+ * @param live fetched for this attempt
+ * @param target the subscription after the operation
  */
 export function findProgress(operation: BillingOperation, live: Stripe.Subscription, target: Subscription): Progress {
   const { subscription: base, attempt } = operation;
@@ -36,10 +42,11 @@ export function findProgress(operation: BillingOperation, live: Stripe.Subscript
 }
 
 /**
- * A change takes the schedule off while it changes the items. If its server died in between, or the period ended, nothing else would
- * put it back.
- * @param wanted has what was scheduled
- * @returns the present subscription with what was scheduled; null if the schedule is there, has taken effect, or was never needed
+ * A change releases the schedule while it changes the items. If the server crashed in between, or
+ * the period ended, only this function restores it.
+ * @param wanted has the scheduled changes
+ * @returns the present subscription with the scheduled changes; null if the schedule exists, has
+ * taken effect, or was never needed
  */
 function withLostSchedule(live: Stripe.Subscription, present: Subscription, wanted: Subscription): Subscription | null {
   if (wanted.scheduled.length === 0 || scheduleOf(live)?.status === 'active') return null;
@@ -49,7 +56,7 @@ function withLostSchedule(live: Stripe.Subscription, present: Subscription, want
 
 const hasTurned = (present: Subscription, before: Subscription): boolean => present.periodStart >= before.periodEnd;
 
-/** True if the same is paid for. */
+/** Returns true if both pay for the same items. */
 function hasSameItems(one: Subscription, other: Subscription): boolean {
   return (
     one.packageCode === other.packageCode &&

@@ -1,4 +1,4 @@
-// What we keep of a customer of Stripe: a function of what was fetched, whatever happened before.
+// Computes the stored state of a Stripe customer as a pure function of the fetched state.
 import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
 import type { DuplicateSubscription } from '../../db/billing/provider-customers.ts';
@@ -14,31 +14,34 @@ import { type CustomerState, chargeOf, findDuplicateSubscriptions, liveSubscript
 export interface Projection {
   after: Subscription;
   invoices: MirroredInvoice[];
-  /** What was paid into the wallet, by payment. */
+  /** Payments into the wallet. */
   payments: WalletPayment[];
-  /** What the next invoice asks for, at which prices; null without a subscription. */
+  /** The next invoice and the prices; null without a subscription. */
   bill: ProviderBill | null;
-  /** Our ids of checkouts that were paid. */
+  /** Ids of our checkouts that were paid. */
   completed: string[];
-  /** Live subscriptions beside the one that counts. */
+  /** Live subscriptions besides the relevant one. */
   duplicates: DuplicateSubscription[];
 }
 
 export interface WalletPayment {
   id: string;
   amountMinor: number;
-  /** What was refunded of it, and what a lost dispute took back: minor units of the credit. */
+  /** Credit lost to refunds and to lost disputes, in minor units. */
   refundedMinor: number;
   disputedMinor: number;
 }
 
-/** @param before what is ours alone is kept of it: agreements, a trial, and what follows an end */
+/**
+ * @param before provides the fields that Stripe does not know: agreements, a trial, and the steps
+ * after an end
+ */
 export function projectionOf(state: CustomerState, before: Subscription): Projection {
   const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
   const live = liveSubscription(state.subscriptions);
   return {
     after: subscriptionOf(state, before),
-    // The oldest first, so that of two of the same second the newer gets the higher id.
+    // Oldest first, so that of two invoices of the same second the newer one gets the higher id.
     invoices: state.invoices
       .filter(({ status }) => status !== 'draft')
       .map(invoiceOf)
@@ -61,7 +64,7 @@ const time = (seconds: number): Date => new Date(seconds * 1000);
 const idOf = (thing: string | { id: string } | null): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
 
-/** What was charged beyond the credit, such as tax, comes back in the same proportion. */
+/** Amounts charged on top of the credit, such as tax, are refunded in the same proportion. */
 function paymentOf(session: Stripe.Checkout.Session, disputes: readonly Stripe.Dispute[]): WalletPayment {
   const { id, payment_intent, amount_subtotal } = session;
   const amountMinor = amount_subtotal ?? 0;
@@ -85,12 +88,12 @@ function subscriptionOf({ customer, subscriptions }: CustomerState, before: Subs
     .toSorted((a, b) => (b.ended_at ?? b.created) - (a.ended_at ?? a.created))[0];
   if (!last) return { ...before, creditMinor, paymentMethod: cardOf(customer.invoice_settings.default_payment_method) };
   const endedAt = time(last.ended_at ?? last.created);
-  // What follows an end is ours: the reminder, and the deletion.
+  // The steps after an end are ours: the reminder and the deletion.
   if (before.endedAt?.getTime() === endedAt.getTime()) return { ...before, creditMinor };
   return { ...ended(mirrored(last, customer, before), endedAt), creditMinor };
 }
 
-/** Of one that is alive; when it is due is for Stripe to know. */
+/** Converts a live subscription. It has no due date here, because Stripe renews it. */
 function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: Subscription): Subscription {
   const terms = readTerms(live);
   const isPaid = live.status === 'active' || live.status === 'trialing';
@@ -111,7 +114,7 @@ function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: 
   };
 }
 
-/** What a change is computed from: what is paid for, for which period, and what happens at its end. */
+/** Reads the terms from which changes are computed: items, period and scheduled changes. */
 export function readTerms(live: Stripe.Subscription): Items & SubscriptionPeriod {
   const { scheduled, isCanceled } = readScheduled(scheduleOf(live));
   return {
@@ -121,7 +124,7 @@ export function readTerms(live: Stripe.Subscription): Items & SubscriptionPeriod
   };
 }
 
-/** Modules that a payment was not confirmed for yet. */
+/** Returns modules whose payment is not confirmed yet. */
 function pendingAddOns({ items, pending_update }: Stripe.Subscription): string[] {
   const there = items.data.map(keyOf);
   return (pending_update?.subscription_items ?? [])

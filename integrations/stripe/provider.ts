@@ -1,4 +1,4 @@
-// Stripe as the payment provider of live workspaces: pages to pay on, and operations carried out.
+// Stripe as the payment provider of live workspaces: checkout pages and billing operations.
 import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
@@ -23,13 +23,13 @@ import { schedule } from './schedules.ts';
 import { fetchSubscriptions, liveSubscription } from './state.ts';
 
 export interface StripeParts extends FollowParts {
-  /** Where people go who were not sent from anywhere. */
+  /** The redirect target of pages that were opened without one. */
   dashboardUrl: string;
-  /** Notes why Stripe could not be asked. */
+  /** Logs why a Stripe request failed. */
   warn: (fields: object, text: string) => void;
 }
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
 
 export function stripeProvider(parts: StripeParts): PaymentProvider {
@@ -43,7 +43,7 @@ export function stripeProvider(parts: StripeParts): PaymentProvider {
   };
 }
 
-/** @throws ApiError 503 where Stripe fails, whose own words are for the log alone */
+/** @throws ApiError 503 if Stripe fails; Stripe's own message is only logged */
 async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
@@ -55,13 +55,13 @@ async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>)
   }
 }
 
-/** Milliseconds that somebody who polls a checkout waits for Stripe. */
+/** Milliseconds that a client polling a checkout waits for Stripe. */
 const pollPatience = 3000;
 
 async function refreshCheckout(parts: StripeParts, companyId: string, id: string, now: Date): Promise<void> {
   const scope = { companyId, testMode: false };
   if (!(await inTransaction(parts.tenants, scope, patience, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
-  // The caller is answered even if the look fails, and polls again.
+  // The caller gets a response even if the fetch fails, and polls again.
   const look = follow(parts, companyId, {}, now).catch((error: Error) =>
     parts.warn({ company: companyId, err: { message: error.message } }, 'failed to read a polled checkout'),
   );
@@ -74,7 +74,7 @@ async function refreshCheckout(parts: StripeParts, companyId: string, id: string
   });
 }
 
-/** The customer that a company is at Stripe, made when it is first needed. */
+/** Returns the Stripe customer of a company, and creates it on first use. */
 async function customerOf({ stripe, tenants }: StripeParts, { companyId, id }: NewPage): Promise<string> {
   const scope = { companyId, testMode: false };
   const { customer, company } = await inTransaction(tenants, scope, patience, async (sql) => ({
@@ -89,7 +89,7 @@ async function customerOf({ stripe, tenants }: StripeParts, { companyId, id }: N
     },
     { idempotencyKey: `${id}:customer` },
   );
-  // Of two that were made at the same time the first is kept, and the other never used.
+  // If two were created at the same time, the first is kept and the other is never used.
   return inTransaction(tenants, scope, patience, (sql) => keepCustomer(sql, companyId, made.id, new Date()));
 }
 
@@ -105,7 +105,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     client_reference_id: id,
     success_url: checkout.successUrl ?? dashboardUrl,
     cancel_url: checkout.cancelUrl ?? dashboardUrl,
-    // Stripe takes no more than a day from when it is asked.
+    // Stripe accepts at most one day from the time of the request.
     expires_at: Math.floor(checkout.expiresAt.getTime() / 1000) - 60,
     metadata,
   };
@@ -126,7 +126,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     );
     return addressOf(session);
   }
-  // What was paid a moment ago need not be known here yet.
+  // A subscription that was just paid may not be stored yet.
   if (await findLive(stripe, customer))
     throw conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
   for (const other of await openCheckouts(stripe, customer, id)) await close(stripe, other, id);
@@ -147,7 +147,8 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     },
     { idempotencyKey },
   );
-  // Of those that were opened at the same moment, each of which saw none before it, whoever looks last sees all.
+  // Concurrent checkouts may not see each other at creation. The one that lists last sees all of
+  // them.
   const others = await openCheckouts(stripe, customer, id);
   if (others.some((other) => isLater(other, session)) || (await findLive(stripe, customer))) {
     await close(stripe, session, id);
@@ -160,13 +161,13 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   return addressOf(session);
 }
 
-/** Those of a subscription, but one. */
+/** Lists open subscription checkouts except the given one. */
 async function openCheckouts(stripe: Stripe, customer: string, id: string): Promise<Stripe.Checkout.Session[]> {
   const { data } = await stripe.checkout.sessions.list({ customer, status: 'open', limit: 100 });
   return data.filter((session) => session.mode === 'subscription' && session.client_reference_id !== id);
 }
 
-/** Only the last checkout of a subscription can be paid, so that nobody subscribes twice. */
+/** Only the newest subscription checkout can be paid, so a workspace cannot subscribe twice. */
 async function close(stripe: Stripe, session: Stripe.Checkout.Session, id: string): Promise<void> {
   await stripe.checkout.sessions.expire(session.id, {}, { idempotencyKey: `${id}:close:${session.id}` });
 }
@@ -179,7 +180,7 @@ function addressOf({ id, url }: { id: string; url: string | null }): string {
   return url;
 }
 
-/** What people can do on the page of Stripe, and nothing else: neither cancel, pause nor switch plans. */
+/** Features of the Stripe portal. People cannot cancel, pause or switch plans there. */
 const features: Stripe.BillingPortal.ConfigurationCreateParams.Features = {
   payment_method_update: { enabled: true },
   invoice_history: { enabled: true },
@@ -187,7 +188,7 @@ const features: Stripe.BillingPortal.ConfigurationCreateParams.Features = {
   subscription_cancel: { enabled: false },
   subscription_update: { enabled: false },
 };
-/** Raised with the features, so that another configuration is made. */
+/** Increase it with every change of the features, so that a new configuration is created. */
 const configurationVersion = 'headless-crm-1';
 
 async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string> {
@@ -214,21 +215,25 @@ async function settle(parts: StripeParts, operation: BillingOperation): Promise<
   const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
   const live = customer === undefined ? undefined : await findLive(stripe, customer);
   if (customer !== undefined && live) return settleAt(parts, operation, customer, live);
-  // Without a date for what comes next the subscription is Stripe's. There is none any more: it has ended there.
+  // A subscription without a due date is managed by Stripe. There is none at Stripe, so it has
+  // ended.
   if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(operation);
-  // A cancellation of an earlier try has taken effect meanwhile.
+  // The cancellation of an earlier attempt has taken effect meanwhile.
   if (asked.action === 'cancel' && attempt > 1) return settledAs(parts, operation);
   return { isOutdated: true };
 }
 
-/** Nothing of it is at Stripe: a trial, or a subscription from before, which nobody can be charged for. */
+/**
+ * Settles an operation without a Stripe subscription: a trial, or an older subscription that cannot
+ * be charged.
+ */
 function settleWithout({ change: asked, subscription, openMinor, askedAt }: BillingOperation): OperationResult {
   const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
   if (charge === 0) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
 
-/** Changes the subscription at Stripe as far as an earlier try has not, and writes what there is then. */
+/** Completes the change at Stripe from where an earlier attempt stopped, and stores the result. */
 async function settleAt(
   parts: StripeParts,
   operation: BillingOperation,
@@ -239,7 +244,8 @@ async function settleAt(
   const { id, subscription, openMinor, askedAt, attempt } = operation;
   const target = consequenceOf(operation.change, subscription, openMinor, askedAt).paid.after;
   const key = `${id}:${attempt}`;
-  // What is put back is not the operation's doing: it keeps the mark of the operation before.
+  // Restoring the schedule is not part of the operation, so the mark of the previous operation
+  // stays.
   const mark = live.metadata.operation_id ?? '';
   const progress = findProgress(operation, live, target);
   if (progress.kind === 'moved_on') {
@@ -252,7 +258,7 @@ async function settleAt(
   }
   const outcome = await change(stripe, live, operation, target, key);
   const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);
-  // A change waits only if nothing is scheduled: a schedule would end it.
+  // A change can only wait if nothing is scheduled, because a schedule would end it.
   if (changed && outcome.kind === 'declined') await schedule(stripe, changed, subscription, key, mark);
   else if (changed && outcome.kind !== 'waiting') await schedule(stripe, changed, target, key, id);
   const settled = await settledAs(parts, operation);
@@ -262,7 +268,7 @@ async function settleAt(
   return settled;
 }
 
-/** Writes what Stripe has now. */
+/** Stores the current state at Stripe. */
 async function settledAs(
   parts: StripeParts,
   { companyId, id, subscription }: BillingOperation,

@@ -1,4 +1,4 @@
-// What happens at the end of a period: a subscription's one schedule, always written whole.
+// Manages the schedule of a subscription: what happens at the end of the period.
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
 import type { ScheduledChange, Subscription } from '../../domain/billing/subscription.ts';
@@ -9,9 +9,10 @@ import { scheduleOf } from './state.ts';
 type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
 
 /**
- * Makes a subscription at Stripe do at the end of its period what ours says. Nothing is charged by it, so that it can be done again.
- * @param target its items are those that the subscription has now
- * @param idempotencyKey from which that of each step is derived
+ * Schedules at Stripe what the target says for the end of the period. It charges nothing, so it can
+ * be repeated.
+ * @param target has the current items of the subscription
+ * @param idempotencyKey the prefix of each step's key
  */
 export async function schedule(
   stripe: Stripe,
@@ -52,7 +53,7 @@ export async function schedule(
   );
 }
 
-/** The next period as it is scheduled, and what support planned for it and after it. */
+/** Builds the next period as scheduled, followed by the phases that support planned. */
 async function followingPhases(
   stripe: Stripe,
   live: Stripe.Subscription,
@@ -68,19 +69,19 @@ async function followingPhases(
   const following = buildNextPhase(items, planned, current, live);
   const metadata = { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) };
   const duration = { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const;
-  // A phase that others follow ends where they begin.
+  // A phase with successors ends when the next one begins.
   const end = later.length > 0 && planned?.end_date !== undefined ? { end_date: planned.end_date } : { duration };
   return [{ ...following, ...end, metadata: { ...following.metadata, ...metadata } }, ...later];
 }
 
-/** Phases that were planned from the end of the current one on. */
+/** Returns the phases planned after the current one. */
 function plannedPhases(planned: Stripe.SubscriptionSchedule | undefined, { end_date }: PhaseParams): PhaseParams[] {
   const phases = planned?.phases ?? [];
   const first = phases.findIndex(({ start_date }) => start_date === end_date);
   return first === -1 ? [] : phases.slice(first).map(keepPhase);
 }
 
-/** The schedule that was taken off last, by a change that could not be made under it. */
+/** Returns the schedule that was released last, by a change that could not be made under it. */
 async function findReleased(
   stripe: Stripe,
   live: Stripe.Subscription,
@@ -92,7 +93,7 @@ async function findReleased(
     .toSorted((a, b) => (b.released_at ?? 0) - (a.released_at ?? 0))[0];
 }
 
-/** Takes the schedule off, so that the subscription can be changed at once. */
+/** Releases the schedule, so that the subscription can be changed immediately. */
 export async function release(stripe: Stripe, live: Stripe.Subscription, idempotencyKey: string): Promise<void> {
   const attached = activeSchedule(live);
   if (attached)
@@ -104,14 +105,17 @@ function activeSchedule(live: Stripe.Subscription): Stripe.SubscriptionSchedule 
   return attached?.status === 'active' ? attached : undefined;
 }
 
-/** What is still to come of a schedule: nothing once its phase has begun. A cancellation keeps what it displaced. */
+/**
+ * Reads the pending changes of a schedule. Empty once their phase has begun. A cancellation keeps
+ * the changes that it displaced.
+ */
 export function readScheduled(attached: Stripe.SubscriptionSchedule | null): {
   scheduled: ScheduledChange[];
   isCanceled: boolean;
 } {
   if (attached?.status !== 'active') return { scheduled: [], isCanceled: false };
   const isCanceled = attached.end_behavior === 'cancel';
-  // The current phase has the mark of the operation before, which may be the same one.
+  // The current phase has the mark of the previous operation, which may be the same one.
   const own = attached.phases.findLast(({ metadata }) => metadata?.operation_id === attached.metadata?.operation_id);
   const begins = (own ?? attached.phases.at(-1))?.start_date ?? 0;
   const isDone = (attached.current_phase?.start_date ?? 0) >= begins;
@@ -119,7 +123,7 @@ export function readScheduled(attached: Stripe.SubscriptionSchedule | null): {
   return { scheduled: isDone && !isCanceled ? [] : texts.map(read), isCanceled };
 }
 
-/** Short, since the metadata of Stripe are. */
+/** Short, because Stripe limits the length of metadata. */
 function write(change: ScheduledChange): string {
   switch (change.action) {
     case 'downgrade':

@@ -1,38 +1,38 @@
-// All that Stripe has of a customer, fetched anew for each look.
+// Fetches the complete state of a Stripe customer.
 import type Stripe from 'stripe';
 import { hasPlan } from './items.ts';
 
 export interface CustomerState {
   customer: Stripe.Customer;
-  /** In any state, each with its schedule and its payment method. */
+  /** In any state, each with its schedule and payment method. */
   subscriptions: readonly Stripe.Subscription[];
-  /** The newest; those before them are as they were. */
+  /** The newest ones. Older invoices no longer change. */
   invoices: readonly Stripe.Invoice[];
-  /** Those that were paid, the newest, each with its charge. */
+  /** The newest paid ones, each with its charge. */
   checkouts: readonly Stripe.Checkout.Session[];
-  /** Disputes of charges of the wallet. */
+  /** Disputes of wallet payments. */
   disputes: readonly Stripe.Dispute[];
   preview: Preview;
 }
 
-/** The next invoice of the subscription that counts. */
+/** The next invoice of the relevant subscription. */
 interface Preview {
-  /** null: nothing will be charged, or Stripe gave no preview. */
+  /** null: nothing will be charged, or Stripe returned no preview. */
   invoice: Stripe.Invoice | null;
-  /** Why Stripe gave no preview, in its own code; null: it gave one. */
+  /** The Stripe error code if there is no preview; null: there is one. */
   problem: string | null;
-  /** True if another try may succeed soon. */
+  /** True if a retry may succeed soon. */
   isTransient: boolean;
 }
 
-/** As many as one answer holds. */
+/** The maximum page size of Stripe. */
 const most = 100;
-/** Checkouts that a look reads: a refund of an older one is not found. */
+/** Maximum number of checkouts per fetch. Refunds of older ones are not found. */
 const mostCheckouts = 1000;
-/** Milliseconds for a preview: nothing else waits for it longer. */
+/** Timeout of the preview in milliseconds. */
 const previewTimeout = 5000;
 
-/** @throws Error where the customer was removed at Stripe */
+/** @throws Error if the customer was deleted at Stripe */
 export async function fetchState(stripe: Stripe, id: string): Promise<CustomerState> {
   const [customer, { subscriptions, preview }, invoices, { checkouts, disputes }] = await Promise.all([
     stripe.customers.retrieve(id, { expand: ['invoice_settings.default_payment_method', 'discount.source.coupon'] }),
@@ -54,8 +54,8 @@ async function fetchWithPreview(stripe: Stripe, customer: string) {
 const nothingToCome: Preview = { invoice: null, problem: null, isTransient: false };
 
 /**
- * Fetches the next invoice of a subscription, or of the schedule that manages it. A preview that fails is not an error of the
- * look: everything else that was fetched counts.
+ * Fetches the next invoice of a subscription, or of its schedule. A failed preview does not fail
+ * the whole fetch.
  */
 async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
   const schedule = scheduleOf(live);
@@ -74,7 +74,7 @@ async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<
   }
 }
 
-/** The checkouts that were paid, and the disputes of what was paid into the wallet by them. */
+/** Fetches paid checkouts, and the disputes of their charges. */
 async function fetchCheckouts(stripe: Stripe, customer: string) {
   const checkouts = await stripe.checkout.sessions
     .list({ customer, status: 'complete', limit: most, expand: ['data.payment_intent.latest_charge'] })
@@ -84,13 +84,13 @@ async function fetchCheckouts(stripe: Stripe, customer: string) {
   return { checkouts, disputes: disputes.flatMap(({ data }) => data) };
 }
 
-/** The charge of a checkout, which was fetched with it; undefined for a subscription. */
+/** Returns the charge that was fetched with a checkout; undefined for a subscription. */
 export function chargeOf({ payment_intent: payment }: Stripe.Checkout.Session): Stripe.Charge | undefined {
   const charge = typeof payment === 'object' ? payment?.latest_charge : undefined;
   return typeof charge === 'object' ? (charge ?? undefined) : undefined;
 }
 
-/** An invoice comes with its first lines only. */
+/** An invoice contains only its first lines. */
 async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
   if (!invoice.lines.has_more) return invoice;
   const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: most });
@@ -105,7 +105,10 @@ export async function fetchSubscriptions(stripe: Stripe, customer: string): Prom
 const isLive = ({ status }: Stripe.Subscription): boolean =>
   ['active', 'trialing', 'past_due', 'unpaid', 'paused'].includes(status);
 
-/** Those with a plan of the catalogue first, then the oldest: what else is heard of the others does not change the order. */
+/**
+ * Sorts by plans of the catalog, then by age. This order stays stable when other data of the
+ * subscriptions change.
+ */
 function sortLive(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription[] {
   return subscriptions
     .filter(isLive)
@@ -117,16 +120,16 @@ function sortLive(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscri
     );
 }
 
-/** The subscription that counts; undefined if none is alive. */
+/** Returns the relevant subscription; undefined if none is live. */
 export function liveSubscription(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription | undefined {
   return sortLive(subscriptions)[0];
 }
 
-/** Live subscriptions beside the one that counts. */
+/** Returns the live subscriptions besides the relevant one. */
 export function findDuplicateSubscriptions(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription[] {
   return sortLive(subscriptions).slice(1);
 }
 
-/** The schedule of a subscription, which was fetched with it. */
+/** Returns the schedule that was fetched with the subscription. */
 export const scheduleOf = ({ schedule }: Stripe.Subscription): Stripe.SubscriptionSchedule | null =>
   typeof schedule === 'string' ? null : schedule;

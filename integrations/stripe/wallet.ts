@@ -1,4 +1,4 @@
-// Credit of the wallet whose payment was refunded, or lost to a dispute.
+// Takes back wallet credit after refunds and lost disputes.
 import { type Reversal, reversePayments, walletBalance } from '../../db/billing/wallet.ts';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -6,8 +6,8 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import type { WalletPayment } from './projection.ts';
 
 /**
- * Takes back the credit of payments that were refunded or lost to a dispute, once, with an event and an audit row for each.
- * The wallet may go below 0. A refund that failed later returns its credit.
+ * Takes back the credit of refunded or disputed payments once, with an event and an audit row for
+ * each. The balance may become negative. If a refund fails later, its credit returns.
  */
 export async function takeBackCredit(
   sql: Sql,

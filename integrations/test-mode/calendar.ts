@@ -1,4 +1,4 @@
-// The calendar of whoever tries things out: always free, and remembers nothing.
+// The calendar of test mode: always free, and stores nothing.
 import type { Calendars } from '../../domain/scheduling/calendars.ts';
 
 export const testCalendar: Omit<Calendars, 'refusalOf'> = {

@@ -1,18 +1,18 @@
-// The payment provider of test keys, and of all where no other is configured: settles at once.
+// The test payment provider: for test keys, and if no other is configured. Settles immediately.
 import { chargeOnce } from '../../db/billing/test-charges.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { consequenceOf } from '../../domain/billing/changes.ts';
 import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from '../../domain/billing/provider.ts';
 
-/** The card that this ends in is declined. */
+/** Cards that end in these digits are declined. */
 const declinedCard = '0002';
-/** Milliseconds after which a charge is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 8000;
 
 /**
- * @param pool apart from those that requests wait on
- * @param baseUrl where the pages of this provider are
+ * @param pool separate from the pool of requests
+ * @param baseUrl the address of this provider's pages
  */
 export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider {
   const addressOf = (page: string, { companyId, testMode, id }: NewPage): string =>

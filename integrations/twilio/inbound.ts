@@ -1,4 +1,4 @@
-// Where Twilio tells of what came in: texts, calls and faxes of the numbers of a workspace.
+// Receives texts, calls and faxes of a workspace's numbers from Twilio.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
@@ -11,27 +11,28 @@ import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
 
 export interface TwilioParts {
-  /** Of the account that this server is connected to; it signs what Twilio sends. */
+  /** The auth token of the connected Twilio account, which signs the requests. */
   authToken: string;
   baseUrl: () => string;
   tenants: Pool;
-  /** Runs when events were committed. */
+  /** Called when events were committed. */
   told: () => void;
 }
 
-/** The policy of the addresses that Twilio calls from, by its name: a busy hour of many workspaces, and no flood. */
+/** The rate limit per IP address: enough for a busy hour of many workspaces. */
 export const twilioPolicy = { twilio: [{ limit: 3000, window: 60_000 }] };
 
-/** Milliseconds after which a transaction is given up. */
+/** Transaction timeout in milliseconds. */
 const patience = 5000;
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
-/** For Twilio: do nothing. */
+/** TwiML that does nothing. */
 const nothingToDo = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
 
 /**
- * The signature of a request: HMAC-SHA1, in base64, of its address and of all fields of its form, sorted by name, each followed by its value.
- * @param url as it was given to Twilio, query included
+ * Computes a request's signature: base64 of the HMAC-SHA1 of the URL and all form fields, sorted by
+ * name, each followed by its value.
+ * @param url as configured at Twilio, including the query
  */
 export function twilioSignature(authToken: string, url: string, form: ReadonlyMap<string, string>): string {
   const fields = [...form].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, value]) => name + value);
@@ -45,7 +46,7 @@ export function twilioDoor(parts: TwilioParts): Screen {
     name: 'twilio',
     path: /^\/v1\/inbound\/twilio$/,
     limit: 'twilio',
-    // The signature covers what was sent; what no field can hold is taken out afterwards.
+    // The signature covers the raw fields. Characters that cannot be stored are removed afterwards.
     unchecked: true,
     show: async (request) => {
       if (!request.form) throw notFound();
@@ -59,7 +60,7 @@ export function twilioDoor(parts: TwilioParts): Screen {
   };
 }
 
-/** @throws ApiError 401 for what Twilio did not sign */
+/** @throws ApiError 401 if the signature is not from Twilio */
 function refuseUnsigned(
   { authToken, baseUrl }: TwilioParts,
   { headers, address }: ScreenRequest,
@@ -73,7 +74,7 @@ function refuseUnsigned(
   });
 }
 
-/** @throws ApiError 404 for an address that is none of those that the settings show */
+/** @throws ApiError 404 if the query does not name a workspace and an environment */
 function scopeOf(address: string): TenantScope {
   const query = new URLSearchParams(address.split('?')[1] ?? '');
   const [companyId, environment] = [query.get('company_id')?.toLowerCase() ?? '', query.get('environment') ?? 'live'];
@@ -81,14 +82,14 @@ function scopeOf(address: string): TenantScope {
   return { companyId, testMode: environment === 'test' };
 }
 
-/** @throws ApiError 404 where the number is none of the workspace's */
+/** @throws ApiError 404 if the number does not belong to the workspace */
 async function store(
   { tenants, told }: TwilioParts,
   scope: TenantScope,
   { body, ownNumber }: TwilioReport,
   now: Date,
 ): Promise<void> {
-  // Twilio's numbers have their country.
+  // Twilio's numbers include the country code.
   const read = readReport(body, null, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
   await inTransaction(tenants, scope, patience, async (sql, tell, note) => {

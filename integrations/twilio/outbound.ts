@@ -1,4 +1,4 @@
-// Text and WhatsApp messages through Twilio, which knows no idempotency key.
+// Sends SMS and WhatsApp messages through Twilio, which has no idempotency keys.
 import {
   type OutgoingMessage,
   type Sender,
@@ -8,14 +8,14 @@ import {
 import type { MessagingProvider } from '../../runtime/config.ts';
 import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../../runtime/outbound/client.ts';
 
-/** Of an answer: a message is well below; a page of messages is as long as its bodies. */
+/** Maximum response sizes in bytes. A page of messages contains their bodies. */
 const mostBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };
-/** Messages that are looked at; more to one number since an attempt began there are not. */
+/** Messages per lookup. An attempt never has more to one number. */
 const pageSize = 100;
 /** Milliseconds by which the provider's clock may differ. */
 const clockSkew = 60_000;
 
-/** What the provider's codes mean; every other refusal is one. */
+/** The meaning of Twilio's error codes. All other codes are rejections. */
 const faults: Readonly<Record<number, readonly [SendingFaultKind, string]>> = {
   21610: ['said_stop', 'The recipient has opted out with the provider.'],
   21211: ['refused', 'The provider does not recognize the phone number of the recipient.'],
@@ -53,7 +53,7 @@ export function twilioSender(client: OutgoingClient, { url, accountId, authToken
       const query = new URLSearchParams({ ...addressesOf(message), PageSize: String(pageSize) });
       const answer = await ask({ method: 'GET', url: `${place}?${query}`, mostBytes: mostBytes.page });
       if (answer.status >= 300) throw new SendingFault('unknown', `the provider returned status ${answer.status}`);
-      // Not asked for by the date of sending, which what waits in the provider's queue does not have yet.
+      // Not filtered by the sending date, which queued messages do not have yet.
       return (read<{ messages?: TwilioMessage[] }>(answer).messages ?? [])
         .filter(({ date_created: created }) => Date.parse(created) >= since.getTime() - clockSkew)
         .filter(({ body, status }) => body === message.body && status !== 'failed' && status !== 'canceled')
@@ -66,7 +66,7 @@ interface TwilioMessage {
   sid: string;
   body: string;
   status: string;
-  /** As in mails. */
+  /** In RFC 2822 format. */
   date_created: string;
 }
 
@@ -79,7 +79,7 @@ function addressesOf({ channel, recipient, sender }: OutgoingMessage): { To: str
 function faultOf(answer: OutgoingAnswer): SendingFault {
   const { status } = answer;
   if (status >= 500) return new SendingFault('unknown', `the provider failed with status ${status}`);
-  // Credentials that are refused may be set right.
+  // Rejected credentials can be fixed.
   if (status === 429 || status === 401 || status === 403)
     return new SendingFault('not_sent', `the provider currently rejects messages with status ${status}`);
   const { code } = read<{ code?: unknown }>(answer);
@@ -88,7 +88,10 @@ function faultOf(answer: OutgoingAnswer): SendingFault {
   return new SendingFault('refused', `The provider rejected the message with code ${Number(code) || status}.`);
 }
 
-/** @throws SendingFault for what is not JSON: what became of the message is not known */
+/**
+ * @throws SendingFault if the response is not JSON, because the outcome of the message is then
+ * unknown
+ */
 function read<Body extends object>({ body, status }: OutgoingAnswer): Partial<Body> {
   try {
     return JSON.parse(String(body)) ?? {};
