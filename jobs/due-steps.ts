@@ -1,24 +1,24 @@
-// Jobs that go on with something long in steps, each in a transaction of its own.
+// Runs long work in steps, each in its own transaction.
 import type { TransactionWork } from '../db/client/in-transaction.ts';
 import type { Sql } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import type { TenantJobContext } from './runner.ts';
 
-/** What is due: it is found by its id, and belongs to a tenant. */
+/** A due item of a tenant. */
 export interface DueItem extends TenantScope {
   id: string;
 }
 
-/** Items that are found at once; each takes a step before the first takes its next. */
+/** Items per query. Each item takes one step before the first takes its next. */
 const foundAtOnce = 20;
 
 /**
- * Takes steps of everything that is due until nothing is. Servers may do so at the same time. An item that fails is logged and left out; it
- * is due again in the next run, and the others do not wait for it.
- * @param find returns due items, those that have waited longest first
+ * Takes steps of due items until nothing is due. Several servers may run it at the same time. An
+ * item that fails is logged and skipped. It is due again in the next run and does not delay others.
+ * @param find returns due items, longest waiting first
  * @param step returns false if another server works on the item
- * @param failure how the log names an item that fails: the field of its id, and the text
- * @returns how many steps were taken
+ * @param failure the log field of the item's id, and the log text
+ * @returns the number of steps
  */
 export async function runDueSteps(
   { platform, transaction, log, now, signal }: TenantJobContext,

@@ -1,7 +1,8 @@
-// The table of all background jobs: how often each runs, on which connections, how much at once.
+// The table of background jobs: intervals, connections and batch sizes.
 //
-// Every server runs the whole table, except for the jobs that its operator has paused; jobs of several servers share the work. A job takes what no other holds: it finds rows that are due
-// across tenants, and locks or leases them in a transaction of one tenant. Nothing is lost with a server: what it held is due again.
+// Every server runs the whole table, except the jobs that its operator paused. Servers share the
+// work: a job finds due rows across tenants, and locks or leases them in a transaction of one
+// tenant. If a server crashes, its leased rows become due again.
 import { announceExpiringKeys } from './access/expiring-keys.ts';
 import type { WebhookSender } from './automation/webhook-sender.ts';
 import { runWorkforces, type WorkforceServices } from './automation/workforces.ts';
@@ -25,7 +26,7 @@ import {
 import { sweepAll } from './service/sweeps.ts';
 import { handleSlaClocks } from './settings/sla.ts';
 
-/** What the background jobs of a server work with. */
+/** Dependencies of the background jobs. */
 export interface BackgroundServices {
   dispatcher: TenantQueue;
   webhookMatcher: TenantQueue;
@@ -39,18 +40,20 @@ export interface BackgroundServices {
 }
 
 /**
- * Connections of the background jobs, apart from those of requests. `background` is for all jobs that are short or may wait: one connection
- * that looks across tenants, which `platform` jobs use as well, and one for tenants. The others have connections for tenants of their own, and
- * `dispatcher` and `webhooks` also for looking.
+ * Connections of the background jobs, separate from those of requests. `background` is for all jobs
+ * that are short or may wait. It has one connection that reads across tenants, which `platform`
+ * jobs share, and one for tenants. The other pools have their own connections for tenants;
+ * `dispatcher` and `webhooks` also have their own for reading across tenants.
  */
 export type BackgroundPool = 'background' | 'dispatcher' | 'webhooks' | 'messages' | 'calendars' | 'payments';
 
 const second = 1000;
 const minute = 60 * second;
 
-/** Jobs that a server runs once, in its first process. */
+/** Jobs that run once per server, in its first process. */
 export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] = [
-  // Gives committed events their positions in the feeds. Woken by each commit that has events; the interval finds those of other servers.
+  // Assigns committed events their feed positions. Woken by each commit with events. The interval
+  // finds the events of other servers.
   {
     name: 'dispatcher',
     pool: 'dispatcher',
@@ -61,7 +64,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 3 * second,
     run: (context, { dispatcher }) => dispatcher.run(context),
   },
-  // Makes deliveries of events that have their positions. Woken by the dispatcher. Backs off under foreground load.
+  // Creates deliveries of events with positions. Woken by the dispatcher. Backs off under
+  // foreground load.
   {
     name: 'webhook-matcher',
     pool: 'webhooks',
@@ -71,7 +75,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 3 * second,
     run: (context, { webhookMatcher }) => webhookMatcher.run(context),
   },
-  // Sends deliveries of webhooks; a batch is of subscriptions. Attempts outlast a run; one that is not recorded at the end is sent again.
+  // Sends webhook deliveries. A batch consists of subscriptions. Attempts outlast a run. An attempt
+  // that is not recorded at shutdown is sent again.
   {
     name: 'webhooks',
     pool: 'webhooks',
@@ -81,7 +86,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     pending: { settled: ({ webhookSender }) => webhookSender.settled(), shutdownGraceMs: 3 * second },
     run: (context, { webhookSender }) => webhookSender.run(context),
   },
-  // Sends mails of the service; a batch is under way at once.
+  // Sends mails of the service. The mails of a batch are sent concurrently.
   {
     name: 'mails',
     pool: 'platform',
@@ -89,8 +94,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 5,
     run: (context, { mails }) => deliverMails(context, mails),
   },
-  // Sends approved messages; a batch is of tenants and channels that have some. One job for each provider, so that a provider that answers
-  // slowly delays only its own messages.
+  // Sends approved messages. A batch consists of tenant and channel pairs. One job per provider, so
+  // that a slow provider delays only its own messages.
   {
     name: 'messages',
     pool: 'messages',
@@ -107,7 +112,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { messages }) => sendMessages(context, messages, ['sms', 'whatsapp']),
   },
-  // Carries out what people decided about runs of campaigns; a batch is of drafts.
+  // Applies decisions about campaign runs. A batch consists of drafts.
   {
     name: 'run-decisions',
     pool: 'messages',
@@ -116,7 +121,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 10 * second,
     run: carryOutDecisions,
   },
-  // Begins scheduled campaigns, prepares their drafts and withdraws those of cancelled ones; a batch is of records or drafts.
+  // Starts scheduled campaigns, prepares their drafts, and withdraws those of cancelled ones. A
+  // batch consists of records or drafts.
   {
     name: 'campaigns',
     pool: 'background',
@@ -125,7 +131,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 10 * second,
     run: runCampaigns,
   },
-  // Puts texts of records where the search finds them; a batch is of changes that are scanned. A search itself looks at what waits.
+  // Indexes the texts of records for search. A batch consists of scanned changes. Searches also
+  // read changes that are not indexed yet.
   {
     name: 'search',
     pool: 'background',
@@ -134,7 +141,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { searchIndexer }) => searchIndexer.run(context),
   },
-  // Clears references to deleted records; a batch is of records, which stay locked meanwhile.
+  // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {
     name: 'reference-clearing',
     pool: 'background',
@@ -143,7 +150,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: clearPendingReferences,
   },
-  // Writes events into calendars outside, and removes them.
+  // Writes events to external calendars, and removes them.
   {
     name: 'calendars',
     pool: 'calendars',
@@ -152,7 +159,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { calendars }) => carryOutOrders(context, calendars),
   },
-  // Looks at calendars that were just connected: their users are not free until then, so they do not wait for slow calendars.
+  // Reads newly connected calendars. Their users cannot be booked until then, so they do not wait
+  // for slow calendars.
   {
     name: 'calendars',
     pool: 'calendars',
@@ -161,7 +169,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { calendars }) => lookAtUnreadCalendars(context, calendars),
   },
-  // Looks at each calendar every five minutes.
+  // Reads each external calendar every five minutes.
   {
     name: 'calendars',
     pool: 'calendars',
@@ -170,7 +178,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { calendars }) => lookAtCalendars(context, calendars),
   },
-  // Takes the steps of subscriptions that time brings, and finishes operations that were left at a payment provider.
+  // Performs time-driven steps of subscriptions, and finishes operations that were interrupted.
   {
     name: 'billing',
     pool: 'payments',
@@ -179,7 +187,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: (context, { billing }) => runBilling(context, billing),
   },
-  // Handles SLA clocks that are due: breaches, reminders, escalations.
+  // Handles due SLA clocks: breaches, reminders, escalations.
   {
     name: 'sla',
     pool: 'background',
@@ -188,7 +196,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: handleSlaClocks,
   },
-  // Completes bookings that are over.
+  // Completes past bookings.
   {
     name: 'bookings',
     pool: 'platform',
@@ -196,7 +204,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 500,
     run: completePastBookings,
   },
-  // Emits events of API keys that expire soon.
+  // Emits events for API keys that expire soon.
   {
     name: 'expiring-keys',
     pool: 'background',
@@ -205,7 +213,8 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 3 * second,
     run: announceExpiringKeys,
   },
-  // Removes what is past its time; a batch is of rows of one statement, few enough for its time however many tenants they are of.
+  // Deletes expired rows. A batch consists of the rows of one statement, few enough for its timeout
+  // across any number of tenants.
   {
     name: 'sweeps',
     pool: 'platform',
@@ -215,14 +224,14 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   },
 ];
 
-/** What the jobs of a process that answers requests work with. */
+/** Dependencies of the jobs in processes that serve requests. */
 export interface ServingServices {
   workforces: WorkforceServices;
 }
 
-/** Jobs that each process that answers requests runs: their steps are operations of the API. */
+/** Jobs that each serving process runs, because their steps are API operations. */
 export const servingJobs: readonly Job<ServingServices, 'workforces'>[] = [
-  // Does the steps of runs of workforces that are due.
+  // Performs the due steps of workforce runs.
   {
     name: 'workforces',
     pool: 'workforces',
@@ -233,5 +242,5 @@ export const servingJobs: readonly Job<ServingServices, 'workforces'>[] = [
   },
 ];
 
-/** The names of all jobs, each once. */
+/** The distinct names of all jobs. */
 export const jobNames: readonly string[] = [...new Set([...backgroundJobs, ...servingJobs].map(({ name }) => name))];

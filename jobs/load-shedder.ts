@@ -1,17 +1,17 @@
-// Backs off under foreground load: while requests wait, background work is done in small batches.
+// Backs off under foreground load: while requests wait, background work runs in small batches.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Milliseconds from one batch to the next under load. */
+/** Milliseconds between two batches under load. */
 const batchDelayMs = 200;
-/** Milliseconds for which a measurement of the load is used. */
+/** Milliseconds for which a load measurement is valid. */
 const measuredForMs = 50;
 /**
- * Requests that wait on average, from which on the server is under load. Fewer are no sign of it: a request that comes together with others
- * waits now and then.
+ * The average number of waiting requests from which on the server counts as loaded. Lower values
+ * are normal, because requests that arrive together sometimes wait.
  */
 const loadThreshold = 0.5;
 
-/** Admits the batches of one kind of work of this process. */
+/** Admits the batches of one kind of work in this process. */
 export class LoadShedder {
   readonly #waitedMs: () => number;
   #lastWaitedMs: number;
@@ -19,13 +19,18 @@ export class LoadShedder {
   #isUnderLoad = false;
   #turn = Promise.resolve();
 
-  /** @param waitedMs milliseconds that all requests together have waited for connections since the start */
+  /**
+   * @param waitedMs total milliseconds that requests have waited for connections since the start
+   */
   constructor(waitedMs: () => number) {
     this.#waitedMs = waitedMs;
     this.#lastWaitedMs = waitedMs();
   }
 
-  /** Waits until the next batch may begin: at once without load, else one batch after the other. @returns true if it must be a small one */
+  /**
+   * Waits until the next batch may start: immediately without load, otherwise one batch at a time.
+   * @returns true if the batch must be small
+   */
   async waitForTurn(signal?: AbortSignal): Promise<boolean> {
     if (!this.#measure()) return false;
     this.#turn = this.#turn.then(() => sleep(batchDelayMs, undefined, { signal, ref: false }).catch(() => undefined));

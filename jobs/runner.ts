@@ -1,25 +1,31 @@
-// Runs the jobs of a table: each at its interval, one run at a time, until the server stops.
+// Runs a table of jobs: each at its interval, one run at a time, until the server stops.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inTransaction, type TransactionWork } from '../db/client/in-transaction.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 
-/** Milliseconds that a stopping server waits for the run that a job is in. */
+/** Milliseconds that shutdown waits for the current run of a job. */
 const stopGraceMs = 5000;
 
 interface JobSettings<Services> {
-  /** In log lines and in PAUSED_JOBS. Jobs of one kind share it. */
+  /** The name in log lines and in PAUSED_JOBS. Jobs of one kind share it. */
   name: string;
-  /** From the start of one run to the start of the next. A run that takes longer skips the starts that it misses. */
+  /**
+   * Milliseconds between the starts of two runs. A run that takes longer skips the starts that it
+   * misses.
+   */
   intervalMs: number;
-  /** What it finds or handles at once; the table says what that is. */
+  /** Items per batch. The table of jobs says what the items are. */
   batchSize: number;
-  /** Present in jobs that can be woken, which also run as soon as they start: the pause before the next run if the wake-up came during one. */
+  /**
+   * The pause before the next run if a wake-up came during a run. Only jobs with it can be woken;
+   * they also run immediately at the start.
+   */
   batchDelayMs?: number;
-  /** True for a job that runs until the last request has ended. */
+  /** True if the job runs until the last request has ended. */
   outlivesRequests?: true;
-  /** Work that outlasts a run: how to wait for it when the server stops, and for how long. */
+  /** Work that outlasts a run: how to wait for it at shutdown, and for how long. */
   pending?: { settled: (services: Services) => Promise<void>; shutdownGraceMs: number };
 }
 
@@ -29,32 +35,35 @@ interface PlatformJob<Services> extends JobSettings<Services> {
   run: (context: JobContext, services: Services) => Promise<unknown>;
 }
 
-/** A job that finds its work across tenants, and does it in transactions of one tenant each. */
+/** A job that finds its work across tenants and performs it in transactions of one tenant. */
 interface TenantJob<Services, PoolName extends string> extends JobSettings<Services> {
-  /** The connections that it runs on. */
+  /** The pool of its connections. */
   pool: PoolName;
-  /** After which one of its transactions is given up: a database that hangs does not say so. */
+  /** Transaction timeout in milliseconds, because a database that hangs does not report it. */
   timeoutMs: number;
   run: (context: TenantJobContext, services: Services) => Promise<unknown>;
 }
 
-/** One entry of a table of jobs. */
+/** An entry of a job table. */
 export type Job<Services, PoolName extends string> = PlatformJob<Services> | TenantJob<Services, PoolName>;
 
-/** What each run gets. */
+/** The context of each run. */
 export interface JobContext {
-  /** For statements across tenants: they find whose turn it is. */
+  /** For statements across tenants, which find the tenants that are due. */
   platform: Pool;
   batchSize: number;
   log: Log;
   now: () => Date;
-  /** Aborted when the server stops: begin nothing more, and return soon. */
+  /** Aborted at shutdown: the run must not start new work and should return soon. */
   signal: AbortSignal;
 }
 
 export interface TenantJobContext extends JobContext {
   timeoutMs: number;
-  /** Runs work in a transaction that is bound to one tenant. @returns what the work returned, once it is committed */
+  /**
+   * Runs work in a transaction that is bound to one tenant. @returns the result of the work after
+   * the commit
+   */
   transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
 }
 
@@ -67,16 +76,16 @@ export interface JobPools {
 }
 
 export interface RunningJobs {
-  /** Has the jobs of a name run without waiting for their intervals. */
+  /** Runs the jobs with this name without waiting for their intervals. */
   wake(name: string): void;
   /**
-   * Stops all jobs: begins no run, and waits a few seconds for those that have begun.
+   * Stops all jobs: starts no further runs and waits a few seconds for current ones.
    * @param requestsEnded resolves when the last request has ended
    */
   stop(requestsEnded?: Promise<unknown>): Promise<void>;
 }
 
-/** What the jobs of a table work with. */
+/** The dependencies of a job table. */
 export interface JobEnvironment<Services, PoolName extends string> {
   /** For jobs that send single statements. */
   platform: Pool;
@@ -87,7 +96,7 @@ export interface JobEnvironment<Services, PoolName extends string> {
   log: Log;
 }
 
-/** Starts the jobs of a table. Several servers may run the same table at the same time. */
+/** Starts a job table. Several servers may run the same table at the same time. */
 export function startJobs<Services, PoolName extends string>(
   jobs: readonly Job<Services, PoolName>[],
   environment: JobEnvironment<Services, PoolName>,
@@ -132,7 +141,7 @@ async function runJob<Services, PoolName extends string>(
   return job.run(tenantContext(shared, pools[job.pool], job.timeoutMs), services);
 }
 
-/** Adds a job's connections and transactions to what all runs get. */
+/** Adds a job's connections and transactions to the shared context. */
 export function tenantContext(
   shared: Omit<JobContext, 'platform'>,
   { platform, tenants }: JobPools,
@@ -147,10 +156,12 @@ export function tenantContext(
 }
 
 /**
- * Runs work at an interval, unless the run before has not ended. A run that fails is logged, and the next one tries again.
+ * Runs work at an interval, skipping starts while a run is active. A failed run is logged, and the
+ * next run retries.
  * @param batchDelayMs as in a job
- * @param work gets a signal that is aborted by the stop
- * @returns how to wake it, which needs a `batchDelayMs`, and how to stop it: resolves when its run has ended, or after five seconds
+ * @param work receives a signal that is aborted at the stop
+ * @returns functions to wake it, which needs `batchDelayMs`, and to stop it, which resolves when
+ * the current run has ended, or after five seconds
  */
 export function runPeriodically(
   { intervalMs, batchDelayMs }: { intervalMs: number; batchDelayMs?: number | undefined },
@@ -171,7 +182,7 @@ export function runPeriodically(
       log.warn({ err: { message: (error as Error).message } }, 'job run failed; will retry');
     } finally {
       running = undefined;
-      // What comes in meanwhile is handled together.
+      // Items that arrive during the delay are handled together.
       if (isWoken && batchDelayMs !== undefined) schedule(batchDelayMs);
       else schedule(intervalMs - ((performance.now() - startedAt) % intervalMs));
     }

@@ -1,11 +1,13 @@
-// Emits an event for each API key that is about to expire, once for each key and time.
+// Emits an event for each API key that expires soon, once per key and expiry time.
 import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../../db/access/expiring-keys.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** Milliseconds before it expires that the event of a key is emitted. */
+/** Milliseconds before expiry at which the event is emitted. */
 const noticeMs = 7 * 86_400_000;
 
-/** Emits all events that are due. Servers may do so at the same time. @returns how many */
+/**
+ * Emits all due events. Several servers may run it at the same time. @returns the number of events
+ */
 export async function announceExpiringKeys(context: TenantJobContext): Promise<number> {
   const announced = await announceAll(context);
   if (announced > 0) context.log.info({ keys: announced }, 'announced API keys that expire soon');
@@ -25,7 +27,7 @@ async function announceAll(context: TenantJobContext): Promise<number> {
       try {
         if (await announce(context, key, now)) announced += 1;
       } catch (error) {
-        // The keys of other tenants do not wait for those of one that fails.
+        // A tenant that fails does not delay the keys of others.
         failed.add(key.companyId);
         log.warn(
           { company: key.companyId, err: { message: (error as Error).message } },

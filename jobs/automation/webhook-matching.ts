@@ -1,4 +1,4 @@
-// The matcher: makes deliveries of events for the webhooks that subscribe to them.
+// The webhook matcher: creates deliveries of events for the endpoints that subscribe to them.
 import { v7 as uuidv7 } from 'uuid';
 import { settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import {
@@ -18,15 +18,21 @@ import type { LoadShedder } from '../load-shedder.ts';
 import { TenantQueue } from '../records/tenant-queue.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** Tenants whose deliveries are made at the same time, each on a connection of its own. */
+/** Tenants that are matched at the same time, each on its own connection. */
 export const companiesAtOnce = 2;
-/** Deliveries that are made in one batch under foreground load. */
+/** Deliveries per batch under foreground load. */
 const smallBatch = 50;
 
-/** Milliseconds by which the clocks of servers may differ: what happened longer before a subscription was made is none of its business. */
+/**
+ * Milliseconds by which server clocks may differ. Older events precede the subscription and are not
+ * delivered.
+ */
 const clockTolerance = 10_000;
 
-/** The matcher of this process. Several servers may have one: the deliveries of a tenant are made by one of them at a time. */
+/**
+ * Creates the matcher of this process. Several servers may run one: each tenant is processed by one
+ * of them at a time.
+ */
 export function webhookMatcher(loadShedder: LoadShedder): TenantQueue {
   return new TenantQueue({
     find: (sql, after) => findWaiting(sql, 'webhook_backlog', after),
@@ -36,7 +42,10 @@ export function webhookMatcher(loadShedder: LoadShedder): TenantQueue {
   });
 }
 
-/** Makes the deliveries of the oldest events that have none, in the transaction that takes them from the backlog: each is made once. */
+/**
+ * Creates the deliveries of the oldest waiting events and removes the events from the backlog in
+ * the same transaction, so that each delivery is created once.
+ */
 async function matchSome(
   { transaction }: TenantJobContext,
   loadShedder: LoadShedder,
@@ -57,10 +66,10 @@ async function matchSome(
 }
 
 /**
- * Makes the deliveries of events. Of a disabled subscription what happens is only kept.
+ * Creates the deliveries of events. Deliveries of disabled subscriptions are stored but not sent.
  * @param sql in a transaction that is bound to the scope
- * @param subscriptions those of that company and mode
- * @param events the same
+ * @param subscriptions of this tenant
+ * @param events of this tenant
  */
 export async function deliver(
   sql: Sql,
@@ -94,7 +103,7 @@ function deliveriesOf(
   }));
 }
 
-/** Bodies, each composed once for all who are sent the same. */
+/** Request bodies. Each one is composed once for all endpoints that receive the same. */
 class Messages {
   readonly all: DeliveryMessage[] = [];
   readonly #testMode: boolean;
@@ -104,7 +113,7 @@ class Messages {
     this.#testMode = testMode;
   }
 
-  /** @returns its place among all */
+  /** @returns the index of the body */
   of(event: HappenedEvent, include: readonly string[]): number {
     const key = `${event.id} ${include.join()}`;
     const known = this.#places.get(key);

@@ -1,4 +1,4 @@
-// Sends deliveries: an attempt is committed before it begins, and made outside of transactions.
+// Sends webhook deliveries. An attempt is committed first, then made outside of transactions.
 import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
@@ -29,25 +29,25 @@ export interface WebhookSenderServices {
   client: OutgoingClient;
   /** Backs off under foreground load. */
   loadShedder: LoadShedder;
-  /** Reads a secret as it is stored. */
+  /** Decrypts a stored secret. */
   decrypt: (sealed: string) => string;
-  /** Called with each attempt that ended. */
+  /** Called after each attempt. */
   onAttempt?: (outcome: 'succeeded' | 'failed' | 'blocked') => void;
-  /** From 0 to 1, for the jitter. */
+  /** A random number from 0 to 1, for the jitter. */
   chance?: () => number;
 }
 
-/** How many subscriptions of a run are looked at at the same time. */
+/** Subscriptions of a run that are processed at the same time. */
 const looksAtOnce = 4;
-/** Longer than an attempt can last: after that its sender has ended. */
+/** Milliseconds, longer than an attempt can last. After that, the attempt's process has ended. */
 const leaseMs = 30_000;
-/** Attempts of this process at the same time. */
+/** Concurrent attempts of this process. */
 const attemptsAtOnce = 600;
-/** Attempts that are begun in one batch under foreground load. */
+/** Attempts per batch under foreground load. */
 const smallBatch = 10;
-/** Milliseconds within which a receiver answers that holds up nobody. */
+/** A receiver that responds within these milliseconds is prompt. */
 const promptMs = 1000;
-/** Deliveries that are cancelled at once. */
+/** Deliveries that are cancelled in one statement. */
 const cancelledAtOnce = 1000;
 
 /** An attempt that has ended. */
@@ -56,21 +56,24 @@ interface EndedAttempt {
   outcome: PostOutcome & { startedAt: Date };
 }
 
-/** Attempts of a subscription that one transaction notes. */
+/** Attempts of a subscription that one transaction records. */
 interface Group {
   ended: EndedAttempt[];
   noted: Promise<void>;
 }
 
-/** Sends what is due. Attempts outlast the run that begins them. */
+/** Sends due deliveries. Attempts outlast the run that starts them. */
 export class WebhookSender {
   readonly #services: WebhookSenderServices;
   readonly #underway = new Set<Promise<void>>();
-  /** How many of them are of a subscription. */
+  /** The number of attempts under way, by subscription. */
   readonly #ofSubscription = new Map<string, number>();
-  /** Subscriptions whose receiver answered promptly the last time. */
+  /** Subscriptions whose receiver responded promptly the last time. */
   readonly #prompt = new Set<string>();
-  /** By subscription: those that wait for the transaction before theirs, and the last transaction that has begun or will. */
+  /**
+   * By subscription: the group that waits for the previous transaction, and the newest transaction
+   * that is running or waiting.
+   */
   readonly #waiting = new Map<string, Group>();
   readonly #noting = new Map<string, Promise<void>>();
 
@@ -78,31 +81,43 @@ export class WebhookSender {
     this.#services = services;
   }
 
-  /** Begins the attempts that are due and allowed; does not wait until they end. Of several senders each takes what no other holds. */
+  /**
+   * Starts the due attempts that are allowed, without waiting for their end. Each sender takes only
+   * what no other has leased.
+   */
   async run(context: TenantJobContext): Promise<void> {
     const { platform, batchSize, now, signal } = context;
     for (;;) {
       if (signal.aborted || this.#underway.size >= attemptsAtOnce) return;
       const full = this.#full();
       const due = await platform.use((sql) => db.findDueWebhooks(sql, full, batchSize, now()));
-      // What is left is in other hands, or may not be sent yet.
+      // The remaining deliveries are leased by others, or may not be sent yet.
       if (!(await this.#lookAtAll(context, due))) return;
     }
   }
 
-  /** Subscriptions that get no more for now. They stay due, in front of those that have waited less. */
+  /**
+   * Returns subscriptions that have reached their share. They stay due, ahead of those that have
+   * waited less.
+   */
   #full(): string[] {
     return [...this.#ofSubscription].filter(([id, count]) => count >= this.#shareOf(id)).map(([id]) => id);
   }
 
-  /** How many attempts a subscription may have under way: the more there are of all the fewer, so that slow receivers leave room. */
+  /**
+   * Returns the maximum concurrent attempts of a subscription. It falls as the total rises, so that
+   * slow receivers leave room for others.
+   */
   #shareOf(id: string): number {
     const all = this.#underway.size;
     if (all >= (attemptsAtOnce * 3) / 4) return 1;
     return all < attemptsAtOnce / 2 || this.#prompt.has(id) ? Number.POSITIVE_INFINITY : 2;
   }
 
-  /** A few at a time, so that each knows how much those before it have begun. */
+  /**
+   * Processes a few subscriptions at a time, so that each one sees how many attempts the previous
+   * ones started.
+   */
   async #lookAtAll(context: TenantJobContext, due: readonly db.DueWebhook[]): Promise<boolean> {
     const rest = due.values();
     let isProgress = false;
@@ -113,19 +128,19 @@ export class WebhookSender {
     return isProgress;
   }
 
-  /** Resolves when the attempts that have begun are recorded. */
+  /** Resolves when all started attempts are recorded. */
   async settled(): Promise<void> {
     while (this.#underway.size > 0) await Promise.all(this.#underway);
   }
 
-  /** @returns true if something was done, so that another look may find more */
+  /** @returns true if something was done, so that another pass may find more */
   async #look(context: TenantJobContext, webhook: db.DueWebhook): Promise<boolean> {
     const { transaction, now, signal } = context;
     if (signal.aborted) return false;
     try {
       const own = this.#ofSubscription.get(webhook.id) ?? 0;
       const share = this.#shareOf(webhook.id);
-      // Nobody else's turn is missed: it stays due, and is looked at again when something has ended.
+      // It stays due, and is processed again when an attempt has ended.
       if (own >= share) return false;
       const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
       const most = isUnderLoad ? Math.min(share - own, smallBatch) : share - own;
@@ -162,7 +177,8 @@ export class WebhookSender {
     const attempts = withAttempts(recentAttempts, deliveries.length, now);
     const after = allowance(limit, attempts, inFlight + deliveries.length, now);
     const isFull = after.free === 0;
-    // If all that may is under way, the attempt that ends looks again; if none does, the first lease runs out.
+    // If the subscription is at its limit, the next ended attempt triggers another pass. Otherwise
+    // the first lease to expire does.
     const notBefore = after.until ?? until ?? (isFull ? (firstLeaseEnds ?? leasedUntil) : null);
     await db.noteLook(sql, webhook, { recentAttempts: attempts, notBefore }, now);
     return { deliveries, subscription, isProgress: false };
@@ -221,7 +237,10 @@ export class WebhookSender {
     onAttempt?.(outcome.error === null ? 'succeeded' : kind);
   }
 
-  /** Notes it with all others of its subscription that end before its turn: each writes the subscription's row, so they go one by one. */
+  /**
+   * Records the attempt together with others of its subscription that end before its turn. Each
+   * transaction updates the subscription's row, so they run one by one.
+   */
   #noteTogether(context: TenantJobContext, webhook: db.DueWebhook, attempt: EndedAttempt): Promise<void> {
     const { id } = webhook;
     const waiting = this.#waiting.get(id);
@@ -256,7 +275,7 @@ export class WebhookSender {
   ): Promise<void> {
     const now = context.now();
     const results = ended.map((attempt) => this.#resultOf(attempt, webhook.testMode, now));
-    // The subscription first: whoever changes both does it in this order.
+    // The subscription is locked first, in the same order as everywhere, to avoid deadlocks.
     const before = await db.lockHealth(sql, webhook);
     const noted = db.noteOutcomes(sql, webhook, results, now);
     if (!before) return noted;
@@ -271,7 +290,7 @@ export class WebhookSender {
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);
     if (disabledReason) recordDisabling(webhook, disabledReason, changeLog, now);
-    // People get no mails about test data.
+    // Test data causes no mails to people.
     if (decisive && !webhook.testMode)
       await mailAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
     if (disabledReason)
@@ -299,14 +318,14 @@ function report({ log }: TenantJobContext, { companyId, id }: db.DueWebhook, err
   log.warn({ company: companyId, webhook: id, err: { message: (error as Error).message } }, message);
 }
 
-/** Of several attempts the one that had the subscription disabled or, where none did, that is warned of. */
+/** The attempt that disabled the subscription. If none did, the attempt that caused a warning. */
 interface Decisive {
   attempt: EndedAttempt;
   template: 'webhook_disabled' | 'webhook_failing';
   disabledReason: 'failures' | 'gone' | null;
 }
 
-/** What attempts say about their receiver, one after the other. */
+/** Evaluates the attempts in order to determine the receiver's health. */
 function judgeAll(
   before: Health & { isDisabled: boolean },
   ended: readonly EndedAttempt[],
@@ -332,7 +351,7 @@ function judge(
   { startedAt }: { startedAt: Date },
   now: Date,
 ): { health: Health; consequence: Consequence } {
-  // A receiver that answers, be it that it does not want this one, is there.
+  // A receiver that responds is reachable, even if it rejects this delivery.
   if (status === 'succeeded' || status === 'cancelled') return { health: healthy, consequence: 'none' };
   return afterFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
 }

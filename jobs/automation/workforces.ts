@@ -1,4 +1,4 @@
-// Runs of workforces: does each step when it is due, once, through the operations of the API.
+// Runs workforces: performs each due step once, through the operations of the API.
 import * as runs from '../../db/automation/workforce-runs.ts';
 import { holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -19,20 +19,20 @@ import { type Filter, readFilter } from '../../domain/objects/filter.ts';
 import { buildWorkspace, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** A call of the API in the name of a workforce. */
+/** An API call on behalf of a workforce. */
 export interface Deed extends StepCall {
   companyId: string;
   actor: { id: string; name: string };
-  /** The only ones that it may use. */
+  /** The scopes that the call may use. */
   scopes: readonly string[];
-  /** The same for each try. */
+  /** The same key for each attempt. */
   idempotencyKey: string;
 }
 
 export interface WorkforceServices {
-  /** Performs a call in this process, as over HTTP. */
+  /** Performs a call in this process, with the same rules as over HTTP. */
   act: (deed: Deed) => Promise<{ status: number; body: unknown }>;
-  /** Whether a company pays for workforces now, and has them switched on. */
+  /** Returns true if the workspace has paid for workforces and enabled them. */
   isOpen: (companyId: string) => Promise<boolean>;
 }
 
@@ -42,20 +42,31 @@ const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** Longer than a step takes in all: after it, a server that took a run is taken for dead. */
+/**
+ * Milliseconds, longer than a whole step takes. After that, the server that leased a run counts as
+ * dead.
+ */
 const lease = minute;
-/** Pauses between two tries of a step: as long as it has waited so far, between these. */
+/**
+ * Limits of the pause between attempts. The pause equals the time that the step has waited so far.
+ */
 const pauses = { shortest: 5 * second, longest: 10 * minute };
-/** After which a step that is tried in vain is given up; less than the day for which the answer to its key is kept. */
+/**
+ * Time after which a failing step is abandoned. It is less than the day for which its idempotent
+ * response is stored.
+ */
 const givenUpAfter = 12 * hour;
-/** Until somebody looks again whether a company has workforces. */
+/** Pause until the next check if workforces are unavailable. */
 const closedPause = hour;
-/** Runs of each tenant that are looked up at once: few, so that a large one keeps nobody waiting. */
+/** Runs per tenant in one query: few, so that a large tenant does not delay others. */
 const foundOfEach = 10;
-/** Tenants that are served at once. */
+/** Tenants that are processed at the same time. */
 const tenantsAtOnce = 4;
 
-/** Does steps until none is due. Servers may do so at the same time. @returns how many runs were looked at */
+/**
+ * Performs steps until none is due. Several servers may run it at the same time. @returns the
+ * number of runs processed
+ */
 export async function runWorkforces(jobContext: TenantJobContext, services: WorkforceServices): Promise<number> {
   const context: WorkforceContext = { ...jobContext, ...services };
   const { platform, batchSize, now, signal } = context;
@@ -78,7 +89,7 @@ export async function runWorkforces(jobContext: TenantJobContext, services: Work
   }
 }
 
-/** @returns false if it could not be served: it is due again in the next run, or when its lease has ended */
+/** @returns false if it failed; it is due again in the next run, or when its lease expires */
 async function serveOne(context: WorkforceContext, due: DueDataRow): Promise<boolean> {
   try {
     await goOn(context, due);
@@ -90,7 +101,7 @@ async function serveOne(context: WorkforceContext, due: DueDataRow): Promise<boo
   }
 }
 
-/** A step that is to be done by a call. */
+/** A step that needs a call. */
 interface Begun {
   run: runs.RunRow;
   workforce: WorkforceRow;
@@ -98,7 +109,10 @@ interface Begun {
   triedSince: Date;
 }
 
-/** Does the next step of a run: its call is committed before it is sent, and what came of it afterwards. */
+/**
+ * Performs the next step of a run. The call is committed before it is sent, and its outcome
+ * afterwards.
+ */
 async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueDataRow): Promise<void> {
   const scope: Scope = {
     companyId,
@@ -128,7 +142,10 @@ async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueD
   await within((sql) => finish(sql, scope, begun, answer, context.now()));
 }
 
-/** Takes a run, and does what needs no call. @returns the call that is to be made next; undefined where there is none now */
+/**
+ * Leases a run and performs what needs no call. @returns the next call; undefined if there is none
+ * now
+ */
 async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Begun | undefined> {
   const run = await runs.takeRun(sql, scope, id, lease, now);
   if (!run) return undefined;
@@ -145,7 +162,10 @@ async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Beg
   return { run, workforce, call: begun, triedSince: now };
 }
 
-/** The call of the next step, for the record as it is now; what ends the run or needs no call is done here. */
+/**
+ * Returns the call of the next step, for the current record. Steps without a call, and the end of
+ * the run, are handled here.
+ */
 async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Promise<StepCall | undefined> {
   const step = run.steps[run.position] as Step | undefined;
   if (!step) return end(sql, scope, run, 'completed', now);
@@ -190,7 +210,7 @@ function isRecord(object: WorkspaceObject, id: string): Filter {
   return filter;
 }
 
-/** Notes what came of a call. What failed on this side, or is still on its way, is asked for again later. */
+/** Records the outcome of a call. Internal failures and pending calls are retried later. */
 async function finish(
   sql: Sql,
   scope: Scope,
@@ -216,7 +236,7 @@ const nothing = { madeObject: null, madeId: null, reason: null, errorCode: null,
 
 type Outcome = Pick<runs.RunStepRow, 'status'> & Partial<Omit<runs.RunStepRow, 'position' | 'at'>>;
 
-/** The row of the step that is next. */
+/** Builds the row of the next step. */
 const outcome = ({ position }: runs.RunRow, done: Outcome, now: Date): runs.RunStepRow => ({
   ...nothing,
   ...done,
@@ -224,7 +244,7 @@ const outcome = ({ position }: runs.RunRow, done: Outcome, now: Date): runs.RunS
   at: now,
 });
 
-/** Goes on to the next step, now or later. */
+/** Advances to the next step, now or later. */
 async function advance(
   sql: Sql,
   scope: Scope,
@@ -246,7 +266,7 @@ async function advance(
   if (isNoted) await runs.insertRunStep(sql, scope, run.id, outcome(run, done, now));
 }
 
-/** Ends a run with the step that is next. */
+/** Ends a run as failed at the next step. */
 async function failed(
   sql: Sql,
   scope: Scope,

@@ -1,4 +1,4 @@
-// Steps of subscriptions that time brings, and billing operations that were left in the middle.
+// Time-driven steps of subscriptions, and billing operations that were interrupted.
 import { v7 as uuidv7 } from 'uuid';
 import { findDueSubscriptions, findLeftOperations } from '../../db/billing/due.ts';
 import { findDueCustomers } from '../../db/billing/provider-customers.ts';
@@ -21,21 +21,29 @@ import { mailAdmins } from '../../services/billing/subscription-mails.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 export interface BillingServices {
-  /** Removes what is a company's. */
+  /** Deletes the data of companies. */
   purges: Pool;
   provider: PaymentProvider;
-  /** Looks at the customer of a company at a provider with books of its own; absent if there is no such provider. @returns false if it has to wait */
+  /**
+   * Refreshes a company from a provider that manages subscriptions itself; absent without such a
+   * provider. @returns false if it has to wait
+   */
   follow?: ((companyId: string, now: Date) => Promise<boolean>) | undefined;
-  /** Removes a file from the storage; one that is not there is removed already. */
+  /** Deletes a stored file. Succeeds if the file does not exist. */
   removeFile: (key: string) => Promise<void>;
 }
 
 type BillingContext = TenantJobContext & BillingServices;
 
-/** Rows that are removed at once, and steps of a removal in one run: the others do not wait for a large company. */
+/**
+ * Rows and files per statement, and steps per run, so that a large company does not delay others.
+ */
 const purgeSteps = { rows: 500, steps: 200, files: 100 };
 
-/** Does all that is due. Servers may do so at the same time. @returns how many steps that were */
+/**
+ * Performs everything that is due. Several servers may run it at the same time. @returns the number
+ * of steps
+ */
 export async function runBilling(jobContext: TenantJobContext, services: BillingServices): Promise<number> {
   const context: BillingContext = { ...jobContext, ...services };
   const { platform, transaction, provider, follow, batchSize, log, signal } = context;
@@ -56,7 +64,7 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
           if (await work(due)) steps += 1;
           else failed.add(due.companyId);
         } catch (error) {
-          // The others do not wait for one that fails.
+          // A company that fails does not delay others.
           failed.add(due.companyId);
           log.warn(
             { company: due.companyId, err: { message: (error as Error).message } },
@@ -64,7 +72,7 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
           );
         }
       }
-      // What took a step may have another to take.
+      // A company that took a step may have another one.
       if (steps === before && found.length < batchSize) return;
     }
   };
@@ -75,7 +83,7 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
   return steps;
 }
 
-/** @returns false if there is nothing to do for now */
+/** @returns false if there is nothing to do now */
 async function takeStep(
   context: BillingContext,
   operationServices: OperationServices,
@@ -83,7 +91,7 @@ async function takeStep(
   now: Date,
 ): Promise<boolean> {
   const scope = { companyId: due.companyId, testMode: due.testMode };
-  // A trial that was paid for, or a workspace that came back, may not have been heard of yet.
+  // A paid trial, or a workspace that resubscribed, may not be stored yet.
   if (context.provider.keepsBooks(scope)) await context.provider.refresh(scope);
   const step = await context.transaction(scope, async (sql, _emit, audit) => {
     const before = await lockSubscription(sql, scope);
@@ -97,7 +105,7 @@ async function takeStep(
         audit(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
       }
     }
-    // Of test data nothing is removed: it goes with the company.
+    // Test data is not deleted separately. It is deleted with the company.
     if (next.kind === 'purge' && scope.testMode) await saveSubscription(sql, scope, { ...before, dueAt: null }, now);
     return next;
   });
@@ -108,7 +116,10 @@ async function takeStep(
   return submitted.kind === 'done';
 }
 
-/** Mails the outcome of a payment to the administrators; in its transaction, and so once. */
+/**
+ * Mails the outcome of a payment to the administrators. It runs in the payment's transaction, so it
+ * happens once.
+ */
 async function mailOutcome(
   sql: Sql,
   scope: TenantScope,
@@ -128,7 +139,7 @@ function mailOf(change: Change, before: Subscription, after: Subscription, isPai
   return before.status !== after.status ? 'subscription_ended' : null;
 }
 
-/** Removes everything of a company, as far as one run goes. @returns true when nothing is left */
+/** Deletes the data of a company, up to the limit of one run. @returns true when nothing is left */
 async function purgeCompany(context: BillingContext, scope: TenantScope, now: Date): Promise<boolean> {
   const { companyId } = scope;
   const within = <T>(work: (sql: Sql) => Promise<T>): Promise<T> =>
@@ -158,7 +169,10 @@ async function purgeCompany(context: BillingContext, scope: TenantScope, now: Da
   return false;
 }
 
-/** Removes what was being written to a company while it was removed. @returns true when nothing is left */
+/**
+ * Deletes rows that were being written while the company was deleted. @returns true when nothing is
+ * left
+ */
 async function sweepCompany({ purges, timeoutMs }: BillingContext, scope: TenantScope, now: Date): Promise<boolean> {
   const sweep = (sql: Sql) => purge.sweepSome(sql, scope.companyId, purgeSteps.rows, now);
   for (let step = 0; step < purgeSteps.steps; step += 1)
@@ -166,7 +180,7 @@ async function sweepCompany({ purges, timeoutMs }: BillingContext, scope: Tenant
   return false;
 }
 
-/** @returns how many */
+/** @returns the number of files */
 async function purgeFiles(
   { removeFile }: BillingContext,
   companyId: string,

@@ -1,4 +1,4 @@
-// Campaigns: begins scheduled runs, prepares their drafts, withdraws those of cancelled ones.
+// Campaigns: starts scheduled runs, prepares drafts, and withdraws drafts of cancelled campaigns.
 import { v7 as uuidv7 } from 'uuid';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -16,7 +16,7 @@ import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import { runDueSteps } from '../due-steps.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** Goes on with everything that is due. @returns how many steps were taken */
+/** Processes everything that is due. @returns the number of steps */
 export function runCampaigns(context: TenantJobContext): Promise<number> {
   const { batchSize, now } = context;
   return runDueSteps(
@@ -30,7 +30,7 @@ export function runCampaigns(context: TenantJobContext): Promise<number> {
   );
 }
 
-/** One step of a campaign: all that it makes and how far it came, or nothing. @returns false if another server works on it */
+/** Performs one step of a campaign atomically. @returns false if another server works on it */
 async function step(
   scope: TenantScope,
   id: string,
@@ -66,7 +66,7 @@ async function begin(
   audit(ownAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
 }
 
-/** Goes over the next page of the audience. */
+/** Processes the next page of the audience. */
 async function prepare(
   sql: Sql,
   scope: TenantScope,
@@ -113,7 +113,7 @@ async function prepare(
   if (records.length < batchSize) await finish(sql, scope, campaign, { ...after, status: 'completed' }, now, audit);
   else {
     await saveRun(sql, scope, after);
-    // Behind the others that are due.
+    // Queues the campaign behind others that are due.
     await campaigns.updateCampaign(sql, scope, campaign.id, { dueAt: now });
   }
 }
@@ -146,7 +146,7 @@ async function saveRun(sql: Sql, scope: TenantScope, run: runs.RunRow): Promise<
   await runs.updateRun(sql, scope, run.id, { ...progress, errorSummary, startedAt, finishedAt });
 }
 
-/** Takes back what nobody decided about, and what is approved and not on its way. */
+/** Withdraws drafts that are undecided, or approved and not being sent yet. */
 async function withdraw(
   sql: Sql,
   scope: TenantScope,

@@ -1,4 +1,4 @@
-// Delivers mails: each by one server, again with growing pauses, and given up in the end.
+// Delivers mails: leased by one server, retried with growing pauses, abandoned after the last one.
 import type { Pool } from '../../db/client/pool.ts';
 import { closeMail, type MailRow, postponeMail, takeMails } from '../../db/messaging/mails.ts';
 import { composeMail, MailFault, type MailTransport, type ServiceMail } from '../../domain/messaging/mails.ts';
@@ -7,20 +7,20 @@ import type { Log } from '../../runtime/telemetry/log.ts';
 import type { JobContext } from '../runner.ts';
 
 export interface MailServices {
-  /** Absent: mails are kept in their table, and nobody receives them. */
+  /** Absent: mails stay in their table and are not sent. */
   transport: MailTransport | undefined;
-  /** The address that mails come from. */
+  /** The sender address. */
   from: string;
   /** The address of the web app. */
   dashboardUrl: string;
-  /** Opens what was sealed in the table. */
+  /** Decrypts sealed values of the table. */
   decrypt: (sealed: string) => string;
 }
 
 const minuteMs = 60_000;
-/** Longer than an attempt can last by the timeouts of the transport. */
+/** Milliseconds, longer than an attempt can last under the transport's timeouts. */
 const leaseMs = 10 * minuteMs;
-/** With pauses of 1, 3, 9, 27, 81 and 243 minutes: six hours. */
+/** With pauses of 1, 3, 9, 27, 81 and 243 minutes, this makes six hours. */
 const mostAttempts = 7;
 
 /** Delivers mails until none is due. */
@@ -56,7 +56,7 @@ async function deliver(
     log.error('gave up on a mail: unknown template');
     return;
   }
-  // Servers died in the middle of each attempt: one more could end this one.
+  // The process died during every attempt, so another attempt could crash this one.
   if (mail.attempts > mostAttempts) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
     log.error({ attempts: mostAttempts }, 'gave up on a mail: no attempt was completed');
@@ -75,7 +75,7 @@ async function deliver(
   log.info({ attempts: mail.attempts }, 'sent a mail');
 }
 
-/** The table holds no link that opens anything; the mail does. */
+/** Adds the decrypted link. The table stores links encrypted. */
 function withLink(
   { sealed_link: sealed, ...data }: MailRow['data'],
   decrypt: MailServices['decrypt'],
@@ -83,13 +83,13 @@ function withLink(
   return sealed === undefined ? data : { ...data, link: decrypt(sealed) };
 }
 
-/** What calendars understand of an invitation; nothing in other mails. */
+/** Returns the calendar attachment of an invitation; undefined for other mails. */
 async function invitationPart(
   { template, recipient, data }: MailRow,
   from: string,
 ): Promise<ServiceMail['invitation']> {
   if (!isInvitation(template)) return undefined;
-  // Loaded with the first: a server that sends none is smaller.
+  // Loaded on demand, because servers without invitations do not need it.
   const { invitationFile } = await import('../../domain/scheduling/invitation-file.ts');
   return invitationFile(template, recipient, data, from);
 }

@@ -1,4 +1,4 @@
-// Sends approved drafts, all tenants in turn, and records the outcome of each.
+// Sends approved drafts of all tenants in turn, and records the outcomes.
 import { v7 as uuidv7 } from 'uuid';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -28,21 +28,27 @@ import type { TenantJobContext } from '../runner.ts';
 
 export interface MessageServices {
   senders: Senders;
-  /** The address at which the recipient of a draft unsubscribes. */
+  /** Returns the unsubscribe address for the recipient of a draft. */
   unsubscribeUrl: (scope: TenantScope, draftId: string) => string;
-  /** The addresses that an email leads through if the workspace tracks opens and clicks. */
+  /** Returns the tracking addresses of an email, if the workspace tracks opens and clicks. */
   engagementUrls: (companyId: string, draftId: string) => EngagementUrls;
-  /** Called with each attempt that ended. */
+  /** Called after each attempt. */
   onAttempt?: (channel: DraftChannel, outcome: 'sent' | 'failed' | 'postponed') => void;
 }
 
 type MessageContext = TenantJobContext & MessageServices;
 
-/** Messages of one run that are on their way at once. */
+/** Messages that one run sends concurrently. */
 const sendsAtOnce = 8;
-/** Longer than an attempt lasts: after it, a server that took a draft up is taken for dead. */
+/**
+ * Milliseconds, longer than an attempt lasts. After that, the server that leased a draft counts as
+ * dead.
+ */
 const leaseMs = 10 * 60_000;
-/** Milliseconds after which tenants are looked up anew: another may have messages by then. */
+/**
+ * Milliseconds after which the tenants are looked up again, because others may have messages by
+ * then.
+ */
 const roundMs = 5000;
 
 /** The actor in the audit log and in events. */
@@ -58,8 +64,9 @@ export async function sendMessages(
 }
 
 /**
- * Sends what is due, one message of each tenant after the other, for a few seconds. Servers may do so at the same time.
- * @returns how many drafts were taken up
+ * Sends due messages for a few seconds, one of each tenant in turn. Several servers may run it at
+ * the same time.
+ * @returns the number of drafts leased
  */
 export async function sendDue(
   jobContext: TenantJobContext,
@@ -78,13 +85,14 @@ export async function sendDue(
   let taken = 0;
   const serve = async (): Promise<void> => {
     for (let queue = queues.shift(); queue && !isOver(); queue = queues.shift()) {
-      // Its next turn comes after those of all others.
+      // Queued behind all other tenants.
       queues.push(queue);
       try {
         if (await sendNext(context, queue)) taken += 1;
         else leave(queue);
       } catch (error) {
-        // The others do not wait for one that fails; a draft that was taken up is due again when its lease has ended.
+        // A tenant that fails does not delay others. A leased draft is due again when its lease
+        // expires.
         leave(queue);
         const err = { message: (error as Error).message };
         log.warn({ company: queue.companyId, err }, 'failed to process a message; will retry');
@@ -95,7 +103,7 @@ export async function sendDue(
   return taken;
 }
 
-/** A draft that is to be sent now. */
+/** A draft that is sent now. */
 interface Begun {
   draft: db.TakenDraft;
   sender: Sender;
@@ -131,7 +139,7 @@ async function sendNext(context: MessageContext, queue: db.Queue): Promise<boole
 }
 
 /**
- * Takes up the next draft, and asks once more whether it may go.
+ * Leases the next draft and checks again whether it may be sent.
  * @returns undefined if nothing is due, and `ended` if the draft is not to be sent
  */
 async function begin(
@@ -186,7 +194,10 @@ function hasInbox(company: db.SendingCompany, now: Date): boolean {
   return accessOf(subscriptionStatus, trialEndsAt, now) === 'open' && moduleState('inbox', modules) === 'on';
 }
 
-/** The number that a text comes from, or the address that an email is answered to; null: the service's own; undefined: there is none any more. */
+/**
+ * Returns the sender number of a text, or the reply-to address of an email. null: the service's own
+ * address. undefined: the sender is no longer active.
+ */
 async function senderOf(
   sql: Sql,
   scope: db.Queue,
@@ -201,7 +212,7 @@ async function senderOf(
   return (await isActiveUser(sql, scope.companyId, { email: sender })) ? sender : undefined;
 }
 
-/** Sends a message, unless an earlier attempt of which nobody knew the end turns out to have done so. */
+/** Sends a message, unless an earlier attempt with unknown outcome turns out to have sent it. */
 async function attempt(
   context: MessageContext,
   scope: TenantScope,
@@ -228,7 +239,7 @@ async function sentEarlier(
   return references.find((reference) => !known.has(reference));
 }
 
-/** Notes how a draft ended, unless another try has begun meanwhile. */
+/** Records the outcome of a draft, unless another attempt has started meanwhile. */
 async function end(
   context: MessageContext,
   scope: TenantScope,
@@ -255,7 +266,8 @@ async function end(
   context.onAttempt?.(draft.channel, outcome.status);
   if (outcome.status !== 'sent') return;
   const { id, object, recordId, channel, recipient, subject, body, campaignId } = draft;
-  // Under the draft's id, which is also in its Message-ID: whoever reports what became of it can name it.
+  // The message has the id of the draft, which is also in the Message-ID, so that reports can refer
+  // to it.
   await insertMessage(sql, scope, {
     id,
     object,
@@ -274,7 +286,9 @@ async function end(
   });
 }
 
-/** Keeps what the provider said of the recipient, so that nobody writes there again. */
+/**
+ * Records what the provider said about the recipient, so that no further messages are sent there.
+ */
 async function heed(
   { kind }: SendingFault,
   scope: TenantScope,

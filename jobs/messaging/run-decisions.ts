@@ -1,4 +1,4 @@
-// Carries out what people decided about runs of campaigns, draft by draft.
+// Applies decisions about campaign runs, draft by draft.
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -7,7 +7,7 @@ import { draftEvent } from '../../domain/messaging/drafts.ts';
 import { runDueSteps } from '../due-steps.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** Goes on with everything that is due. @returns how many steps were taken */
+/** Processes everything that is due. @returns the number of steps */
 export function carryOutDecisions(context: TenantJobContext): Promise<number> {
   const { batchSize, now } = context;
   return runDueSteps(context, db.findDecidedRuns, (scope, id, ...to) => step(scope, id, batchSize, now(), ...to), {
@@ -16,7 +16,7 @@ export function carryOutDecisions(context: TenantJobContext): Promise<number> {
   });
 }
 
-/** Some drafts of a run, in one transaction. @returns false if another server works on it */
+/** Decides some drafts of a run in one transaction. @returns false if another server works on it */
 async function step(
   scope: TenantScope,
   runId: string,
@@ -28,7 +28,7 @@ async function step(
 ): Promise<boolean> {
   const decided = await db.takeDecision(sql, scope, runId, now);
   if (!decided) return false;
-  // Cancelling means that nobody else gets a message.
+  // After a cancellation, no further recipient gets a message.
   const drafts = decided.isCancelled ? [] : await db.decideSome(sql, scope, runId, decided, batchSize, now);
   const actor = { kind: 'user', id: decided.userId, name: decided.userName };
   for (const draft of drafts) {

@@ -1,4 +1,4 @@
-// The dispatcher: gives events their positions in their company’s feed once they are committed.
+// The dispatcher: assigns committed events their positions in the feed of their tenant.
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
@@ -7,24 +7,30 @@ import type { TenantJobContext } from '../runner.ts';
 import { TenantQueue } from './tenant-queue.ts';
 
 /**
- * Records what else is to be made of events, in the transaction that gives them their positions, so that it is recorded once.
- * Sees and writes the rows of that company and mode alone.
- * @returns whether anything is
+ * Records follow-up work for events, in the transaction that assigns their positions, so that it is
+ * recorded once. Sees only the rows of this tenant.
+ * @returns true if there is any
  */
 export type Note = (sql: Sql, scope: TenantScope, events: readonly FeedEvent[]) => Promise<boolean>;
 
 export interface DispatcherServices {
   note: Note;
-  /** Called with how far a feed goes now, and whether more is to be made of it, once that is committed. */
+  /**
+   * Called after the commit, with the last position of the feed and whether there is follow-up
+   * work.
+   */
   announce: (scope: TenantScope, last: number, isNoted: boolean) => void;
   /** Called with the milliseconds that each event waited. */
   onWait?: (milliseconds: number) => void;
 }
 
-/** Feeds that are moved at the same time, each on a connection of its own. */
+/** Feeds that are processed at the same time, each on its own connection. */
 export const feedsAtOnce = 2;
 
-/** The dispatcher of this process. Several servers may have one: each feed is moved by one of them at a time. */
+/**
+ * Creates the dispatcher of this process. Several servers may run one: each feed is processed by
+ * one of them at a time.
+ */
 export function dispatcher(services: DispatcherServices): TenantQueue {
   return new TenantQueue({
     find: (sql, after) => findWaiting(sql, 'outbox_events', after),
@@ -34,7 +40,10 @@ export function dispatcher(services: DispatcherServices): TenantQueue {
   });
 }
 
-/** Moves the feed of a company and mode. @returns how many events were taken, at most the limit; none while another process moves it */
+/**
+ * Processes the feed of a tenant. @returns the number of events taken, at most the limit; 0 while
+ * another process works on it
+ */
 async function dispatch(
   { transaction }: TenantJobContext,
   { note, announce, onWait }: DispatcherServices,

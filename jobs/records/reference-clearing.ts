@@ -1,4 +1,4 @@
-// Clears the references to deleted records that too many others referred to for one transaction.
+// Clears references to deleted records that were too many for the deleting transaction.
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -18,8 +18,9 @@ import { recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /**
- * Clears everything that is pending. Each batch is a transaction of its own, so that a server that dies loses one batch, and the next run of
- * any server goes on from there. Servers may do so at the same time: each takes deleted records that no other works on.
+ * Clears all pending references. Each batch is a separate transaction, so a crash loses one batch,
+ * and the next run of any server continues. Several servers may run it at the same time: each takes
+ * deleted records that no other works on.
  */
 export async function clearPendingReferences(context: TenantJobContext): Promise<void> {
   let after: Waiting['end'];
@@ -30,7 +31,10 @@ export async function clearPendingReferences(context: TenantJobContext): Promise
   } while (after && !context.signal.aborted);
 }
 
-/** Clears what is pending of one tenant. If it fails, the next run tries again; the other tenants do not wait for it. */
+/**
+ * Clears the pending references of one tenant. If it fails, the next run retries; other tenants are
+ * not delayed.
+ */
 async function clearReferencesOf(
   { transaction, batchSize, log, signal }: TenantJobContext,
   scope: TenantScope,
@@ -44,7 +48,7 @@ async function clearReferencesOf(
   }
 }
 
-/** @returns false when nothing is left that no other server works on */
+/** @returns false if nothing is left that no other server works on */
 async function clearBatch(
   sql: Sql,
   scope: TenantScope,
@@ -66,7 +70,10 @@ async function clearBatch(
   return true;
 }
 
-/** The audit row and the event of one record, in the name of the caller that deleted the other one. */
+/**
+ * Records the audit row and the event of one record, with the caller that deleted the referenced
+ * record as the actor.
+ */
 function recordCleared(
   scope: TenantScope,
   object: WorkspaceObject,

@@ -1,4 +1,4 @@
-// Removes files that nothing refers to, and what a crash left in the upload folder.
+// Deletes files that nothing refers to, and leftovers in the upload folder.
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findFilesToRemove, forgetFile, postponeFile } from '../../db/records/stored-files.ts';
@@ -6,20 +6,20 @@ import { storageKey } from '../../domain/records/file-names.ts';
 import type { JobContext } from '../runner.ts';
 
 export interface SweptFiles {
-  /** Removes a file from the storage; one that is not there is removed already. */
+  /** Deletes a stored file. Succeeds if the file does not exist. */
   remove: (key: string) => Promise<void>;
-  /** The folder where uploads are while they arrive. */
+  /** The folder of uploads in progress. */
   uploads: string;
 }
 
-/** Files of one sweep. */
+/** Files per sweep. */
 const filesAtOnce = 500;
-/** Milliseconds after which a removal that failed is tried again. */
+/** Milliseconds after which a failed deletion is retried. */
 const retryAfterMs = 10 * 60_000;
-/** Milliseconds that no upload takes. */
+/** Milliseconds, longer than any upload takes. */
 const abandonedAfterMs = 3_600_000;
 
-/** @returns how many were removed */
+/** @returns the number of deleted files */
 export async function sweepFiles(
   { platform, log, now: clock }: Pick<JobContext, 'platform' | 'log' | 'now'>,
   remove: SweptFiles['remove'],
@@ -40,7 +40,7 @@ export async function sweepFiles(
   return removed;
 }
 
-/** Removes uploads that a process left behind when it ended. @returns how many */
+/** Deletes uploads that an ended process left behind. @returns the number of files */
 export async function sweepUploads(folder: string, now = new Date()): Promise<number> {
   let removed = 0;
   for (const name of await readdir(folder)) {

@@ -1,41 +1,47 @@
-// Empties a queue tenant by tenant: for the dispatcher and the webhooks' matcher.
+// Processes a queue tenant by tenant, for the dispatcher and the webhook matcher.
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import type { Waiting } from '../../db/client/waiting.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 export interface QueueWork {
-  /** Finds tenants that have something waiting, in one order. @param after where the question before ended */
+  /**
+   * Finds tenants with waiting items, in a stable order. @param after the end of the previous page
+   */
   find(sql: Sql, after: TenantScope | undefined): Promise<Waiting>;
   /**
-   * Handles some of what waits, in a transaction of its own.
-   * @param limit events at most
-   * @returns how many; the limit if there may be more, none while another process is at it
+   * Processes some waiting items in one transaction.
+   * @param limit maximum number of events
+   * @returns the number processed; the limit if there may be more, 0 while another process works on
+   * the tenant
    */
   take(context: TenantJobContext, scope: TenantScope, limit: number): Promise<number>;
-  /** Tenants that are worked for at the same time, each on a connection of its own. */
+  /** Tenants that are processed at the same time, each on its own connection. */
   atOnce: number;
-  /** What the log says of a tenant's work that failed, and is tried again. */
+  /** The log text if a tenant's work failed and will be retried. */
   failureText: string;
 }
 
-/** Milliseconds before a tenant whose work failed is tried again. */
+/** Milliseconds before a failed tenant is retried. */
 const retryAfterMs = 1000;
-/** Events of one transaction are never limited to fewer. */
+/** The minimum batch size. */
 const smallestBatch = 50;
 
-/** What this process knows of a queue. Each tenant is worked for by one process at a time. */
+/** The state of a queue in this process. Each tenant is processed by one process at a time. */
 export class TenantQueue {
   readonly #work: QueueWork;
   readonly #limits = new BatchLimits();
-  /** Tenants that are left out after a failure, with the time until which they are. */
+  /** Tenants that failed, with the time until which they are skipped. */
   readonly #failed = new Map<string, number>();
 
   constructor(work: QueueWork) {
     this.#work = work;
   }
 
-  /** Handles what waits, of all tenants; once more if there was much. What comes meanwhile is for the next run. */
+  /**
+   * Processes the waiting items of all tenants, and continues while there are full batches. Items
+   * that arrive meanwhile are left for the next run.
+   */
   async run(context: TenantJobContext): Promise<void> {
     const { batchSize, timeoutMs, log, signal } = context;
     for (const [companyId, until] of this.#failed) if (until <= performance.now()) this.#failed.delete(companyId);
@@ -54,7 +60,7 @@ export class TenantQueue {
           isMore ||= taken === limit;
         } catch (error) {
           this.#limits.adapt(scope.companyId, limit >> 1, batchSize);
-          // The events of other tenants do not wait for those of one that fails.
+          // A tenant that fails does not delay the events of others.
           this.#failed.set(scope.companyId, performance.now() + retryAfterMs);
           const { message } = error as Error;
           log.warn({ company: scope.companyId, err: { message } }, this.#work.failureText);
@@ -79,12 +85,13 @@ export class TenantQueue {
 }
 
 /**
- * How many events of each tenant are taken at once: fewer of a tenant with many webhooks, since each delivery is a row to be written. The
- * limit is halved if the transaction failed, and doubled if twice as many would not take too long either. It is not lowered for less: on a
- * busy server few events take as long as many.
+ * Batch sizes per tenant. Tenants with many webhooks get smaller batches, because each delivery is
+ * a row to write. The limit is halved after a failure, and doubled if a batch of twice the size
+ * would still be fast enough. It is never lowered for slowness alone: on a busy server, small
+ * batches take as long as large ones.
  */
 class BatchLimits {
-  /** Of tenants whose limit is below the batch size. */
+  /** Tenants whose limit is below the batch size. */
   readonly #lower = new Map<string, number>();
 
   of(companyId: string, batchSize: number): number {

@@ -1,14 +1,15 @@
-// Puts texts of records that were written where the search finds them.
+// Indexes the texts of written records for search.
 import { findDueChanges, putIntoBlocks, type WaitingChanges } from '../../db/reports/search-blocks.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-/** Scans the changes that wait, a part of them in each run. */
+/** Scans the waiting changes, a part of them in each run. */
 export class SearchIndexer {
   #position: WaitingChanges | undefined;
 
   /**
-   * Puts what is due into blocks.
-   * @returns true if the next run goes on where this one ended; false when all changes were scanned
+   * Indexes the due texts into blocks.
+   * @returns true if the next run continues where this one ended; false when all changes were
+   * scanned
    */
   async run({ platform, transaction, batchSize, log, now, signal }: TenantJobContext): Promise<boolean> {
     const { due, end } = await platform.use((sql) => findDueChanges(sql, this.#position, batchSize, now()));
@@ -17,7 +18,7 @@ export class SearchIndexer {
         for (let isMore = true; isMore && !signal.aborted; )
           isMore = await transaction(scope, (sql) => putIntoBlocks(sql, scope, object));
       } catch (error) {
-        // The other tenants do not wait for it.
+        // A tenant that fails does not delay others.
         log.warn(
           { company: scope.companyId, err: { message: (error as Error).message } },
           'failed to index texts for search',

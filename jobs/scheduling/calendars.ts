@@ -1,4 +1,4 @@
-// Calendars outside: looks at each every five minutes, and has events written and removed.
+// External calendars: reads each one every five minutes, and writes and removes events.
 import type { Sql } from '../../db/client/pool.ts';
 import { findBookingTimes } from '../../db/scheduling/bookings.ts';
 import * as orders from '../../db/scheduling/calendar-orders.ts';
@@ -24,7 +24,7 @@ import type { TenantJobContext } from '../runner.ts';
 
 export interface CalendarServices {
   calendars: Calendars;
-  /** Opens passwords. */
+  /** Decrypts passwords. */
   decrypt: (sealed: string) => string;
 }
 
@@ -35,9 +35,12 @@ const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** From one look at a calendar to the next. */
+/** Milliseconds between two reads of a calendar. */
 const lookEvery = 5 * minute;
-/** The same after a fault. Refused credentials that are tried all day long have accounts locked. */
+/**
+ * The same after a fault. Rejected credentials are retried rarely, because repeated failures can
+ * lock accounts.
+ */
 const lookAgain: Readonly<Record<CalendarFaultKind, number>> = {
   unreachable: lookEvery,
   timeout: lookEvery,
@@ -45,38 +48,54 @@ const lookAgain: Readonly<Record<CalendarFaultKind, number>> = {
   unreadable: minute,
   refused: hour,
 };
-/** Longer than a calendar is waited for: after it, a server that took something up is taken for dead. */
+/**
+ * Milliseconds, longer than a calendar can take. After that, the server that leased an item counts
+ * as dead.
+ */
 const lease = minute;
-/** How far is looked beyond the last day that can be booked, and at most. */
+/** How far beyond the last bookable day calendars are read, and the maximum. */
 const lookBeyond = day;
 const furthestLook = 366 * day;
-/** Pauses between two tries: as long as an order has waited so far, between these. */
+/**
+ * Limits of the pause between attempts. The pause equals the time that the order has waited so far.
+ */
 const pauses = { shortest: minute, longest: 6 * hour };
-/** After which an order that does not succeed is given up. */
+/** Time after which a failing order is abandoned. */
 const givenUpAfter = 7 * day;
-/** Found of each tenant in a run: few, so that a slow calendar delays its own tenant alone. */
+/** Items per tenant in one query: few, so that a slow calendar delays only its own tenant. */
 const foundOfEach = 4;
-/** Tenants that are served at once. */
+/** Tenants that are processed at the same time. */
 const tenantsAtOnce = 8;
-/** Milliseconds after which a run begins nothing more: what is due meanwhile need not wait for calendars that are slow. */
+/**
+ * Milliseconds after which a run starts no more work, so that new items do not wait for slow
+ * calendars.
+ */
 const runMs = 5 * second;
 
-/** Looks at calendars that are due. Servers may do so at the same time. @returns how many were found */
+/**
+ * Reads calendars that are due. Several servers may run it at the same time. @returns the number
+ * found
+ */
 export function lookAtCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, findDueCalendars, look);
 }
 
-/** Looks at calendars that were connected and not read yet. Servers may do so at the same time. @returns how many were found */
+/**
+ * Reads calendars that were connected and not read yet. Several servers may run it at the same
+ * time. @returns the number found
+ */
 export function lookAtUnreadCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, findUnreadCalendars, look);
 }
 
-/** Carries out orders that are due. Servers may do so at the same time. @returns how many were found */
+/**
+ * Carries out due orders. Several servers may run it at the same time. @returns the number found
+ */
 export function carryOutOrders(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, orders.findDueOrders, carryOut);
 }
 
-/** Does what is due: several tenants at once, one thing after the other in each. */
+/** Processes due items: several tenants at the same time, one item after the other in each. */
 async function eachDue(
   context: CalendarContext,
   find: (sql: Sql, ofEach: number, limit: number, now: Date) => Promise<DueRow[]>,
@@ -94,7 +113,8 @@ async function eachDue(
         try {
           await work(context, each);
         } catch (error) {
-          // The others do not wait for one that fails; it is due again when its lease has ended.
+          // A tenant that fails does not delay others. The item is due again when its lease
+          // expires.
           const err = { message: (error as Error).message };
           log.warn({ company: each.companyId, err }, 'failed to process a calendar; will retry');
         }
@@ -145,7 +165,7 @@ async function carryOut(context: CalendarContext, { companyId, id: bookingId }: 
   if (!taken) return;
   const { order, sealed, booking } = taken;
   const log = context.log.child({ company: companyId, booking: bookingId, action: order.action });
-  // Who has no calendar outside any more has nothing that could be told.
+  // A user without an external calendar has nothing to write to.
   const told = sealed
     ? await orFault(async () => tell(context.calendars, opened(context, sealed), order, booking))
     : { url: null, link: null };
@@ -193,7 +213,7 @@ async function tell(
 
 const opened = ({ decrypt }: CalendarContext, sealed: SealedConnection): Connection => openConnection(sealed, decrypt);
 
-/** What work brought, or the fault of the calendar. */
+/** Returns the result of the work, or the fault of the calendar. */
 async function orFault<T>(work: () => Promise<T>): Promise<T | CalendarFault> {
   try {
     return await work();

@@ -1,4 +1,4 @@
-// Regular cleaning that no request waits for, and the next month's partition of the audit log.
+// Deletes expired rows, and creates the next partition of the audit log.
 import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
 import { sweepArtifacts } from '../../db/access/oauth-artifacts.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
@@ -18,7 +18,7 @@ import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
 import type { JobContext } from '../runner.ts';
 
-/** Removes what is past its time. A sweep that has begun goes to its end. */
+/** Deletes expired rows. A started sweep always completes. */
 export async function sweepAll(context: JobContext, files: SweptFiles): Promise<void> {
   const { platform, log, now } = context;
   await platform.use((sql) => sql`select make_audit_partitions(current_date)`);
@@ -51,7 +51,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
   if (Object.values(removed).some((count) => count > 0)) log.info({ removed }, 'removed expired data');
 }
 
-/** Removes batch after batch, until one is not full. */
+/** Deletes in batches until a batch is not full. */
 async function removeAll(
   { platform, batchSize, now: clock }: JobContext,
   remove: (sql: Sql, limit: number, now: Date) => Promise<number>,

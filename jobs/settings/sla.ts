@@ -1,4 +1,4 @@
-// SLA clocks whose time has come: breaches, reminders and escalations.
+// Due SLA clocks: breaches, reminders and escalations.
 import type { EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { ClockScope } from '../../db/settings/sla-clocks.ts';
@@ -15,7 +15,8 @@ import { dueSteps } from '../../domain/settings/sla-tracking.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /**
- * Handles everything that is due. Servers may do so at the same time: each takes what no other holds.
+ * Handles everything that is due. Several servers may run it at the same time: each takes what no
+ * other has locked.
  * @returns the number of breaches
  */
 export async function handleSlaClocks(context: TenantJobContext): Promise<number> {
@@ -26,7 +27,7 @@ export async function handleSlaClocks(context: TenantJobContext): Promise<number
 
 async function handleDueClocks(context: TenantJobContext): Promise<number> {
   const { platform, transaction, batchSize, log, now, signal } = context;
-  // The other tenants' clocks do not wait for those of one that fails.
+  // A tenant that fails does not delay the clocks of others.
   const report = (companyId: string, error: unknown): void =>
     log.warn({ company: companyId, err: { message: (error as Error).message } }, 'failed to process SLA clocks');
   for (const policy of await platform.use(due.findRevisedPolicies)) {
@@ -51,12 +52,13 @@ async function handleDueClocks(context: TenantJobContext): Promise<number> {
         isFailed = true;
       }
     }
-    // What is left is in other hands. If a tenant failed, others may have stood behind it.
+    // The remaining clocks are locked by others. After a failure, further tenants may be waiting
+    // behind the failed one.
     if (handled === 0 && !isFailed) return breaches;
   }
 }
 
-/** Has the clocks of a changed policy looked at again, in this run. */
+/** Makes the clocks of a changed policy due again in this run. */
 async function followRevision(
   { transaction, batchSize, now: clock }: TenantJobContext,
   policy: due.RevisedPolicy,
@@ -74,7 +76,10 @@ async function followRevision(
   await transaction({ companyId, testMode: false }, (sql) => due.clearRevision(sql, policy, now));
 }
 
-/** All of it in one transaction: a clock is saved as handled with all its events and notifications, or not at all. */
+/**
+ * Runs in one transaction: a clock is marked as handled together with all its events and
+ * notifications.
+ */
 async function handleBatch(
   sql: Sql,
   emit: (event: EventRow) => void,
@@ -89,7 +94,7 @@ async function handleBatch(
     if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
     const steps = dueSteps(policy, row, now);
     if (steps.breach) emit(breachOf(row, policy, scope, now));
-    // People get no notifications of test data.
+    // Test data causes no notifications to people.
     if (!scope.testMode) notifications.push(...notificationsOf(row, policy, steps, now));
     return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
   });
