@@ -1,4 +1,4 @@
-// Writes the Go client's methods and types: operations.go and types.go.
+// Generates the methods and types of the Go client: operations.go and types.go.
 import { camel, describeOperation, type Model, type Operation, pascal, type Structure, type Type } from './model.ts';
 
 const keywords = new Set(
@@ -8,7 +8,7 @@ const keywords = new Set(
 );
 const initialisms: Readonly<Record<string, string>> = { Id: 'ID', Ids: 'IDs', Url: 'URL', Ip: 'IP', Api: 'API' };
 
-/** @returns files by their paths in sdk/go/ */
+/** @returns files by path in sdk/go/ */
 export function writeGo(model: Model): Map<string, string> {
   const operations = model.operations.flatMap((operation) => [
     ...(operation.queryParameters.length > 0 ? [writeParams(operation)] : []),
@@ -29,7 +29,7 @@ export function writeGo(model: Model): Map<string, string> {
     return type.nullable && !isMap(type) ? `*${name}` : name;
   }
 
-  /** Open structures are maps, so that every field of a record can be read. */
+  /** Open structures are maps, so that every field of a record is accessible. */
   function isMap(type: Type): boolean {
     return type.kind === 'structure' && model.structures.get(type.name)?.isOpen === true;
   }
@@ -134,7 +134,7 @@ ${build}
 	}`;
     if (isEndless)
       return `// ${name}Follow is like ${name}, page by page and without an end: it waits for what is new, and survives outages.
-// Store NextCursor of each page that you have processed, and pass it as Cursor to go on from there.
+// Store NextCursor of each processed page, and pass it as Cursor to continue there.
 func (c *Client) ${name}Follow(${declaredOf(operation).join(', ')}) *Iterator[*${page}] {
 ${copied}
 	fetch := func(ctx context.Context, cursor string, wait int64, patient []Option) (*${page}, error) {
@@ -170,7 +170,7 @@ ${hasLimit ? limit : ''}	fetch := func(ctx context.Context, cursor string) (page
 
 const paramsName = (id: string): string => `${pascal(id)}Params`;
 
-/** The name of a field: `record_id` → `RecordID`. */
+/** Returns the name of a field: `record_id` → `RecordID`. */
 function exported(name: string): string {
   const words = name.split('_').map((word) => pascal(word));
   return words.map((word) => initialisms[word] ?? word).join('');

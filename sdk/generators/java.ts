@@ -1,4 +1,4 @@
-// Writes the Java client's methods and structures: headlesscrm/Client.java and headlesscrm/model/.
+// Generates the Java client's methods and structures: headlesscrm/Client.java, headlesscrm/model/.
 import {
   camel,
   describeOperation,
@@ -18,7 +18,7 @@ const reserved = new Set(
 );
 const folder = 'src/main/java/headlesscrm';
 
-/** @returns files by their paths in sdk/java/ */
+/** @returns files by path in sdk/java/ */
 export function writeJava(model: Model): Map<string, string> {
   const files = new Map<string, string>();
   for (const structure of model.structures.values())
@@ -45,7 +45,7 @@ function typeName(type: Type): string {
   return { string: 'String', integer: 'Long', number: 'Double', boolean: 'Boolean', any: 'Object' }[type.kind];
 }
 
-/** What turns a value of JSON into a type, as a function. */
+/** Returns a Java function that converts a JSON value to the type. */
 function reader(type: Type): string {
   if (type.kind === 'list') return `each -> Json.list(each, ${reader(type.of)})`;
   if (type.kind === 'map') return `each -> Json.map(each, ${reader(type.of)})`;
@@ -246,7 +246,7 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A client of the API, safe for concurrent use. Methods have the names of operations and answer the data of the
+ * A client of the API, safe for concurrent use. Methods have the names of operations and return the data of the
  * envelope. Every failure is a {@link CrmException}. Optional arguments may be null.
  */
 public final class Client {

@@ -18,7 +18,7 @@ if (client === 'typescript') writeFileSync(target, writeTypeScript(model));
 else
   for (const [language, write] of Object.entries(others)) {
     const folder = join(target, language);
-    // One file for each structure; those that are no longer in the document must not stay.
+    // One file per structure. Files of removed structures must not remain.
     rmSync(join(folder, 'src/main/java/headlesscrm/model'), { recursive: true, force: true });
     for (const [path, text] of write(model)) {
       mkdirSync(dirname(join(folder, path)), { recursive: true });

@@ -1,11 +1,13 @@
-// What generators of clients read from the OpenAPI document: operations, and their structures.
+// Reads operations and structures from the OpenAPI document, for the generators of clients.
 import type { OpenAPIV3_1 } from 'openapi-types';
 
 type Declared = OpenAPIV3_1.OperationObject & { 'x-idempotency'?: string };
 type Schema = OpenAPIV3_1.SchemaObject;
 type Node<Kind> = Kind | OpenAPIV3_1.ReferenceObject;
 
-/** The type of a value. `any` is what has no single type; `structure` is a name of `Model.structures`. */
+/**
+ * The type of a value. `any` has no single type; `structure` names an entry of `Model.structures`.
+ */
 export type Type = { nullable: boolean } & (
   | { kind: 'string'; values?: readonly string[] }
   | { kind: 'integer' | 'number' | 'boolean' | 'any' }
@@ -25,9 +27,9 @@ export interface Structure {
   name: string;
   description: string;
   properties: readonly Property[];
-  /** Has properties beyond the known ones, as a record has the fields of its workspace. */
+  /** True if it has more properties than the known ones, like the custom fields of a record. */
   isOpen: boolean;
-  /** Occurs in a request body, so callers build it. */
+  /** True if it occurs in a request body, so that callers build it. */
   isSent: boolean;
 }
 
@@ -47,29 +49,34 @@ export interface Operation {
   isDeprecated: boolean;
   pathParameters: readonly Parameter[];
   queryParameters: readonly Parameter[];
-  /** Takes an Idempotency-Key. */
+  /** True if it accepts an Idempotency-Key. */
   takesKey: boolean;
   takesIfMatch: boolean;
   /** `file` is a form with one file. */
   body?: { kind: 'json'; type: Type; isRequired: boolean } | { kind: 'file' };
-  /** The `data` of the answer, or the whole answer if it has no envelope. `file` is a download. */
+  /**
+   * The `data` of the response, or the whole response without an envelope. `file` is a download.
+   */
   answer: Type | 'file';
   /** The array in the pages of a list, and the type of its items. */
   items?: { name: string; type: Type };
-  /** A list without an end: `next_cursor` is never null. */
+  /** True for an endless list, whose `next_cursor` is never null. */
   isEndless: boolean;
 }
 
 export interface Model {
   version: string;
   operations: readonly Operation[];
-  /** By name; only what operations exchange. */
+  /** By name, and only those that operations use. */
   structures: ReadonlyMap<string, Structure>;
 }
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
-/** @throws Error if the document has a form, a list or an answer that the clients do not support */
+/**
+ * @throws Error if the OpenAPI document has a form, a list or a response that the clients do not
+ * support
+ */
 export function readModel(document: OpenAPIV3_1.Document): Model {
   const types = new Types(document);
   const operations = Object.entries(document.paths ?? {}).flatMap(([path, item = {}]) =>
@@ -85,7 +92,7 @@ export function readModel(document: OpenAPIV3_1.Document): Model {
 
 function readOperation(types: Types, path: string, method: string, declared: Declared): Operation {
   const id = declared.operationId ?? '';
-  // A parameter of an operation replaces that of its path.
+  // A parameter of an operation overrides that of its path.
   const parameters = new Map(
     (declared.parameters ?? []).map((node) => {
       const parameter = types.resolve<OpenAPIV3_1.ParameterObject>(node);
@@ -149,7 +156,10 @@ function successOf(types: Types, declared: Declared) {
   return { content, schema: content['application/json']?.schema as Node<Schema> | undefined };
 }
 
-/** The array of a page has the name of the operation, or the end of it: listDeals answers `deals`. */
+/**
+ * Finds the array of a page. Its name is the end of the operation's name: listDeals returns
+ * `deals`.
+ */
 function findItems(types: Types, id: string, answer: Type | 'file'): Operation['items'] {
   const words = id.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
   const found = propertiesOf(types, answer).find(({ name }) => words.endsWith(`_${name}`));
@@ -165,7 +175,7 @@ function propertiesOf(types: Types, answer: Type | 'file'): readonly Property[] 
   return answer !== 'file' && answer.kind === 'structure' ? (types.structures.get(answer.name)?.properties ?? []) : [];
 }
 
-/** Reads schemas; collects the structures among them. */
+/** Reads schemas and collects their structures. */
 class Types {
   readonly structures = new Map<string, Structure>();
   readonly #document: OpenAPIV3_1.Document;
@@ -183,7 +193,7 @@ class Types {
     );
   }
 
-  /** @param path the name of a structure that has none of its own, as words joined by underscores */
+  /** @param path the fallback name of a structure without a name, as words joined by underscores */
   read(node: Node<Schema>, path: string): Type {
     if ('$ref' in node) return this.read(this.resolve(node), node.$ref.split('/').at(-1) ?? path);
     const alternatives = (node.anyOf ?? node.oneOf) as Node<Schema>[] | undefined;
@@ -206,7 +216,7 @@ class Types {
     return { kind: type === 'integer' || type === 'number' || type === 'boolean' ? type : 'any', nullable };
   }
 
-  /** Marks what a body consists of. */
+  /** Marks the structures of a request body. */
   markSent(type: Type): void {
     if (type.kind === 'list' || type.kind === 'map') this.markSent(type.of);
     if (type.kind !== 'structure') return;
@@ -233,7 +243,7 @@ class Types {
     const name = pascal(path);
     const { description = '', additionalProperties = true, required = [], properties = {} } = schema;
     if (this.structures.has(name)) return name;
-    // Entered before its properties are read, since it may contain itself.
+    // Registered before its properties are read, because it may contain itself.
     const structure = {
       name,
       description,
@@ -268,7 +278,7 @@ export function snake(words: string): string {
   return words.replace(/[A-Z]/g, (letter, at) => `${at > 0 ? '_' : ''}${letter.toLowerCase()}`);
 }
 
-/** The words about an operation, line by line. */
+/** Returns the documentation of an operation as lines. */
 export function describeOperation({ summary, description, method, path, isDeprecated }: Operation): string[] {
   const lines = [`${summary}.`, '', ...description.trim().split('\n'), '', `${method} ${path}`];
   return [...lines, ...(isDeprecated ? ['', 'Deprecated.'] : [])].map((line) => line.trimEnd());

@@ -1,7 +1,7 @@
-// Writes the PHP client's methods, src/Client.php, with the shapes of arrays for PHPStan.
+// Generates the methods of the PHP client, src/Client.php, with array shapes for PHPStan.
 import { camel, describeOperation, type Model, type Operation, type Structure, type Type } from './model.ts';
 
-/** @returns files by their paths in sdk/php/ */
+/** @returns files by path in sdk/php/ */
 export function writePhp(model: Model): Map<string, string> {
   const methods = model.operations.flatMap((operation) => [
     writeMethod(operation),
@@ -10,7 +10,7 @@ export function writePhp(model: Model): Map<string, string> {
   const shapes = [...model.structures.values()].filter((structure) => !isCyclic(structure)).map(shape);
   return new Map([['src/Client.php', `${clientHead(model, shapes)}\n${methods.join('\n')}}\n`]]);
 
-  /** PHPStan has no shapes that contain themselves. */
+  /** PHPStan does not support recursive shapes. */
   function isCyclic({ name, properties }: Structure, seen: readonly string[] = []): boolean {
     if (seen.includes(name)) return true;
     return properties.some(({ type }) => {
@@ -163,7 +163,7 @@ declare(strict_types=1);
 namespace HeadlessCrm;
 
 /**
- * A client of the API. Methods have the names of operations and answer the \`data\` of the envelope, as arrays.
+ * A client of the API. Methods have the names of operations and return the \`data\` of the envelope, as arrays.
  *
 ${shapes.join('\n')}
  */
@@ -172,12 +172,12 @@ final class Client
     private readonly Transport $transport;
 
     /**
-     * @param string $baseUrl where the API is, without /v1
+     * @param string $baseUrl the address of the API, without /v1
      * @param string|(\\Closure(): string)|null $apiKey \`svc_live_…\` or \`svc_test_…\`; a function is called before each attempt
-     * @param string|(\\Closure(): string)|null $token an OAuth access token or a session token; counts only without an API key
+     * @param string|(\\Closure(): string)|null $token an OAuth access token or a session token; ignored if an API key is set
      * @param float $timeout seconds for each attempt
-     * @param int $retries further attempts after one that failed
-     * @param float $longestWait seconds; a failure with a longer Retry-After is thrown at once
+     * @param int $retries retries after a failed attempt
+     * @param float $longestWait seconds; a failure with a longer Retry-After is thrown immediately
      */
     public function __construct(
         string $baseUrl,

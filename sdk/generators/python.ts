@@ -1,4 +1,4 @@
-// Writes the Python client's methods and types: headless_crm/client.py and headless_crm/types.py.
+// Generates the Python client's methods and types: headless_crm/client.py, headless_crm/types.py.
 import { describeOperation, type Model, type Operation, type Structure, snake, type Type } from './model.ts';
 
 const keywords = new Set(
@@ -7,7 +7,7 @@ const keywords = new Set(
   ),
 );
 
-/** @returns files by their paths in sdk/python/ */
+/** @returns files by path in sdk/python/ */
 export function writePython(model: Model): Map<string, string> {
   const methods = model.operations.flatMap((operation) => [
     writeMethod(operation),
@@ -19,7 +19,7 @@ export function writePython(model: Model): Map<string, string> {
     ['headless_crm/types.py', `${typesHead}\n${closed.map((structure) => writeType(model, structure)).join('\n\n')}`],
   ]);
 
-  /** Open structures are dicts, so that every field of a record can be read. */
+  /** Open structures are dicts, so that every field of a record is accessible. */
   function typeName(type: Type, prefix = ''): string {
     const name = ((): string => {
       if (type.kind === 'string')
@@ -50,7 +50,7 @@ export function writePython(model: Model): Map<string, string> {
     return `${words.join('')}${name} = TypedDict(\n    "${name}",\n    {\n${fields.join('\n')}\n    },\n)`;
   }
 
-  /** Parameters of a method, as declared and as passed on by name. */
+  /** Returns the parameters of a method, as declared and as passed on by name. */
   function parametersOf(operation: Operation, left: readonly string[] = []) {
     const { pathParameters, queryParameters, body } = operation;
     const query = queryParameters.filter(({ name }) => !left.includes(name));
@@ -98,7 +98,7 @@ export function writePython(model: Model): Map<string, string> {
 `;
   }
 
-  /** Every item of a list, or every page of an endless one. */
+  /** Writes an iterator over the items of a list, or over the pages of an endless one. */
   function writeIterator(operation: Operation): string {
     const { id, items, isEndless, answer } = operation;
     const left = isEndless ? [] : ['cursor', 'offset'];
@@ -131,7 +131,7 @@ export function writePython(model: Model): Map<string, string> {
   }
 }
 
-/** Pages are as large as they can be, unless the caller says otherwise. */
+/** Pages have the maximum size by default. */
 function passedValue(name: string): string {
   return name === 'limit' ? '100 if limit is None else limit' : identifier(name);
 }
@@ -165,7 +165,7 @@ from ._transport import CallOptions, Credential, Transport, feed_options, follow
 
 
 class Client:
-    """A client of the API. Methods have the names of operations and answer the \`data\` of the envelope."""
+    """A client of the API. Methods have the names of operations and return the \`data\` of the envelope."""
 
     def __init__(
         self,
@@ -178,12 +178,12 @@ class Client:
         longest_wait: float = 60.0,
     ) -> None:
         """
-        base_url: where the API is, without /v1.
+        base_url: the address of the API, without /v1.
         api_key: an API key, \`svc_live_…\` or \`svc_test_…\`.
         token: an OAuth access token or a session token. Counts only without an API key.
         timeout: seconds for each attempt.
-        retries: further attempts after one that failed.
-        longest_wait: seconds; a failure with a longer Retry-After is raised at once.
+        retries: retries after a failed attempt.
+        longest_wait: seconds; a failure with a longer Retry-After is raised immediately.
         """
         self._transport = Transport(
             base_url,

@@ -1,4 +1,4 @@
-// Writes the TypeScript client's methods. Its types are written by openapi-typescript.
+// Generates the methods of the TypeScript client. openapi-typescript generates its types.
 import type { Model, Operation } from './model.ts';
 
 export function writeTypeScript({ operations }: Model): string {

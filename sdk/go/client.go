@@ -18,24 +18,24 @@ import (
 	"time"
 )
 
-// Config says where the API is and who calls it.
+// Config holds the address of the API and the credential.
 type Config struct {
-	// BaseURL is where the API is, without /v1.
+	// BaseURL is the address of the API, without /v1.
 	BaseURL string
 	// APIKey is svc_live_… or svc_test_….
 	APIKey string
-	// Token is an OAuth access token or a session token. It counts only without an APIKey.
+	// Token is an OAuth access token or a session token. It is ignored if APIKey is set.
 	Token string
 	// TokenSource returns the token before each attempt, so that it can be renewed. It replaces Token.
 	TokenSource func(ctx context.Context) (string, error)
 	// Timeout limits each attempt. Default: 30 s.
 	Timeout time.Duration
-	// Retries is the number of further attempts after one that failed. Default: 3; negative: none.
+	// Retries is the number of retries after a failed attempt. Default: 3; negative: none.
 	Retries int
-	// LongestWait is the longest Retry-After that is waited for. Default: 60 s.
+	// LongestWait is the maximum Retry-After that the client honors. Default: 60 s.
 	LongestWait time.Duration
-	// HTTPClient sends the requests. Default: one that never follows a redirect, since the API has none and a
-	// credential must not follow to another host.
+	// HTTPClient sends the requests. Default: one that never follows redirects, because the API has
+	// none and the credential must not be sent to another host.
 	HTTPClient *http.Client
 }
 
@@ -64,7 +64,7 @@ func New(config Config) *Client {
 	return &Client{config: config}
 }
 
-// Option sets something for a single call.
+// Option changes a single call.
 type Option func(*call)
 
 // WithIdempotencyKey replaces the random Idempotency-Key of an operation that takes one.
@@ -80,10 +80,10 @@ func WithHeader(name, value string) Option { return func(c *call) { c.header.Set
 // WithTimeout limits each attempt.
 func WithTimeout(timeout time.Duration) Option { return func(c *call) { c.timeout = timeout } }
 
-// WithRetries sets the number of further attempts after one that failed.
+// WithRetries sets the number of retries after a failed attempt.
 func WithRetries(retries int) Option { return func(c *call) { c.retries = retries } }
 
-// WithResponse lets a function see the status and headers of every answer, also those of failed attempts.
+// WithResponse passes a function the status and headers of every response, including those of failed attempts.
 func WithResponse(see func(*http.Response)) Option { return func(c *call) { c.onResponse = see } }
 
 // call is one call with all its attempts.
@@ -109,7 +109,7 @@ func (c *Client) newCall(method, path string) *call {
 	}
 }
 
-// segment encodes a path parameter; a value that would name another path fails the call.
+// segment encodes a path parameter. A value that would change the path fails the call.
 func (c *call) segment(value string) *call {
 	if value == "" || value == "." || value == ".." {
 		c.problem = fmt.Errorf("headlesscrm: a path parameter must not be %q", value)
@@ -123,7 +123,7 @@ func (c *call) json(body interface{}) *call {
 	if err != nil {
 		c.problem = err
 	}
-	// A nil body of an operation that needs none.
+	// A nil body is omitted.
 	if string(encoded) != "null" {
 		c.body = encoded
 		c.header.Set("Content-Type", "application/json")
@@ -139,7 +139,7 @@ type File struct {
 	Content     []byte
 }
 
-// form makes the same bytes of the same file, as a repeated Idempotency-Key requires.
+// form encodes the same file to the same bytes, as a repeated Idempotency-Key requires.
 func (c *call) form(file File) *call {
 	boundary := fmt.Sprintf("headless-crm-%x", sha256.Sum256(file.Content))[:45]
 	name := strings.NewReplacer("\\", "\\\\", `"`, "%22", "\r", "%0D", "\n", "%0A").Replace(file.Name)
@@ -154,7 +154,7 @@ func (c *call) form(file File) *call {
 	return c
 }
 
-// send makes attempts until one succeeds, fails in a way that another cannot repair, or is the last one.
+// send makes attempts until one succeeds, fails permanently, or is the last one.
 func (c *Client) send(ctx context.Context, call *call, options []Option) ([]byte, error) {
 	for _, option := range options {
 		option(call)
@@ -163,7 +163,7 @@ func (c *Client) send(ctx context.Context, call *call, options []Option) ([]byte
 		return nil, call.problem
 	}
 	if call.takesKey {
-		// One key for all attempts: the server does the work once.
+		// All attempts send the same key, so that the server does the work once.
 		if call.idempotencyKey == "" {
 			call.idempotencyKey = newKey()
 		}
@@ -235,7 +235,7 @@ func (c *Client) authenticate(ctx context.Context, request *http.Request) error 
 	return nil
 }
 
-// receive sends a call and decodes the data of the envelope; a few operations answer without one.
+// receive sends a call and decodes the data of the envelope, or the whole body without one.
 func receive[Answer any](ctx context.Context, c *Client, call *call, options []Option) (*Answer, error) {
 	body, err := c.send(ctx, call, options)
 	if err != nil {
@@ -245,7 +245,7 @@ func receive[Answer any](ctx context.Context, c *Client, call *call, options []O
 		Success *bool           `json:"success"`
 		Data    json.RawMessage `json:"data"`
 	}
-	// A body that is no object has no envelope; what it is shows in the decoding below.
+	// A body that is not an object has no envelope. It is decoded as a whole below.
 	if json.Unmarshal(body, &envelope) == nil && envelope.Success != nil && envelope.Data != nil {
 		body = envelope.Data
 	}
@@ -259,7 +259,7 @@ func receive[Answer any](ctx context.Context, c *Client, call *call, options []O
 func newKey() string {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		panic(err) // The operating system has no random numbers.
+		panic(err) // The operating system has no randomness.
 	}
 	return fmt.Sprintf("%x", random)
 }
@@ -275,7 +275,7 @@ func sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// Page is what an iterator needs to know of a page.
+// Page is the part of a page that an iterator needs.
 type page[Item any] struct {
 	items  []Item
 	cursor string
@@ -291,7 +291,7 @@ type Iterator[Item any] struct {
 	err    error
 }
 
-// Next moves to the next item; false at the end and after a failure.
+// Next moves to the next item. It returns false at the end and after a failure.
 func (it *Iterator[Item]) Next(ctx context.Context) bool {
 	for len(it.items) == 0 {
 		if it.done {
@@ -306,10 +306,10 @@ func (it *Iterator[Item]) Next(ctx context.Context) bool {
 	return true
 }
 
-// Value is the item that Next moved to.
+// Value returns the item that Next moved to.
 func (it *Iterator[Item]) Value() Item { return it.value }
 
-// Err is the failure that ended the iteration, or nil.
+// Err returns the failure that ended the iteration, or nil.
 func (it *Iterator[Item]) Err() error { return it.err }
 
 const (
@@ -317,7 +317,7 @@ const (
 	feedPause = time.Second
 )
 
-// newFeed walks over an endless list page by page: it waits for what is new, and survives outages.
+// newFeed iterates over the pages of an endless list. It waits for news, and retries through outages.
 func newFeed[Page any](
 	cursor string, wait int64, next func(*Page) string,
 	fetch func(ctx context.Context, cursor string, wait int64, options []Option) (*Page, error),
@@ -335,7 +335,7 @@ func newFeed[Page any](
 			asked := time.Now()
 			held := wait
 			if from == "" || from == "now" {
-				// The first call answers at once, so that the caller can store where it begins.
+				// The first call returns immediately, so that the caller can store where the feed starts.
 				held = 0
 			}
 			fetched, err := fetch(ctx, from, held, patient)

@@ -15,11 +15,11 @@ type Error struct {
 	// Code is a code of the API, or CONNECTION_FAILED, TIMED_OUT, UNREADABLE_ANSWER.
 	Code    string
 	Message string
-	// Status is the HTTP status; 0 without an answer.
+	// Status is the HTTP status; 0 without a response.
 	Status int
 	// Details are facts about the failure, by code.
 	Details map[string]any
-	// Fields lists every problem of what was sent. It is empty if that is not what failed.
+	// Fields lists every problem with the request. It is empty for other failures.
 	Fields []FieldProblem
 	// RequestID identifies the call when you ask for help.
 	RequestID string
@@ -38,7 +38,7 @@ type FieldProblem struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
-// Unwrap returns what failed underneath, such as a refused connection.
+// Unwrap returns the underlying error, such as a refused connection.
 func (e *Error) Unwrap() error { return e.cause }
 
 func newError(response *http.Response, body []byte) *Error {
@@ -56,25 +56,25 @@ func newError(response *http.Response, body []byte) *Error {
 	if json.Unmarshal(body, &answer) != nil {
 		return failure
 	}
-	var told struct {
+	var decoded struct {
 		Code    string          `json:"code"`
 		Message string          `json:"message"`
 		Details json.RawMessage `json:"details"`
 	}
 	var word string
-	if json.Unmarshal(answer.Error, &told) == nil && told.Code != "" {
-		failure.Code, failure.Message = told.Code, told.Message
-		if told.Details != nil {
-			failure.readDetails(told.Details)
+	if json.Unmarshal(answer.Error, &decoded) == nil && decoded.Code != "" {
+		failure.Code, failure.Message = decoded.Code, decoded.Message
+		if decoded.Details != nil {
+			failure.readDetails(decoded.Details)
 		}
 	} else if json.Unmarshal(answer.Error, &word) == nil && word != "" {
-		// The sign-in answers in the words of RFC 6749.
+		// Sign-in errors have the format of RFC 6749.
 		failure.Code, failure.Message = word, answer.Description
 	}
 	return failure
 }
 
-// readDetails leaves details of an unknown form out: code and message are what matters.
+// readDetails ignores details of an unknown form. Code and message are more important.
 func (e *Error) readDetails(details json.RawMessage) {
 	var known struct {
 		Fields []FieldProblem `json:"fields"`
@@ -84,7 +84,7 @@ func (e *Error) readDetails(details json.RawMessage) {
 	}
 }
 
-// withoutAnswer tells the caller's own end of a call from a failure that may pass.
+// withoutAnswer distinguishes a call that the caller ended from a temporary failure.
 func withoutAnswer(ctx, limited context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -95,7 +95,7 @@ func withoutAnswer(ctx, limited context.Context, cause error) error {
 	return &Error{Code: "CONNECTION_FAILED", Message: cause.Error(), cause: cause}
 }
 
-// retryAfter reads seconds; proxies may send a date.
+// retryAfter parses the header. Proxies may send a date instead of seconds.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
 		return time.Duration(seconds) * time.Second
@@ -109,7 +109,7 @@ func retryAfter(header string) time.Duration {
 func (e *Error) mayPass(repeatable bool) bool {
 	switch {
 	case e.Code == "QUOTA_EXCEEDED":
-		// Only another plan or another month helps.
+		// Only a larger plan or the next month helps.
 		return false
 	case e.Status == http.StatusTooManyRequests, e.Code == "QUOTA_UNAVAILABLE", e.Code == "IDEMPOTENCY_IN_PROGRESS":
 		// Rejected before anything was done.
@@ -118,7 +118,7 @@ func (e *Error) mayPass(repeatable bool) bool {
 	return repeatable && (e.Status == 0 || e.Status >= 500)
 }
 
-// wait is what the answer asks for, or twice as long each time, from half a second to eight.
+// wait returns the requested wait, or a backoff that doubles from half a second to eight.
 func (e *Error) wait(failures int) time.Duration {
 	if e.RetryAfter > 0 {
 		return e.RetryAfter + time.Duration(rand.Int63n(int64(time.Second/4)))

@@ -2,15 +2,15 @@ package headlesscrm
 
 import "encoding/json"
 
-// Opt is a value that a body may leave out, or set to null: Set("text"), Null[string](), or nothing.
+// Opt is a value that a body may omit or set to null: Set("text"), Null[string](), or nothing.
 //
-// It is a map because encoding/json leaves out empty maps, and cannot leave out structs before Go 1.24.
+// It is a map because encoding/json omits empty maps, but cannot omit structs before Go 1.24.
 type Opt[Value any] map[bool]Value
 
-// Set is a value that is sent.
+// Set returns a value that is sent.
 func Set[Value any](value Value) Opt[Value] { return Opt[Value]{true: value} }
 
-// Null is sent as null, which clears a field.
+// Null returns a value that is sent as null, which clears a field.
 func Null[Value any]() Opt[Value] {
 	var none Value
 	return Opt[Value]{false: none}

@@ -1,39 +1,42 @@
-// The client: every operation as a method that authenticates, retries safely and throws CrmError.
+// The client: each operation is a method that authenticates, retries safely and throws CrmError.
 import createFetchClient from 'openapi-fetch';
 import { CrmError, errorOfAnswer } from './errors.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
 import { sleep, withRetries } from './retries.ts';
 import type { CallOptions, Description } from './shapes.ts';
 
-/** A secret, or what fetches it before each attempt, so that it can be renewed. */
+/** A secret, or a function that returns it before each attempt, so that it can be renewed. */
 export type Credential = string | (() => string | Promise<string>);
 
 export interface ClientOptions extends Pick<CallOptions, 'timeout' | 'retries' | 'headers' | 'onResponse'> {
-  /** Where the API is, without /v1. */
+  /** The address of the API, without /v1. */
   baseUrl: string;
   /** An API key, `svc_live_…` or `svc_test_…`. */
   apiKey?: Credential;
-  /** An OAuth access token, or the session token of a signed-in person. Counts only without an API key. */
+  /**
+   * An OAuth access token, or the session token of a signed-in person. Ignored if an API key is
+   * set.
+   */
   token?: Credential;
-  /** Milliseconds; a Retry-After beyond is not waited for. */
+  /** Milliseconds. A failure with a longer Retry-After is thrown immediately. */
   longestWait?: number;
-  /** In place of the global one. */
+  /** Replaces the global `fetch`. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
 export type Client = Operations;
 
-/** A call as the methods get it, its types gone. */
+/** A call without its types. */
 interface Call extends CallOptions {
   path?: Record<string, unknown>;
   query?: Record<string, unknown>;
   body?: unknown;
   idempotencyKey?: string;
-  /** In place of the client's. */
+  /** Overrides the client's value. */
   longestWait?: number;
 }
 
-/** openapi-fetch without the types of a document: those of the methods have been checked already. */
+/** openapi-fetch without the types of a document. The types of the methods are already checked. */
 type Send = (
   method: string,
   path: string,
@@ -42,11 +45,11 @@ type Send = (
 
 type Page = Record<string, unknown> & { next_cursor?: string | null; has_more?: boolean };
 
-/** A client of the API at an address; public operations need no credential. */
+/** Creates a client. Public operations need no credential. */
 export function createClient(options: ClientOptions): Client {
   const connection = connect(options);
   const methods = Object.entries(descriptions).map(([id, description]) => [id, methodFor(description, connection)]);
-  // The generated types and the generated descriptions come from one document.
+  // The generated types and descriptions come from the same document.
   return Object.fromEntries(methods) as unknown as Client;
 }
 
@@ -73,11 +76,11 @@ function methodFor(description: Description, connection: Connection) {
   return Object.assign(single, { pages, all });
 }
 
-/** Seconds that a followed feed is asked to wait. */
+/** Seconds that the server is asked to hold a feed request. */
 const longPoll = 30;
-/** Milliseconds beyond them after which there is no answer to come. */
+/** Milliseconds after that wait until the request times out. */
 const late = 15_000;
-/** Milliseconds before a feed that answered at once, with nothing, is asked again. */
+/** Milliseconds before the next request if the server responded immediately without news. */
 const pause = 1000;
 
 async function* follow(
@@ -90,7 +93,7 @@ async function* follow(
   let cursor = call.query?.cursor as string | undefined;
   for (;;) {
     const asked = Date.now();
-    // Where it begins is told at once, to be kept.
+    // The first request returns immediately, so that the caller can store where the feed starts.
     const isBegun = cursor !== undefined && cursor !== 'now';
     const query = { ...call.query, wait: isBegun ? wait : 0, ...(cursor === undefined ? {} : { cursor }) };
     const page = (await connection(description, { ...patient, query })) as Page & { next_cursor: string };
@@ -105,7 +108,7 @@ function connect(options: ClientOptions): Connection {
   const send = createFetchClient({
     baseUrl: new URL(options.baseUrl).href,
     ...(options.fetch ? { fetch: options.fetch } : {}),
-    // The API never redirects, and a key must not follow to another host.
+    // The API never redirects, and an API key must not be sent to another host.
     redirect: 'manual',
     bodySerializer: (body) => body,
   }).request as unknown as Send;
@@ -147,7 +150,10 @@ function connect(options: ClientOptions): Connection {
   };
 }
 
-/** The bytes of a body, once for all attempts: the same key must come with the same body, the boundary of a form included. */
+/**
+ * Encodes the body once for all attempts, because the same key requires the same body, including
+ * the boundary of a form.
+ */
 async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; type?: string | undefined }> {
   if (body === undefined) return {};
   if (!(body instanceof FormData || body instanceof URLSearchParams))
@@ -156,7 +162,7 @@ async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; typ
   return { type: form.headers.get('content-type') ?? undefined, body: await form.arrayBuffer() };
 }
 
-/** The inside of the envelope; a few operations answer without one. */
+/** Returns the data of the envelope, or the whole body of an operation without one. */
 function dataOf(body: unknown): unknown {
   const isEnvelope = typeof body === 'object' && body !== null && 'success' in body && 'data' in body;
   return isEnvelope ? body.data : body;
@@ -175,7 +181,7 @@ function withoutAnswer(cause: unknown, timedOut: boolean): CrmError {
   return new CrmError('CONNECTION_FAILED', 'The connection failed before a response arrived.', { cause });
 }
 
-/** A path with its parameters filled in. @throws TypeError for a value that would name another path */
+/** Fills the parameters into a path. @throws TypeError for a value that would change the path */
 function fillPath(template: string, values: Record<string, unknown> = {}): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = String(values[name] ?? '');

@@ -1,11 +1,14 @@
-// Every failure of a call as one class: told apart by code, whatever it was that failed.
+// Every failure of a call is a CrmError with a code.
 import type { Schemas } from './shapes.ts';
 
-/** What the API answers in `error.code`. */
+/** The value of `error.code` in API responses. */
 export type ErrorCode = Schemas['ErrorCode'];
-/** What the sign-in routes answer in `error`, in the words of RFC 6749. */
+/** The value of `error` in responses of the sign-in routes (RFC 6749). */
 export type OAuthErrorCode = Schemas['OAuthErrorAnswer']['error'];
-/** What only the client can tell: no answer, none in time, or one that is not the API's, e.g. a proxy's page. */
+/**
+ * Failures that the client detects: no response, a timeout, or a response of something else, such
+ * as a proxy.
+ */
 export type ConnectionErrorCode = 'CONNECTION_FAILED' | 'TIMED_OUT' | 'UNREADABLE_ANSWER';
 export type CrmErrorCode = ErrorCode | OAuthErrorCode | ConnectionErrorCode;
 
@@ -24,13 +27,13 @@ export class CrmError<Code extends CrmErrorCode = CrmErrorCode> extends Error {
   override readonly name = 'CrmError';
   /** Branch on it, never on the message. */
   readonly code: Code;
-  /** The HTTP status; undefined when there was no answer. */
+  /** The HTTP status; undefined without a response. */
   readonly status: number | undefined;
   /** Facts about the failure, by code. */
   readonly details: ErrorDetails;
-  /** Quote it when you ask for help. */
+  /** Include it when you ask for help. */
   readonly requestId: string | undefined;
-  /** Seconds after which the same call may pass. */
+  /** Seconds after which the same call may succeed. */
   readonly retryAfter: number | undefined;
 
   constructor(code: Code, message: string, { status, details = {}, requestId, retryAfter, cause }: Facts = {}) {
@@ -42,13 +45,15 @@ export class CrmError<Code extends CrmErrorCode = CrmErrorCode> extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Everything to change in what was sent; empty when that is not what failed. */
+  /** Every problem with the request; empty for other failures. */
   get fields(): readonly FieldError[] {
     return this.details.fields ?? [];
   }
 }
 
-/** True for a failure of a call with one of the codes, or with any when none is named. */
+/**
+ * Returns true if the error is a CrmError with one of the codes, or with any code if none is given.
+ */
 export function isCrmError<Code extends CrmErrorCode = CrmErrorCode>(
   error: unknown,
   ...codes: Code[]
@@ -56,7 +61,7 @@ export function isCrmError<Code extends CrmErrorCode = CrmErrorCode>(
   return error instanceof CrmError && (codes.length === 0 || codes.some((code) => code === error.code));
 }
 
-/** The failure that an answer tells of. */
+/** Converts a failed response to an error. */
 export function errorOfAnswer(response: Response, body: unknown): CrmError {
   const { error, error_description: description } = (body ?? {}) as {
     error?: Schemas['Failure'] | OAuthErrorCode;
@@ -67,7 +72,7 @@ export function errorOfAnswer(response: Response, body: unknown): CrmError {
     status: response.status,
     details,
     requestId: response.headers.get('x-request-id') ?? undefined,
-    // Browsers show the header to the pages of a few hosts only; the body says the same.
+    // Browsers hide the header from pages of most hosts. The body has the same value.
     retryAfter: secondsOf(response.headers.get('retry-after')) ?? details?.retry_after,
   };
   if (typeof error === 'object' && error?.code) return new CrmError(error.code, error.message, facts);
@@ -75,7 +80,7 @@ export function errorOfAnswer(response: Response, body: unknown): CrmError {
   return new CrmError('UNREADABLE_ANSWER', `The response with status ${response.status} is not from the API.`, facts);
 }
 
-/** Retry-After in seconds; proxies may send a date. */
+/** Parses Retry-After into seconds. Proxies may send a date. */
 function secondsOf(header: string | null): number | undefined {
   if (header === null) return undefined;
   const seconds = /^\d+$/.test(header) ? Number(header) : Math.ceil((Date.parse(header) - Date.now()) / 1000);

@@ -1,4 +1,4 @@
-// What the package offers.
+// The exports of the package.
 export { type Client, type ClientOptions, type Credential, createClient } from './client.ts';
 export {
   type ConnectionErrorCode,

@@ -1,17 +1,17 @@
-// When a call is made again, and how long to wait before.
+// Retries: which failures are retried, and the waits between attempts.
 import { CrmError } from './errors.ts';
 
 export interface RetryPolicy {
-  /** Further attempts after one that failed. */
+  /** Retries after a failed attempt. */
   retries: number;
-  /** Milliseconds; a failure that asks for a longer wait is thrown at once. */
+  /** Milliseconds. A failure that requires a longer wait is thrown immediately. */
   longestWait: number;
-  /** True when doing it twice is the same as doing it once: it only reads, or carries an Idempotency-Key. */
+  /** True if repeating the call is safe: it only reads, or it has an Idempotency-Key. */
   repeatable: boolean;
   signal?: AbortSignal | undefined;
 }
 
-/** Runs attempts until one succeeds, fails in a way that another could not mend, or is the last. */
+/** Runs attempts until one succeeds, fails permanently, or is the last. */
 export async function withRetries<Answer>(attempt: () => Promise<Answer>, policy: RetryPolicy): Promise<Answer> {
   for (let failures = 0; ; failures += 1) {
     try {
@@ -24,25 +24,26 @@ export async function withRetries<Answer>(attempt: () => Promise<Answer>, policy
   }
 }
 
-/** True when the same call may pass later, and cannot have been done already or does no harm when done again. */
+/** Returns true if the same call may succeed later, and repeating it is safe. */
 export function mayPass({ code, status }: CrmError, repeatable: boolean): boolean {
-  // Only another plan or another month helps.
+  // Only a larger plan or the next month helps.
   if (code === 'QUOTA_EXCEEDED') return false;
-  // Refused before anything was done.
+  // Rejected before anything was done.
   if (status === 429 || code === 'QUOTA_UNAVAILABLE' || code === 'IDEMPOTENCY_IN_PROGRESS') return true;
   return repeatable && (status === undefined || status >= 500);
 }
 
 /**
- * Milliseconds: what the answer asks for, or twice as long each time, from half a second up to eight.
- * @param chance 0 to 1; spreads the callers that failed together
+ * Returns the milliseconds to wait: as the response requests, or a backoff that doubles from half a
+ * second to eight.
+ * @param chance 0 to 1; spreads clients that failed at the same time
  */
 export function waitAfter({ retryAfter }: CrmError, failures: number, chance: number): number {
   const backoff = Math.min(8000, 500 * 2 ** failures) * (0.5 + chance / 2);
   return retryAfter === undefined ? backoff : retryAfter * 1000 + chance * 250;
 }
 
-/** Waits; throws the reason of the signal once that is given. */
+/** Waits. Rejects with the reason of the signal if it is aborted. */
 export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const give = (): void => {

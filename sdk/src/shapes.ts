@@ -1,41 +1,43 @@
-// The document's types as calls: what an operation takes and answers, and what pages are made of.
+// The types of calls, responses and pages, derived from the OpenAPI document.
 import type { components, operations } from './generated/api.ts';
 
-/** The document's schemas by name: `Schemas['Lead']`. */
+/** The schemas of the OpenAPI document by name: `Schemas['Lead']`. */
 export type Schemas = components['schemas'];
 
 export type OperationId = keyof operations;
 
-/** What the client has to know of an operation in order to call it. */
+/** The properties of an operation that the client needs to call it. */
 export interface Description {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
-  /** Takes an Idempotency-Key. */
+  /** True if it accepts an Idempotency-Key. */
   takesKey?: true;
   /** The name of the array in its pages. */
   items?: string;
-  /** A list without an end, to be followed. */
+  /** True for an endless list, which can be followed. */
   isEndless?: true;
-  /** Answers something else than JSON. */
+  /** True if it does not return JSON. */
   isFile?: true;
 }
 
-/** What can be set for a single call. */
+/** Options of a single call. */
 export interface CallOptions {
-  /** Ends the call, its retries and the waits between them. */
+  /** Aborts the call, its retries and the waits between them. */
   signal?: AbortSignal;
-  /** Milliseconds for each attempt, in place of the client's. */
+  /** Milliseconds for each attempt; overrides the client's value. */
   timeout?: number;
-  /** Further attempts after one that failed, in place of the client's. */
+  /** Retries after a failed attempt; overrides the client's value. */
   retries?: number;
-  /** Headers beside the client's. */
+  /** Headers in addition to the client's. */
   headers?: Record<string, string>;
-  /** Sees the status and the headers of every answer, those of failed attempts included. */
+  /** Receives the status and headers of every response, including those of failed attempts. */
   onResponse?: (response: Response) => void;
 }
 
 interface KeyOption {
-  /** The Idempotency-Key of this intention, 8 to 255 characters; a random one unless given. All attempts send the same. */
+  /**
+   * The Idempotency-Key, 8 to 255 characters; random by default. All attempts send the same key.
+   */
   idempotencyKey?: string;
 }
 
@@ -44,7 +46,7 @@ type IsEqual<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B
 
 type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] };
 
-/** Without the fields that the server alone writes. */
+/** Removes the read-only fields. */
 type Writable<Body> = Body extends readonly unknown[]
   ? Body
   : {
@@ -53,14 +55,14 @@ type Writable<Body> = Body extends readonly unknown[]
         : never]: Body[Name];
     };
 
-/** One part of a request: left out when there is none, optional when nothing of it is required. */
+/** One part of a request: absent if there is none, optional if it has no required fields. */
 type Part<Name extends string, Found> = [NonNullable<Found>] extends [never]
   ? unknown
   : undefined extends Found
     ? { [Key in Name]?: NonNullable<Found> }
     : { [Key in Name]: Found };
 
-/** What the media types of a request are sent as. */
+/** The types in which request bodies are passed, by media type. */
 type BodyOf<Content> = {
   [Type in keyof Content]: Type extends 'multipart/form-data'
     ? FormData
@@ -82,7 +84,7 @@ type TakesKey<Id extends OperationId> = [NonNullable<Parameters<Id>['header']>] 
     ? true
     : false;
 
-/** What an operation takes. */
+/** The argument of an operation. */
 export type CallOf<Id extends OperationId> = Flat<
   Part<'path', Parameters<Id>['path']> &
     Part<'query', Parameters<Id>['query']> &
@@ -97,7 +99,10 @@ type BodyOfSuccess<Id extends OperationId> = ContentOf<
   operations[Id]['responses'][keyof operations[Id]['responses'] & Success]
 >;
 
-/** What an operation answers: the `data` of the envelope, or the body where the document says that there is none. */
+/**
+ * The result of an operation: the `data` of the envelope, or the whole body of an operation without
+ * one.
+ */
 export type AnswerOf<Id extends OperationId> = [BodyOfSuccess<Id>] extends [never]
   ? undefined
   : BodyOfSuccess<Id> extends { 'application/json': infer Json }
@@ -110,7 +115,7 @@ type Optional<Call> = Partial<Call> extends Call ? [call?: Call] : [call: Call];
 
 export type Method<Id extends OperationId> = (...call: Optional<CallOf<Id>>) => Promise<AnswerOf<Id>>;
 
-/** The iterator itself says where a page starts. */
+/** Without the parameters that the iterator sets itself. */
 type Listing<Call> = Call extends { query?: infer Query }
   ? Flat<Omit<Call, 'query'> & { query?: Omit<NonNullable<Query>, 'cursor' | 'offset'> }>
   : Call;
@@ -121,21 +126,22 @@ type Item<Answer, Items> = Items extends keyof Answer
     : never
   : never;
 
-/** A list: one page when called, and iterators over all of it. */
+/** A list: returns one page when called, and has iterators over all of it. */
 export interface ListMethod<Id extends OperationId, Items extends string> {
   (...call: Optional<CallOf<Id>>): Promise<AnswerOf<Id>>;
-  /** Page by page, from the first one on. */
+  /** Iterates over pages from the first one. */
   pages(...call: Optional<Listing<CallOf<Id>>>): AsyncGenerator<AnswerOf<Id>, void, undefined>;
-  /** Item by item; asks for pages of 100 unless `query.limit` says otherwise. */
+  /** Iterates over items. Requests pages of 100 unless `query.limit` is set. */
   all(...call: Optional<Listing<CallOf<Id>>>): AsyncGenerator<Item<AnswerOf<Id>, Items>, void, undefined>;
 }
 
-/** A feed: a page when called, and an iterator that follows it. */
+/** A feed: returns one page when called, and has an iterator that follows it. */
 export interface FeedMethod<Id extends OperationId> {
   (...call: Optional<CallOf<Id>>): Promise<AnswerOf<Id>>;
   /**
-   * Page by page, from `query.cursor` on, for ever: waits for what is new, and gets over what may pass, however long it takes. Keep
-   * `next_cursor` once a page is dealt with, and begin there the next time. Ends by `break` or by `signal`.
+   * Iterates endlessly over pages from `query.cursor`: waits for news, and retries through outages
+   * of any length. Store `next_cursor` after processing a page, and pass it to continue there. Ends
+   * by `break` or by `signal`.
    */
   follow(...call: Optional<CallOf<Id>>): AsyncGenerator<AnswerOf<Id>, void, undefined>;
 }

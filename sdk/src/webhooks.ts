@@ -1,4 +1,4 @@
-// Whether a webhook's request is ours: the signature over its raw body, and its age.
+// Verifies webhook requests: the signature over the raw body, and its age.
 
 export class WebhookSignatureError extends Error {
   override readonly name = 'WebhookSignatureError';
@@ -11,13 +11,14 @@ export class WebhookSignatureError extends Error {
 }
 
 /**
- * Reads a webhook's body once its signature is proved; answer 400 when it throws.
- * @param rawBody as it arrived, before anything parsed it
- * @param header the value of Service-Signature, `t=<unix seconds>,v1=<64 hex characters>`; any v1 may match
- * @param secrets of the subscription; while one is being replaced, both
- * @param toleranceSec how far `t` may be from this machine's clock
- * @returns the body, parsed
- * @throws WebhookSignatureError when it cannot be trusted
+ * Verifies the signature of a webhook and parses its body. Respond with 400 if it throws.
+ * @param rawBody as received, before any parsing
+ * @param header the value of Service-Signature, `t=<unix seconds>,v1=<64 hex characters>`; any v1
+ * may match
+ * @param secrets of the subscription; both during a rotation
+ * @param toleranceSec maximum difference between `t` and this machine's clock in seconds
+ * @returns the parsed body
+ * @throws WebhookSignatureError if the request cannot be trusted
  */
 export async function verifyWebhook<Event = unknown>(
   rawBody: string | Uint8Array,
@@ -26,7 +27,7 @@ export async function verifyWebhook<Event = unknown>(
   toleranceSec = 300,
 ): Promise<Event> {
   const trusted = [secrets].flat();
-  // An empty secret, e.g. of a variable that is not set, would be everybody's.
+  // Anyone could sign with an empty secret, such as that of an unset variable.
   if (trusted.length === 0 || trusted.some((secret) => !secret)) throw new TypeError('a webhook secret is empty');
   const { time, signatures } = readHeader(header ?? '');
   if (!(Math.abs(Math.floor(Date.now() / 1000) - Number(time)) <= toleranceSec))

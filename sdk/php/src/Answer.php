@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace HeadlessCrm;
 
-/** What an attempt was answered, for `onResponse`. */
+/** The response of an attempt, for `onResponse`. */
 final class Answer
 {
     /** @param array<string, string> $headers by their names in lower case */

@@ -10,7 +10,7 @@ final class CrmException extends \RuntimeException
     /**
      * @param string $errorCode a code of the API, or CONNECTION_FAILED, TIMED_OUT, UNREADABLE_ANSWER
      * @param string $errorMessage the message of the API, without the code
-     * @param int|null $status the HTTP status; null without an answer
+     * @param int|null $status the HTTP status; null without a response
      * @param array<string, mixed> $details facts about the failure, by code
      * @param string|null $requestId identifies the call when you ask for help
      * @param float|null $retryAfter seconds after which the same call may succeed
@@ -27,7 +27,7 @@ final class CrmException extends \RuntimeException
     }
 
     /**
-     * Every problem of what was sent. Empty if that is not what failed.
+     * Every problem with the request. Empty for other failures.
      *
      * @return list<array{field: string, code: string, message: string}>
      */
@@ -49,7 +49,7 @@ final class CrmException extends \RuntimeException
             $message = $error['message'] ?? '';
             $details = $error['details'] ?? [];
         } elseif (is_string($error)) {
-            // The sign-in answers in the words of RFC 6749.
+            // Sign-in errors have the format of RFC 6749.
             $code = $error;
             $message = $body['error_description'] ?? '';
         }
@@ -57,7 +57,7 @@ final class CrmException extends \RuntimeException
         return new self($code, $message, $answer->status, $details, $answer->headers['x-request-id'] ?? null, $wait);
     }
 
-    /** Seconds; proxies may send a date. */
+    /** Parses Retry-After. Proxies may send a date instead of seconds. */
     private static function readWait(?string $header): ?float
     {
         if ($header === null) {
@@ -73,7 +73,7 @@ final class CrmException extends \RuntimeException
     /** @internal */
     public function mayPass(bool $repeatable): bool
     {
-        // Only another plan or another month helps.
+        // Only a larger plan or the next month helps.
         if ($this->errorCode === 'QUOTA_EXCEEDED') {
             return false;
         }
@@ -85,7 +85,7 @@ final class CrmException extends \RuntimeException
     }
 
     /**
-     * Seconds: what the answer asks for, or twice as long each time, from half a second to eight.
+     * Returns the requested wait in seconds, or a backoff that doubles from half a second to eight.
      *
      * @internal
      */

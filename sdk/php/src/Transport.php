@@ -47,7 +47,7 @@ final class Transport
         $headers = ['user-agent' => $this->userAgent, ...($options?->headers ?? [])];
         $body = null;
         if ($takesKey) {
-            // One key for all attempts: the server does the work once.
+            // All attempts send the same key, so that the server does the work once.
             $headers['Idempotency-Key'] = $idempotencyKey ?? bin2hex(random_bytes(16));
         }
         if ($ifMatch !== null) {
@@ -56,7 +56,7 @@ final class Transport
         if ($file !== null) {
             [$body, $headers['Content-Type']] = self::form($file);
         } elseif ($json !== null) {
-            // An empty array is an empty object here: no body is a list without items.
+            // An empty array means an empty object, because no body is an empty list.
             $body = json_encode($json === [] ? new \stdClass() : $json, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE);
             $headers['Content-Type'] = 'application/json';
         }
@@ -82,13 +82,13 @@ final class Transport
     {
         $headers = [...$headers, ...$this->credential()];
         $received = [];
-        // Keeps the connection, and forgets the settings of the last call.
+        // Keeps the connection, and resets the settings of the last call.
         curl_reset($this->curl);
         curl_setopt_array($this->curl, [
             CURLOPT_URL => $url,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_RETURNTRANSFER => true,
-            // The API never redirects, and a credential must not follow to another host.
+            // The API never redirects, and the credential must not be sent to another host.
             CURLOPT_FOLLOWLOCATION => false,
             CURLOPT_TIMEOUT_MS => (int) (($options?->timeout ?? $this->defaults->timeout ?? 30.0) * 1000),
             // No "Expect: 100-continue", which only delays large bodies.
@@ -150,7 +150,7 @@ final class Transport
     }
 
     /**
-     * Every page of an endless list: waits for the next one, and survives outages.
+     * Every page of an endless list. Waits for news, and retries through outages.
      *
      * @param \Closure(?string, int, CallOptions): array<string, mixed> $fetch
      */
@@ -166,7 +166,7 @@ final class Transport
         );
         while (true) {
             $asked = microtime(true);
-            // The first call answers at once, so that the caller can store where it begins.
+            // The first call returns immediately, so that the caller can store where the feed starts.
             $isBegun = $cursor !== null && $cursor !== 'now';
             $page = $fetch($cursor, $isBegun ? $wait : 0, $patient);
             $isNew = $page['next_cursor'] !== $cursor;
@@ -210,7 +210,7 @@ final class Transport
     }
 
     /**
-     * A form with one file. The same file makes the same bytes, as a repeated Idempotency-Key requires.
+     * A form with one file. The same file encodes to the same bytes, as a repeated Idempotency-Key requires.
      *
      * @param array{name: string, contentType: string, content: string} $file
      * @return array{string, string} the body and its type

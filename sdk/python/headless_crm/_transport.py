@@ -20,18 +20,18 @@ _FEED_PAUSE_SECONDS = 1.0
 
 
 class CallOptions(TypedDict, total=False):
-    """What can be set for a single call."""
+    """Options of a single call."""
 
     timeout: float
     """Seconds for each attempt."""
     retries: int
-    """Further attempts after one that failed."""
+    """Retries after a failed attempt."""
     longest_wait: float
-    """Seconds; a failure with a longer Retry-After is raised at once."""
+    """Seconds; a failure with a longer Retry-After is raised immediately."""
     headers: Mapping[str, str]
-    """Sent beside the client's own."""
+    """Sent in addition to the client's own."""
     on_response: Callable[[httpx.Response], None]
-    """Sees every response, also those of failed attempts: `response.headers["etag"]`."""
+    """Receives every response, including those of failed attempts: `response.headers["etag"]`."""
 
 
 class CrmError(Exception):
@@ -52,16 +52,16 @@ class CrmError(Exception):
         """A code of the API, or CONNECTION_FAILED, TIMED_OUT, UNREADABLE_ANSWER."""
         self.message = message
         self.status = status
-        """The HTTP status; None without an answer."""
+        """The HTTP status; None without a response."""
         self.details: Mapping[str, Any] = details or {}
         self.request_id = request_id
-        """Quote it when you ask for help."""
+        """Include it when you ask for help."""
         self.retry_after = retry_after
         """Seconds after which the same call may succeed."""
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """Every problem of what was sent: `field`, `code`, `message`. Empty if that is not what failed."""
+        """Every problem with the request: `field`, `code`, `message`. Empty for other failures."""
         return list(self.details.get("fields", []))
 
 
@@ -81,7 +81,7 @@ class Transport:
         self._token = token
         self._retries = retries
         self._longest_wait = longest_wait
-        # The API never redirects, and a credential must not follow to another host.
+        # The API never redirects, and the credential must not be sent to another host.
         self._http = httpx.Client(
             base_url=base_url, timeout=timeout, follow_redirects=False, headers={"User-Agent": user_agent}
         )
@@ -105,7 +105,7 @@ class Transport:
     ) -> Any:
         headers = dict(options.get("headers", {}))
         if takes_key:
-            # One key for all attempts: the server does the work once.
+            # All attempts send the same key, so that the server does the work once.
             headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
         if if_match is not None:
             headers["If-Match"] = if_match
@@ -188,11 +188,11 @@ def items(name: str, fetch: Callable[[Any], Any]) -> Iterator[Any]:
 
 
 def follow(cursor: str | None, wait: int | None, fetch: Callable[[str | None, int], Any]) -> Iterator[Any]:
-    """Every page of an endless list; waits for the next one."""
+    """Every page of an endless list. Waits for the next one."""
     wait = _FEED_WAIT_SECONDS if wait is None else wait
     while True:
         asked = time.monotonic()
-        # The first call answers at once, so that the caller can store where it begins.
+        # The first call returns immediately, so that the caller can store where the feed starts.
         is_begun = cursor is not None and cursor != "now"
         page = fetch(cursor, wait if is_begun else 0)
         is_new = page["next_cursor"] != cursor
@@ -204,13 +204,13 @@ def follow(cursor: str | None, wait: int | None, fetch: Callable[[str | None, in
 
 
 def feed_options(options: CallOptions, wait: int) -> CallOptions:
-    """The options of a call that the server may hold for `wait` seconds, and that is repeated until it succeeds."""
+    """Options of a call that the server may hold for `wait` seconds, and that is retried until it succeeds."""
     defaults: CallOptions = {"timeout": wait + 15.0, "retries": 2**31, "longest_wait": float("inf")}
     return {**defaults, **options}
 
 
 def segment(value: str) -> str:
-    """A path parameter, encoded. Raises ValueError for a value that would name another path."""
+    """A path parameter, encoded. Raises ValueError for a value that would change the path."""
     if value in ("", ".", ".."):
         raise ValueError(f"A path parameter must not be {value!r}.")
     return urllib.parse.quote(value, safe="")
@@ -221,7 +221,7 @@ def _text(value: Any) -> str:
 
 
 def _form(name: str, content: bytes, content_type: str) -> tuple[bytes, str]:
-    """A form with one file. The same file makes the same bytes, as a repeated Idempotency-Key requires."""
+    """A form with one file. The same file encodes to the same bytes, as a repeated Idempotency-Key requires."""
     boundary = "headless-crm-" + hashlib.sha256(content).hexdigest()[:32]
     quoted = name.replace("\\", "\\\\").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
     head = (
@@ -253,7 +253,7 @@ def _error(response: httpx.Response) -> CrmError:
     if isinstance(error, dict) and "code" in error:
         code, message = error["code"], error.get("message", "")
     elif isinstance(error, str):
-        # The sign-in answers in the words of RFC 6749.
+        # Sign-in errors have the format of RFC 6749.
         code, message = error, body.get("error_description", "")
     else:
         code, message = "UNREADABLE_ANSWER", f"The response with status {status} is not from the API."
@@ -263,7 +263,7 @@ def _error(response: httpx.Response) -> CrmError:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds; proxies may send a date."""
+    """Parses Retry-After. Proxies may send a date instead of seconds."""
     if header is None:
         return None
     if header.isdigit():
@@ -275,7 +275,7 @@ def _retry_after(header: str | None) -> float | None:
 
 
 def _may_pass(error: CrmError, repeatable: bool) -> bool:
-    # Only another plan or another month helps.
+    # Only a larger plan or the next month helps.
     if error.code == "QUOTA_EXCEEDED":
         return False
     # Rejected before anything was done.
@@ -285,7 +285,7 @@ def _may_pass(error: CrmError, repeatable: bool) -> bool:
 
 
 def _wait_after(error: CrmError, failures: int) -> float:
-    """Seconds: what the answer asks for, or twice as long each time, from half a second to eight."""
+    """Returns the requested wait in seconds, or a backoff that doubles from half a second to eight."""
     if error.retry_after is not None:
         return error.retry_after + random.random() * 0.25
     return min(8.0, 0.5 * 2 ** min(failures, 5)) * (0.5 + random.random() / 2)

@@ -6,7 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** What can be set for a single call. */
+/** Options of a single call. */
 public final class CallOptions {
     final Map<String, String> headers = new LinkedHashMap<>();
     String idempotencyKey;
@@ -37,25 +37,25 @@ public final class CallOptions {
         return this;
     }
 
-    /** Further attempts after one that failed. */
+    /** Retries after a failed attempt. */
     public CallOptions retries(int count) {
         retries = count;
         return this;
     }
 
-    /** A failure with a longer Retry-After is thrown at once. */
+    /** A failure with a longer Retry-After is thrown immediately. */
     public CallOptions longestWait(Duration longest) {
         longestWait = longest;
         return this;
     }
 
-    /** Sees every response, also those of failed attempts: {@code response.headers().firstValue("etag")}. */
+    /** Receives every response, including those of failed attempts: {@code response.headers().firstValue("etag")}. */
     public CallOptions onResponse(Consumer<HttpResponse<byte[]>> see) {
         onResponse = see;
         return this;
     }
 
-    /** A copy for a call that the server may hold, and that is repeated until it succeeds. */
+    /** Returns a copy for a call that the server may hold, and that is retried until it succeeds. */
     CallOptions patient(Duration held) {
         var copy = new CallOptions();
         copy.headers.putAll(headers);

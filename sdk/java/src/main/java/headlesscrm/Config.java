@@ -3,7 +3,7 @@ package headlesscrm;
 import java.time.Duration;
 import java.util.function.Supplier;
 
-/** Where the API is, and who calls it. */
+/** The address of the API and the credential. */
 public final class Config {
     final String baseUrl;
     Supplier<String> apiKey;
@@ -12,7 +12,7 @@ public final class Config {
     Duration longestWait = Duration.ofSeconds(60);
     int retries = 3;
 
-    /** @param baseUrl where the API is, without /v1 */
+    /** @param baseUrl the address of the API, without /v1 */
     public Config(String baseUrl) {
         this.baseUrl = baseUrl.replaceAll("/+$", "");
     }
@@ -23,7 +23,7 @@ public final class Config {
         return this;
     }
 
-    /** An OAuth access token or a session token; asked for before each attempt, so that it can be renewed. */
+    /** An OAuth access token or a session token, read before each attempt so that it can be renewed. */
     public Config token(Supplier<String> source) {
         token = source;
         return this;
@@ -35,13 +35,13 @@ public final class Config {
         return this;
     }
 
-    /** Further attempts after one that failed. Default: 3. */
+    /** Retries after a failed attempt. Default: 3. */
     public Config retries(int count) {
         retries = count;
         return this;
     }
 
-    /** A failure with a longer Retry-After is thrown at once. Default: 60 s. */
+    /** A failure with a longer Retry-After is thrown immediately. Default: 60 s. */
     public Config longestWait(Duration longest) {
         longestWait = longest;
         return this;

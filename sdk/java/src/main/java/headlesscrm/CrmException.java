@@ -48,7 +48,7 @@ public final class CrmException extends RuntimeException {
         return plainMessage;
     }
 
-    /** The HTTP status; 0 without an answer. */
+    /** The HTTP status; 0 without a response. */
     public int status() {
         return status;
     }
@@ -58,17 +58,17 @@ public final class CrmException extends RuntimeException {
         return details;
     }
 
-    /** Every problem of what was sent: field, code, message. Empty if that is not what failed. */
+    /** Every problem with the request: field, code, message. Empty for other failures. */
     public List<Map<String, Object>> fields() {
         return Json.list(details.get("fields"), Json::object);
     }
 
-    /** Identifies the call when you ask for help; null without an answer. */
+    /** Identifies the call when you ask for help; null without a response. */
     public String requestId() {
         return requestId;
     }
 
-    /** The time after which the same call may succeed; null if the answer does not say. */
+    /** The time after which the same call may succeed; null if the response does not say. */
     public Duration retryAfter() {
         return retryAfter;
     }
@@ -83,12 +83,12 @@ public final class CrmException extends RuntimeException {
         var message = "The response with status " + status + " is not from the API.";
         Map<String, Object> details = Map.of();
         var body = Json.object(readOrNull(response.body()));
-        if (body.get("error") instanceof Map<?, ?> error && error.get("code") instanceof String told) {
-            code = told;
+        if (body.get("error") instanceof Map<?, ?> error && error.get("code") instanceof String apiCode) {
+            code = apiCode;
             message = String.valueOf(error.get("message"));
             details = Json.object(error.get("details"));
         } else if (body.get("error") instanceof String word) {
-            // The sign-in answers in the words of RFC 6749.
+            // Sign-in errors have the format of RFC 6749.
             code = word;
             message = String.valueOf(body.get("error_description"));
         }
@@ -105,7 +105,7 @@ public final class CrmException extends RuntimeException {
         }
     }
 
-    /** Seconds; proxies may send a date. */
+    /** Parses Retry-After. Proxies may send a date instead of seconds. */
     private static Duration readWait(String header) {
         if (header.matches("\\d{1,9}")) return Duration.ofSeconds(Long.parseLong(header));
         try {
@@ -118,14 +118,14 @@ public final class CrmException extends RuntimeException {
     }
 
     boolean mayPass(boolean repeatable) {
-        // Only another plan or another month helps.
+        // Only a larger plan or the next month helps.
         if (code.equals("QUOTA_EXCEEDED")) return false;
         // Rejected before anything was done.
         if (status == 429 || code.equals("QUOTA_UNAVAILABLE") || code.equals("IDEMPOTENCY_IN_PROGRESS")) return true;
         return repeatable && (status == 0 || status >= 500);
     }
 
-    /** What the answer asks for, or twice as long each time, from half a second to eight. */
+    /** Returns the requested wait, or a backoff that doubles from half a second to eight. */
     Duration waitBefore(int failures) {
         var chance = Math.random();
         if (retryAfter != null) return retryAfter.plusMillis((long) (chance * 250));

@@ -22,7 +22,7 @@ public final class Json {
     /**
      * Returns text, Long, Double, Boolean, List, Map or null.
      *
-     * @throws IllegalArgumentException for what is no JSON
+     * @throws IllegalArgumentException if the text is not JSON
      */
     public static Object read(String text) {
         var reader = new Json(text);
@@ -163,7 +163,7 @@ public final class Json {
         while (at < text.length() && "+-.eE0123456789".indexOf(text.charAt(at)) >= 0) at++;
         var digits = text.substring(start, at);
         if (digits.isEmpty()) throw problem();
-        // Whole numbers beyond a long are beyond what the API sends.
+        // The API does not send integers beyond a long.
         return digits.matches("-?\\d{1,18}") ? (Object) Long.valueOf(digits) : (Object) Double.valueOf(digits);
     }
 
@@ -210,7 +210,7 @@ public final class Json {
             }
             out.append(collection.isEmpty() ? "[]" : "]");
         } else {
-            // Texts, and what is a text in JSON: UUID, Instant, enum.
+            // Strings, and values written as strings in JSON: UUID, Instant, enum.
             quote(value.toString(), out);
         }
     }

@@ -8,7 +8,7 @@ import java.util.NoSuchElementException;
 import java.util.function.BiFunction;
 import java.util.function.Function;
 
-/** Iterators over lists: the next page is asked for when it is needed. */
+/** Iterators over lists. They fetch the next page on demand. */
 final class Pages {
     private static final long FEED_WAIT_SECONDS = 30;
     private static final Duration FEED_PAUSE = Duration.ofSeconds(1);
@@ -44,7 +44,7 @@ final class Pages {
         };
     }
 
-    /** Every page of an endless list: waits for the next one, and survives outages. */
+    /** Every page of an endless list. Waits for news, and retries through outages. */
     static <Page extends Structure> Iterable<Page> follow(
             String from, Long wait, BiFunction<String, Long, Page> fetch) {
         var held = wait == null ? FEED_WAIT_SECONDS : wait;
@@ -60,7 +60,7 @@ final class Pages {
             public Page next() {
                 while (true) {
                     var asked = System.nanoTime();
-                    // The first call answers at once, so that the caller can store where it begins.
+                    // The first call returns immediately, so that the caller can store where the feed starts.
                     var isBegun = cursor != null && !cursor.equals("now");
                     var page = fetch.apply(cursor, isBegun ? held : 0L);
                     var next = (String) page.getProperty("next_cursor");
@@ -73,7 +73,7 @@ final class Pages {
         };
     }
 
-    /** The options of the calls of {@link #follow}. */
+    /** Options of the calls of {@link #follow}. */
     static CallOptions patient(CallOptions options, Long wait) {
         var held = Duration.ofSeconds(wait == null ? FEED_WAIT_SECONDS : wait);
         return (options == null ? new CallOptions() : options).patient(held);

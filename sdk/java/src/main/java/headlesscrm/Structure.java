@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 
-/** A JSON object. It keeps every property, also those that have no method here. */
+/** A JSON object. It keeps every property, including those without a method. */
 public abstract class Structure {
     private final Map<String, Object> properties;
 
@@ -28,7 +28,7 @@ public abstract class Structure {
         return Collections.unmodifiableMap(properties);
     }
 
-    /** Null is sent as null, which clears a field. */
+    /** Null returns a value that is sent as null, which clears a field. */
     protected final void put(String name, Object value) {
         properties.put(name, value);
     }

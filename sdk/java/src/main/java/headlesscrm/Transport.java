@@ -21,7 +21,7 @@ import java.util.UUID;
 final class Transport {
     private final Config config;
     private final String userAgent;
-    // It follows no redirect: the API has none, and a credential must not follow to another host.
+    // Follows no redirects: the API has none, and the credential must not be sent to another host.
     private final HttpClient http;
 
     Transport(Config config, String userAgent) {
@@ -55,7 +55,7 @@ final class Transport {
             return this;
         }
 
-        /** Nothing is sent for null, the body of an operation that needs none. */
+        /** Sends nothing for null, if the body is optional. */
         Call json(Object value) {
             if (value == null) return this;
             headers.put("Content-Type", "application/json");
@@ -63,7 +63,7 @@ final class Transport {
             return this;
         }
 
-        /** The same file makes the same bytes, as a repeated Idempotency-Key requires. */
+        /** The same file encodes to the same bytes, as a repeated Idempotency-Key requires. */
         Call form(Upload file) {
             var boundary = "headless-crm-" + sha256(file.content()).substring(0, 32);
             var name = file.name().replace("\\", "\\\\").replace("\"", "%22").replace("\r", "%0D").replace("\n", "%0A");
@@ -83,7 +83,7 @@ final class Transport {
             return this;
         }
 
-        /** The data of the envelope; a few operations answer without one. */
+        /** Returns the data of the envelope, or the whole body without one. */
         Object receive(CallOptions options) {
             Object answer;
             try {
@@ -98,7 +98,7 @@ final class Transport {
         byte[] receiveBytes(CallOptions given) {
             var options = given == null ? new CallOptions() : given;
             headers.putAll(options.headers);
-            // One key for all attempts: the server does the work once.
+            // All attempts send the same key, so that the server does the work once.
             if (takesKey)
                 headers.put(
                         "Idempotency-Key",
@@ -146,7 +146,7 @@ final class Transport {
         return new Call(method, path);
     }
 
-    /** @throws IllegalArgumentException for a value that would name another path */
+    /** @throws IllegalArgumentException for a value that would change the path */
     static String segment(String value) {
         if (value == null || value.isEmpty() || value.equals(".") || value.equals(".."))
             throw new IllegalArgumentException("A path parameter must not be \"" + value + "\".");
