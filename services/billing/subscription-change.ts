@@ -1,11 +1,13 @@
-// Changes subscriptions through the payment provider, each change once: for calls, pages and jobs.
+// Changes subscriptions through the payment provider, once each: for calls, pages and jobs.
 //
 // A change is a billing operation with three phases:
-// 1. Record it, in a transaction under the lock of the subscription, or find that of an earlier try.
-// 2. Ask the provider, while no transaction is open. The provider's idempotency keys derive from the operation's id, and it looks the outcome
-//    up before it sends anything again.
-// 3. Finish it: one transaction writes the outcome, unless somebody else has done so.
-// An operation whose server died stays pending until its lease ends. Then a retry of the call or the job of billing goes on from phase 2.
+// 1. Record it in a transaction under the lock of the subscription, or find the operation of an
+//   earlier attempt.
+// 2. Ask the provider while no transaction is open. The provider's idempotency keys derive from the
+//   operation's id, and it looks up the outcome before it sends anything again.
+// 3. Finish it: one transaction writes the outcome, unless another process has done so.
+// An operation whose server crashed stays pending until its lease expires. Then a retry of the call
+// or the billing job continues from phase 2.
 import { v7 as uuidv7 } from 'uuid';
 import { findCheckout } from '../../db/billing/checkout-sessions.ts';
 import { openAmount } from '../../db/billing/invoices.ts';
@@ -29,17 +31,20 @@ import {
 import { ApiError, conflict, found, stillRunning } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-// The phases, which all entry points share.
+// The phases, shared by all entry points.
 
-/** An operation that is recorded, and its entry point's hold of it. */
+/** A recorded operation that this process carries out. */
 interface Started {
   operation: BillingOperation;
   requestedBy: operations.AskedBy;
 }
 
-/** How an entry point reaches the database and the provider. */
+/** How an entry point accesses the database and the provider. */
 interface Phases {
-  /** Runs work in a transaction. `record` leaves the trace of an operation that was finished first by it. */
+  /**
+   * Runs work in a transaction. `record` writes the audit trail of an operation that this call
+   * finished first.
+   */
   transaction<Result>(
     work: (
       sql: Sql,
@@ -54,7 +59,7 @@ interface Phases {
 const lock = (sql: Sql, scope: TenantScope, now: Date): Promise<Subscription | undefined> =>
   openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
 
-/** Why the subscription does not allow a change; undefined if it does. */
+/** Returns why the subscription does not allow a change; undefined if it does. */
 async function rejectionOf(
   sql: Sql,
   { companyId }: TenantScope,
@@ -80,7 +85,10 @@ async function recordOperation(
   return { operation: { ...scope, id, change, subscription, openMinor, askedAt: now, attempt: 1 }, requestedBy };
 }
 
-/** Phase 1: takes up an operation of an earlier try, under the lock of its subscription. @returns undefined if somebody else carries it out */
+/**
+ * Phase 1: leases the operation of an earlier attempt, under the lock of its subscription. @returns
+ * undefined if another process carries it out
+ */
 async function takeUp(
   sql: Sql,
   scope: TenantScope,
@@ -97,7 +105,7 @@ async function takeUp(
   };
 }
 
-/** Phases 2 and 3. @throws Error if the outcome is not known: it is then found out later */
+/** Phases 2 and 3. @throws Error if the outcome is unknown; a later attempt determines it */
 async function carryOut(phases: Phases, started: Started, now: Date): Promise<OperationResult> {
   const { operation } = started;
   const result = await phases.settle(operation);
@@ -113,19 +121,20 @@ async function carryOut(phases: Phases, started: Started, now: Date): Promise<Op
 
 type BillingCall = Pick<Call, 'db' | 'caller' | 'now' | 'request' | 'services'>;
 
-/** What the caller gets. */
+/** The response to the caller. */
 export type ChangeResponse = operations.ChangeResult<AskedChange['action']>;
 
-/** Milliseconds for which a retry with the same Idempotency-Key is one. */
+/** Milliseconds within which a call with the same Idempotency-Key counts as a retry. */
 const retryWindowMs = 24 * 3_600_000;
 
-/** How often a change is computed anew because the subscription changed at the provider meanwhile. */
+/** How often a change is recomputed because the subscription changed at the provider meanwhile. */
 const mostAttempts = 3;
 
 /**
- * Changes the subscription of the caller's mode. The change is computed from what the provider has now, not from what is stored. A retry with
- * the same Idempotency-Key continues the first try.
- * @returns the answer to the caller
+ * Changes the subscription of the caller's mode. The change is computed from the provider's current
+ * state, not from the stored one. A retry with the same Idempotency-Key continues the first
+ * attempt.
+ * @returns the response
  * @throws ApiError 409 if the subscription does not allow the change, 402 if the card is declined
  */
 export async function changeSubscription(call: BillingCall, change: AskedChange): Promise<ChangeResponse> {
@@ -137,11 +146,14 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
     if (declined) throw cardDeclined(declined.actionUrl);
     if (!isOutdated) return response;
   }
-  // The operation of the last attempt is closed with the answer.
+  // The operation of the last attempt is committed as closed, together with this error.
   throw changeInProgress({ keepsWork: true });
 }
 
-/** Uses the call's own transactions. If the outcome is not known, the operation is released for the next try. */
+/**
+ * Uses the call's own transactions. If the outcome is unknown, the operation's lease is released
+ * for the next attempt.
+ */
 function phasesOf(call: BillingCall): Phases {
   const { payments } = call.services;
   return {
@@ -158,7 +170,10 @@ function phasesOf(call: BillingCall): Phases {
   };
 }
 
-/** Takes up the operation of an earlier try, or records one. Without an operation, the response of the first try is all there is to give. */
+/**
+ * Leases the operation of an earlier attempt, or records a new one. Without an operation, the
+ * response of the first attempt is returned.
+ */
 async function begin(
   call: BillingCall,
   change: AskedChange,
@@ -166,11 +181,11 @@ async function begin(
   const scope = scopeOf(call);
   const { subscription, known } = await lockWithOperation(call);
   if (known) {
-    // The key belongs to the API operation: the stored response is of the same kind.
+    // The key belongs to the API operation, so the stored response is of the same kind.
     const response = known.result as ChangeResponse;
     if (known.status === 'done') return { started: undefined, response };
     const started = await takeUp(call.db.sql, scope, known, subscription, call.now);
-    // The job may be carrying it out.
+    // The billing job may be carrying it out.
     if (!started) throw stillRunning();
     return { started, response };
   }
@@ -179,13 +194,16 @@ async function begin(
   if (!payments.keepsBooks(scope)) return create(call, change, subscription, null);
   await call.db.commitThenRun(() => payments.refresh(scope));
   const refreshed = await lockWithOperation(call);
-  // The key was lost to another call while the provider was asked.
+  // Another call used the key while the provider was asked.
   if (refreshed.known) throw stillRunning();
   if (await operations.findPendingOperation(call.db.sql, scope)) throw changeInProgress();
   return create(call, change, refreshed.subscription, refreshed.subscription);
 }
 
-/** Locks the subscription, and finds the operation of an earlier try with the same Idempotency-Key. */
+/**
+ * Locks the subscription, and finds the operation of an earlier attempt with the same
+ * Idempotency-Key.
+ */
 async function lockWithOperation(
   call: BillingCall,
 ): Promise<{ subscription: Subscription; known: operations.OperationRow | undefined }> {
@@ -198,7 +216,10 @@ async function lockWithOperation(
   return { subscription, known: await operations.findOperationOfKey(sql, scopeOf(call), retryKey, since) };
 }
 
-/** @param base what the change is computed from, stored if a retry is to compare it with what the provider has then */
+/**
+ * @param base the subscription from which the change is computed; stored if a retry must compare it
+ * with the provider's state
+ */
 async function create(
   call: BillingCall,
   change: AskedChange,
@@ -231,7 +252,7 @@ function toResponse(change: AskedChange, applies: 'immediately' | 'period_end', 
   };
 }
 
-/** Records in the audit log what of a subscription changed. */
+/** Records the changed fields of a subscription in the audit log. */
 function recordChange(
   call: BillingCall,
   { change, subscription: before }: BillingOperation,
@@ -257,7 +278,7 @@ const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
     options,
   );
 
-/** The answer to a change that the subscription does not allow. */
+/** Converts a rejected change to an error. */
 export function rejectionError({ code, message, reason, more }: Refusal): ApiError {
   return code === 'CONFLICT' ? conflict(reason ?? '', message, more) : new ApiError(code, message);
 }
@@ -272,12 +293,12 @@ const cardDeclined = (actionUrl: string | null): ApiError =>
 
 // Pages and jobs: no call waits for the outcome.
 
-/** What an operation without a call needs. */
+/** Dependencies of an operation without a call. */
 export interface OperationServices {
-  /** Runs work in a transaction of the scope, apart from those that requests wait on. */
+  /** Runs work in a transaction of the scope, on connections separate from those of requests. */
   transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
   provider: PaymentProvider;
-  /** Runs with the outcome of an operation, in its transaction and once. */
+  /** Called once with the outcome of an operation, in its transaction. */
   onFinished?: (
     sql: Sql,
     scope: TenantScope,
@@ -293,14 +314,17 @@ export type SubmittedOperation =
   | { kind: 'declined' }
   /** Another operation is not finished. */
   | { kind: 'busy' }
-  /** Its checkout was paid already, it is no longer due, its subscription has changed, or the company is being removed. */
+  /**
+   * Its checkout is already paid, it is no longer due, its subscription has changed, or the company
+   * is being deleted.
+   */
   | { kind: 'closed' }
   | { kind: 'refused'; refusal: Refusal };
 
 /**
  * Records an operation and carries it out.
- * @param id of the operation
- * @throws Error if the outcome is not known: it is then found out later
+ * @param id the id of the operation
+ * @throws Error if the outcome is unknown; a later attempt determines it
  */
 export async function submitOperation(
   services: OperationServices,
@@ -332,7 +356,10 @@ export async function submitOperation(
   return settlement ? { kind: 'done', settlement } : { kind: 'declined' };
 }
 
-/** Goes on with an operation that was left. @returns false if somebody else carries it out, or it is finished */
+/**
+ * Continues an interrupted operation. @returns false if another process carries it out, or it is
+ * finished
+ */
 export async function resumeOperation(
   services: OperationServices,
   scope: TenantScope,
@@ -367,16 +394,16 @@ function backgroundPhases(
   };
 }
 
-/** True for changes that time brings. */
+/** Returns true for time-driven changes. */
 const isScheduled = ({ action }: Change): boolean => action === 'renew' || action === 'charge_again';
 
-/** Asked under the lock of the subscription: another server may have been quicker. */
+/** Checked under the lock of the subscription, because another server may have been faster. */
 function isDue({ action }: Change, subscription: Subscription, now: Date): boolean {
   const next = nextStep(subscription, now);
   return next?.kind === 'operation' && next.action === action;
 }
 
-/** Asked under the lock, too: a page that is sent twice pays once. */
+/** Also checked under the lock, so that a page submitted twice pays once. */
 async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string, now: Date): Promise<boolean> {
   const session = await findCheckout(sql, scope, id);
   return session !== undefined && session.completedAt === null && session.expiresAt > now;

@@ -1,4 +1,4 @@
-// Mails to the administrators about payments, in the transaction of the payment.
+// Mails to administrators about payments, inserted in the transaction of the payment.
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
@@ -13,7 +13,7 @@ export async function mailAdmins(
   { endedAt, dueAt }: Subscription,
   now: Date,
 ): Promise<void> {
-  // People get no mails about test data.
+  // Test data causes no mails to people.
   if (testMode) return;
   const dates = { ended_on: dayOf(endedAt ?? now), next_on: dayOf(dueAt ?? now) };
   for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {

@@ -1,10 +1,10 @@
-// The subscription of the caller's mode, as operations that only show it read it.
+// Reads the subscription of the caller's mode for operations that only show it.
 import { findBeginning, findSubscription } from '../../db/billing/subscriptions.ts';
 import { type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
 import { found } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-/** Test keys that changed nothing yet are shown what they begin with. */
+/** For test keys without changes yet, returns the initial test subscription. */
 export async function readSubscription({
   caller,
   now,

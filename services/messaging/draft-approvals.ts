@@ -1,25 +1,26 @@
-// What people decide about message drafts, for screens: no operation of the API leads here.
+// Decisions of people about message drafts. Only console pages use it, no API operation.
 import * as db from '../../db/messaging/draft-decisions.ts';
 import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
 import { ApiError, conflict, found } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
-/** What is needed of a call. */
+/** The required parts of a call. */
 export type Approving = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<CallDatabase, 'sql' | 'record'> };
 
-/** A draft as a person is shown it before they decide. */
+/** A draft as shown to the person who decides. */
 export interface DraftToApprove {
-  /** With the hash of exactly what is shown; an approval names it. */
+  /** With the hash of the displayed content, which an approval must name. */
   draft: db.HashedDraft;
-  /** The recipient is on the list of its channel: it cannot be approved. */
+  /** True if the recipient has opted out of the channel, so the draft cannot be approved. */
   saidStop: boolean;
 }
 
 /**
- * Drafts that wait for a decision of their own, the newest first; those of campaigns are decided about by run.
- * @param after time and id of the last draft of the page before
- * @throws ApiError 403 for whoever is no person, or may not decide
+ * Lists drafts that need a decision of their own, newest first. Drafts of campaigns are decided per
+ * run.
+ * @param after time and id of the last draft on the previous page
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission
  */
 export async function draftsToApprove(
   call: Approving,
@@ -33,10 +34,10 @@ export async function draftsToApprove(
 }
 
 /**
- * Lets a draft go: a job sends it.
- * @param hash of what the person was shown
- * @throws ApiError 403 for whoever is no person, or may not decide, and without the module; 404; 409 where it was decided about, is not what
- * was shown, or its recipient said stop
+ * Approves a draft. A job sends it.
+ * @param hash of the displayed content
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission or the module; 404;
+ * 409 if the draft is decided or has changed, or the recipient has opted out
  */
 export async function approveDraft(call: Approving, id: string, hash: string): Promise<void> {
   const draft = await lockUndecided(call, id);
@@ -48,19 +49,21 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
 }
 
 /**
- * Ends a draft: it is not sent.
- * @param reason in the person's words; null: none
- * @throws ApiError 403 for whoever is no person, or may not decide; 404; 409 where it was decided about
+ * Rejects a draft, so that it is not sent.
+ * @param reason the person's words; null: none
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission; 404; 409 if the
+ * draft is decided
  */
 export async function rejectDraft(call: Approving, id: string, reason: string | null = null): Promise<void> {
   await decide(call, await lockUndecided(call, id), 'rejected', reason);
 }
 
 /**
- * Lets all drafts of a run go that nobody decided about; a job does it in steps. Those whose recipients said stop meanwhile end as failed.
- * @param hash of what the person was shown: the run's content and how many drafts it came to, in hexadecimal
- * @throws ApiError 403 for whoever is no person, or may not decide, and without the modules; 404; 409 where it was decided about, is not what
- * was shown, is not prepared, or its campaign was cancelled
+ * Approves all undecided drafts of a run. A job applies the decision in steps. Drafts whose
+ * recipients have opted out meanwhile fail.
+ * @param hash of the displayed content and number of drafts, in hexadecimal
+ * @throws ApiError 403 if the caller is not a person, or lacks a permission or a module; 404; 409
+ * if the run is decided, has changed or is not prepared, or its campaign is cancelled
  */
 export async function approveRun(call: Approving, campaignId: string, runId: string, hash: string): Promise<void> {
   const run = await lockUndecidedRun(call, campaignId, runId, hash);
@@ -70,9 +73,9 @@ export async function approveRun(call: Approving, campaignId: string, runId: str
 }
 
 /**
- * Ends all drafts of a run that nobody decided about; a job does it in steps.
- * @param reason in the person's words; null: none
- * @throws ApiError as approveRun, but for what was shown
+ * Rejects all undecided drafts of a run. A job applies the decision in steps.
+ * @param reason the person's words; null: none
+ * @throws ApiError like approveRun, except for changed content
  */
 export async function rejectRun(
   call: Approving,
@@ -84,7 +87,9 @@ export async function rejectRun(
   await decideAboutRun(call, campaignId, runId, 'rejected', reason);
 }
 
-/** Nothing that runs by itself lets messages go: neither a key nor an app in somebody's name. @throws ApiError 403 */
+/**
+ * Only people can approve messages: neither API keys nor apps on their behalf. @throws ApiError 403
+ */
 function requirePerson({ caller, authorize }: Approving, scopes: readonly string[]): void {
   if (caller.kind !== 'person' || caller.actor.kind !== 'user')
     throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in can approve or reject messages.', {

@@ -1,4 +1,4 @@
-// What becomes of a provider's report: stored once, linked, told, and a stop word obeyed.
+// Processes a provider's report: stores it once, links it, emits events and applies opt-outs.
 import { v7 as uuidv7 } from 'uuid';
 import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
@@ -11,22 +11,22 @@ import { holdRecord } from '../../db/records/records.ts';
 import { channelOf, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
 import type { Change } from '../../runtime/handler.ts';
 
-/** Who does it: nobody of the workspace. */
+/** The actor, who is not a user of the workspace. */
 const inboundActor = { kind: 'system', id: 'inbound', name: null } as const;
 
 /** Sees every record of the workspace. */
 const everywhere = { actor: inboundActor, reach: { kind: 'company' }, userId: null } as const;
 
-/** What an email that was sent is from then on. */
+/** The new status of a sent email after an engagement. */
 const engagedStatus: Readonly<Partial<Record<NonNullable<Report['engagement']>, EngagedStatus>>> = {
   open: 'opened',
   click: 'clicked',
 };
 
-/** What the provider is told: always the same for the same report. */
+/** The response to the provider. It is the same for repeated reports. */
 export type Received = Pick<ReportRow, 'id' | 'object' | 'recordId'>;
 
-/** @returns what was stored, now or when it was first reported; and what is to be noted of it, nothing the second time */
+/** @returns the stored report, and the changes to record; a repeated report has none */
 export async function receiveReport(
   sql: Sql,
   scope: TenantScope,
@@ -46,7 +46,7 @@ export async function receiveReport(
     kind: type,
     object,
     recordId: record_id,
-    // What a message is made of is in the message.
+    // The details of a message are stored in the message.
     details: channel ? {} : details,
     occurredAt,
     receivedAt: now,
@@ -85,7 +85,10 @@ export async function receiveReport(
   };
 }
 
-/** Notes what a report changed, where it came by no operation. */
+/**
+ * Records the changes of a report in the audit log and the outbox, for reports outside of API
+ * operations.
+ */
 export function noteReport(
   scope: TenantScope,
   changes: readonly Change[],
@@ -107,7 +110,7 @@ export function noteReport(
   }
 }
 
-/** A message that was opened says itself whose it is; all else is linked by number or address. */
+/** Links a report by its message, or else by number or address. */
 async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
   const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
   const opened = { message_id: message?.id ?? null, campaign_id: message?.campaignId ?? null };
@@ -121,7 +124,9 @@ async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Re
   return { object: null, record_id: null, ...opened };
 }
 
-/** Puts who said stop on the list that everything is held against before it is sent. */
+/**
+ * Adds a recipient who opted out to the opt-out list, which is checked before each message is sent.
+ */
 async function obeyStop(
   sql: Sql,
   scope: TenantScope,

@@ -1,8 +1,8 @@
-// For what concerns the whole company, whichever branch or team the caller is in.
+// For operations on the whole company. They need a credential with unrestricted visibility.
 import { ApiError } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-/** @throws ApiError 403 for a credential that sees only a part of the company */
+/** @throws ApiError 403 if the credential sees only a part of the company */
 export function requireCompanyReach({ caller }: Pick<Call, 'caller'>): void {
   if (caller.reach.kind === 'company') return;
   const message = 'This operation affects the whole workspace. Use a credential with the reach company.';

@@ -1,13 +1,14 @@
-// What people may see and set of themselves, and an administrator of everybody.
+// Access to a user: people can read and change their own, administrators all of them.
 import { ApiError } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-/** The role that looks after everybody. */
+/** The role that manages all users. */
 const adminRole = 'Company_Admin';
 
 /**
- * Lets a person pass for themselves or as an administrator; keys and apps pass by their scopes.
- * @throws ApiError 403 for a session of somebody else
+ * Allows a person for their own user or as an administrator. API keys and apps are checked by their
+ * scopes only.
+ * @throws ApiError 403 for the session of another person
  */
 export function openUser({
   caller,

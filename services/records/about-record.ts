@@ -16,8 +16,9 @@ interface About {
 }
 
 /**
- * Keeps the record from being deleted until the transaction ends.
- * @returns nulls if the body names none; a problem for an object or a record that the caller cannot see
+ * Locks the record against deletion until the transaction ends.
+ * @returns nulls if the body names no record; a problem if the caller cannot see the object or the
+ * record
  */
 export async function findAboutRecord(
   call: ReadingCall,
@@ -35,7 +36,7 @@ export async function findAboutRecord(
   return { object: name, recordId: recordId.toLowerCase() };
 }
 
-/** As findAboutRecord. @throws ApiError 422 for an object or a record that the caller cannot see */
+/** Like findAboutRecord. @throws ApiError 422 if the caller cannot see the object or the record */
 export async function aboutRecord(call: ReadingCall, body: Named): Promise<About> {
   const found = await findAboutRecord(call, body);
   if ('problem' in found) throw validationFailed([found.problem], 422);

@@ -1,10 +1,10 @@
-// How batches of writes end.
+// The outcome of write batches.
 import type { components } from '../../generated/api.ts';
 import { batchRefused } from '../../runtime/errors.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
-/** @throws ApiError 422 listing the failures, for a batch that stands as a whole or not at all */
+/** @throws ApiError 422 that lists the failures, if the batch is atomic */
 export function settle(atomic: boolean, failed: readonly Failure[], items: number): void {
   if (atomic && failed.length > 0)
     throw batchRefused(

@@ -1,4 +1,4 @@
-// The record that a path names, opened for what is to hang on it, and pages of what does.
+// Opens the record of a path for writing related items, and reads pages of them.
 import { hasRecord, holdRecord } from '../../db/records/records.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { found, notFound } from '../../runtime/errors.ts';
@@ -8,8 +8,9 @@ import { type CursorValue, type Page, pageOf } from '../../runtime/paging.ts';
 type RecordCall = Pick<Call, 'db' | 'caller' | 'services'> & { request: { path: { object: string; id: string } } };
 
 /**
- * Keeps the record from being deleted until the transaction ends.
- * @throws ApiError 404 for an object that this workspace does not have, and for a record that the caller cannot see
+ * Locks the record against deletion until the transaction ends.
+ * @throws ApiError 404 if the object does not exist in this workspace, or the caller cannot see the
+ * record
  */
 export async function openRecord(call: RecordCall): Promise<{ workspace: Workspace; object: WorkspaceObject }> {
   const { caller } = call;
@@ -22,8 +23,9 @@ export async function openRecord(call: RecordCall): Promise<{ workspace: Workspa
 }
 
 /**
- * A page of what hangs on the record; whether it can be seen is asked in the round trip of the page.
- * @param what the list, as no other of the record is called
+ * Reads a page of items that belong to the record. Its visibility is checked in the same round
+ * trip.
+ * @param what a name of the list that is unique for the record
  * @throws ApiError 404 as above, 400 for a cursor of another list
  */
 export async function pageOfRecord<Row, const Keys extends readonly CursorValue[]>(

@@ -1,4 +1,4 @@
-// What may be written: records that passed the references, pre-conditions and duplicates of here.
+// Validates records before they are written: references, pre-conditions, duplicates.
 import { v7 as uuidv7 } from 'uuid';
 import { type Duplicate, findDuplicate } from '../../db/records/duplicates.ts';
 import { findReferences } from '../../db/records/references.ts';
@@ -14,9 +14,10 @@ import type { components } from '../../generated/api.ts';
 import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
 import type { Place, Writing } from './record-target.ts';
 
-// The steps are classes with a protected member, and leave this file as types alone: nothing else can make one.
+// The steps are classes with a protected member and exported as types only, so that no other code
+// can create one.
 
-/** A checked record whose references were looked up: what was not found is among its problems. */
+/** A checked record whose references were resolved. Missing references are among its problems. */
 class ResolvedRecord {
   protected readonly isResolved = true;
   readonly checked: CheckedRecord;
@@ -26,7 +27,7 @@ class ResolvedRecord {
   }
 }
 
-/** The answer to whether a new record would be a duplicate; undefined: it would not. */
+/** The result of a duplicate search; undefined: no duplicate. */
 class SearchedDuplicate {
   protected readonly isSearched = true;
   readonly found: Duplicate | undefined;
@@ -36,7 +37,7 @@ class SearchedDuplicate {
   }
 }
 
-/** A new record, or a change of one, that can be written. */
+/** A new or changed record that is ready to be written. */
 class Prepared<Content> {
   protected readonly isPrepared = true;
   readonly content: Content;
@@ -53,8 +54,9 @@ export type PreparedChange = Prepared<ChangedRecord>;
 type Failure = components['schemas']['RecordBatchFailure'];
 
 /**
- * Holds the records that bodies refer to. Sent at once, and before the records that the bodies change are locked: a deletion locks a record before
- * those that refer to it, and two orders would be a deadlock.
+ * Locks the records that bodies refer to. They are sent in one statement, before the records to
+ * change are locked. A deletion locks a record before those that refer to it, so another order
+ * would deadlock.
  */
 export async function holdReferences(
   { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
@@ -69,13 +71,13 @@ export async function holdReferences(
   );
 }
 
-/** Looks up what a record refers to; nothing is sent where it refers to nothing. */
+/** Resolves the references of a record. Sends nothing if there are none. */
 export async function resolve(call: Pick<Writing, 'db' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
   resolveReferences(checked, await findReferences(call.db.sql, call.caller, checked.references));
   return new ResolvedRecord(checked);
 }
 
-/** The same for many, in one statement. */
+/** Resolves the references of many records in one statement. */
 export async function resolveEach<Item>(
   { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
   items: readonly (Item & { checked: CheckedRecord })[],
@@ -92,20 +94,23 @@ export async function resolveEach<Item>(
 }
 
 /**
- * Looks for the record that a new one would duplicate. `prepareNew` does so itself; whoever knows all values early can save the
- * round trip by asking beside something else.
+ * Searches for a duplicate of a new record. `prepareNew` does so itself. Callers that know all
+ * values early can save a round trip by searching concurrently with another statement.
  */
 export async function searchDuplicate(
   { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
   { object: { object } }: Place,
   sets: readonly (readonly DuplicateField[])[],
 ): Promise<SearchedDuplicate> {
-  // The only ones that a workspace can have checked.
+  // Duplicate checks exist only for these objects.
   if (object !== 'leads' && object !== 'deals') return new SearchedDuplicate(undefined);
   return new SearchedDuplicate(await findDuplicate(sql, caller, object, sets));
 }
 
-/** @throws ApiError 422 listing every problem, or what the status of the record asks for; 409 naming what it duplicates */
+/**
+ * @throws ApiError 422 that lists every problem, or the unmet pre-conditions of the status; 409
+ * that names the duplicate
+ */
 export async function prepareNew(
   call: Writing,
   place: Place,
@@ -134,8 +139,9 @@ function problemsInside({ inside }: Place, problems: FieldProblem[]): FieldProbl
 }
 
 /**
- * New records of one batch: what stands against one, such as an earlier item that it repeats, does not concern the others.
- * @param failed where those are added that cannot be written
+ * Prepares the new records of a batch. A problem with one record, such as a repeated item, does not
+ * affect the others.
+ * @param failed receives the records that cannot be written
  */
 export function prepareEachNew(
   { now }: Writing,
@@ -169,8 +175,8 @@ export function prepareEachNew(
 
 /**
  * @param before the record, locked
- * @returns undefined where nothing would change
- * @throws ApiError 422 listing every problem, or what the status that the record enters asks for
+ * @returns undefined if nothing would change
+ * @throws ApiError 422 that lists every problem, or the unmet pre-conditions of the new status
  */
 export async function prepareChange(
   call: Writing,
@@ -187,9 +193,10 @@ export async function prepareChange(
 }
 
 /**
- * Changes of one batch, of records that are locked; what stands against one does not concern the others.
- * @param failed where those are added that cannot be written
- * @returns the others, without a change where nothing would change
+ * Prepares the changes of a batch of locked records. A problem with one record does not affect the
+ * others.
+ * @param failed receives the records that cannot be written
+ * @returns the other records, without a change if nothing would change
  */
 export async function prepareEachChange(
   call: Writing,
@@ -214,13 +221,16 @@ export async function prepareEachChange(
   });
 }
 
-/** A locked record as it is, and as it is to be. */
+/** A locked record before and after the change. */
 interface ChangedRecord {
   before: StoredRecord;
   merged: StoredRecord;
 }
 
-/** What changes do not fulfil of the statuses that they enter, by the ids of the records; facts are counted once for each status. */
+/**
+ * Returns the unmet pre-conditions of the new statuses, by record id. Facts are counted once per
+ * status.
+ */
 async function unmetByChanges(
   { caller, now, db: { sql } }: Pick<Writing, 'db' | 'caller' | 'now'>,
   { workspace, object }: Place,

@@ -1,19 +1,19 @@
-// Where records are written, and what their writers need of the call.
+// The target of record writes, and the parts of a call that they need.
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { notFound } from '../../runtime/errors.ts';
 import type { Call, CallServices } from '../../runtime/handler.ts';
 
 export type Writing = Pick<Call, 'db' | 'caller' | 'now' | 'currentTime'>;
 
-/** Where records are written. */
+/** The target of a record write. */
 export interface Place {
   workspace: Workspace;
   object: WorkspaceObject;
-  /** Where the fields stand in the body, for its problems; at its root unless it is given. */
+  /** The path of the fields in the body, for error messages. Absent: the root. */
   inside?: string;
 }
 
-/** @throws ApiError 404 for an object that this workspace does not have, or has switched off */
+/** @throws ApiError 404 if the object does not exist or is disabled in this workspace */
 export async function openObject(call: {
   request: { path: { object: string } };
   services: Pick<CallServices, 'loadWorkspace'>;

@@ -1,4 +1,4 @@
-// What every write of records does: rows, tags, SLA clocks, what activities tell, and traces.
+// Steps of every record write: rows, tags, SLA clocks, effects of activities, audit and events.
 import { retag, setAutomaticTags } from '../../db/records/applied-tags.ts';
 import { type Deletion, deleteAndClear } from '../../db/records/deletion.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
@@ -17,10 +17,13 @@ import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
 
-/** What the audit log says otherwise, or more, of a write than of any. */
+/** Overrides and additions to the audit row of a write. */
 export type Traced = Pick<Change, 'metadata'> & { action?: string };
 
-/** Waits for records and what was sent with them; where it is certain what they are, the commit does. */
+/**
+ * Waits for the records and the statements sent with them. If the records are predicted, the commit
+ * waits instead.
+ */
 async function recordsOf<Written>(
   call: Writing,
   { stored, foreseen }: WrittenRecords<Written>,
@@ -31,7 +34,10 @@ async function recordsOf<Written>(
   return foreseen;
 }
 
-/** @returns the records as they are stored, in the order given; those that are certain before the database has answered */
+/**
+ * @returns the stored records in the given order, before the database has answered if they are
+ * predicted
+ */
 export async function writeNew(
   call: Writing,
   { workspace, object }: Place,
@@ -59,7 +65,10 @@ export async function writeNew(
   return records;
 }
 
-/** @returns the records as they are stored now, in the order given; those that are certain before the database has answered */
+/**
+ * @returns the stored records in the given order, before the database has answered if they are
+ * predicted
+ */
 export async function writeChanges(
   call: Writing,
   { workspace, object }: Place,
@@ -70,7 +79,7 @@ export async function writeChanges(
   const { sql } = call.db;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
-  // Who made a record is told of one that is taken from somebody.
+  // A change of the owner needs the creator of the record for its notification.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
   const records = await recordsOf(call, written, [
@@ -83,7 +92,8 @@ export async function writeChanges(
   const moved: EntityChange[] = [];
   if (object.object === 'activities') {
     const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
-    // One after the other: of several of one lead, the last says what comes next.
+    // One after the other: of several activities of one lead, the last one determines the next
+    // follow-up.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
     await retag(sql, caller, leadsToRetag(workspace, contacts, now));
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
@@ -105,7 +115,7 @@ export async function writeChanges(
   return records;
 }
 
-/** The same for one. */
+/** Writes one new record. */
 export async function writeNewRecord(
   call: Writing,
   place: Place,
@@ -117,7 +127,7 @@ export async function writeNewRecord(
   return record;
 }
 
-/** The same for one. */
+/** Writes one change. */
 export async function writeChange(
   call: Writing,
   place: Place,
@@ -130,7 +140,8 @@ export async function writeChange(
 }
 
 /**
- * Writes a lead of intake, the busiest of all writes, with the tags that its sender put on it: lead and tags in one statement.
+ * Writes a lead of the intake, the most frequent write, together with the tags from its sender in
+ * one statement.
  * @returns the ids of all its tags
  */
 export function writeLead(
@@ -150,7 +161,7 @@ export function writeLead(
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
-/** Deletes records; `noteDeletions` belongs to it. */
+/** Deletes records. Call `noteDeletions` afterwards. */
 export function deleteEach(call: Writing, { object }: Place, ids: readonly string[]): Promise<Deletion> {
   const { actor, kind, requestId, ip, userAgent } = call.caller;
   const key = kind === 'api_key' ? { apiKeyId: actor.id, keyName: actor.name } : { apiKeyId: null, keyName: null };
@@ -159,8 +170,8 @@ export function deleteEach(call: Writing, { object }: Place, ids: readonly strin
 }
 
 /**
- * What follows from deletions: leads and deals that lost a follow-up look for their next one, once each, clocks end, and records that
- * referred to what is gone have changed.
+ * Applies the consequences of deletions: leads and deals find their next follow-up, once each;
+ * clocks end; records that referred to deleted ones change.
  */
 export async function noteDeletions(
   call: Writing,
@@ -191,7 +202,10 @@ export async function noteDeletions(
   traceEntities(call, workspace, moved);
 }
 
-/** The traces of leads and deals that activities changed: one for each, from what it was to what it is. */
+/**
+ * Records the changes of leads and deals by activities: one row for each, from the first to the
+ * last state.
+ */
 function traceEntities(call: Writing, workspace: Workspace, changes: readonly EntityChange[]): void {
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));

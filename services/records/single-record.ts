@@ -1,4 +1,4 @@
-// One record, created or changed by the rules of its object; what is wrong is refused beforehand.
+// Creates or changes one record under the rules of its object.
 import { lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -10,7 +10,7 @@ import { holdReferences, prepareChange, prepareNew, resolve } from './preparatio
 import type { Place, Writing } from './record-target.ts';
 import { writeChange, writeNewRecord } from './record-writes.ts';
 
-/** @throws ApiError 422 listing every problem of the body, 409 for a duplicate */
+/** @throws ApiError 422 that lists every problem of the body, 409 for a duplicate */
 export async function create(call: Writing, place: Place, body: Record<string, unknown>): Promise<StoredRecord> {
   const checked = checkRecord(place.object, body, 'create', place.workspace, call.now);
   return writeNewRecord(call, place, await prepareNew(call, place, await resolve(call, checked)));
@@ -22,11 +22,12 @@ interface ChangeOptions {
 }
 
 /**
- * Changes one record; writes nothing where nothing changes.
- * @param sent what is to change
- * @param adapt leaves out of it what must not be looked at, once it is known what there is
- * @returns the record as it is stored now
- * @throws ApiError 404, 409 for another version than the header names, 422 listing every problem of the body
+ * Changes one record. Writes nothing if nothing changes.
+ * @param sent the new values
+ * @param adapt removes values that must be ignored, given the current record
+ * @returns the stored record
+ * @throws ApiError 404, 409 if If-Match names another version, 422 that lists every problem of the
+ * body
  */
 export async function change(
   call: Writing,

@@ -1,4 +1,4 @@
-// Who can be met, by which policy and when, as operations of scheduling read it.
+// Reads who can be booked, under which policy and when, for scheduling operations.
 import { type CalendarState, findCalendars } from '../../db/scheduling/calendars.ts';
 import { findMembers, type MemberRow } from '../../db/scheduling/members.ts';
 import { findDefaultPolicy, findPolicy, type PolicyRow } from '../../db/scheduling/policies.ts';
@@ -18,21 +18,21 @@ type SchedulingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
-/** As far as buffers reach. */
+/** The maximum length of buffers, in milliseconds. */
 const reach = 4 * 60 * minute;
 const usualWindow = 7 * day;
 const longestWindow = schedulingLimits.days * day;
 
-/** The policy of a call, and the one whose hours hold for users without hours of their own. */
+/** The policy of a call, and the default policy, whose hours apply to users without their own. */
 export interface Policies {
   policy: PolicyRow;
   standard: PolicyRow | undefined;
 }
 
 /**
- * @param asked the id that the call names
- * @param ofPool the id that the pool names
- * @throws ApiError 404 for a policy that there is not; 409 where none is named and there is no default
+ * @param asked the id in the call
+ * @param ofPool the id in the pool
+ * @throws ApiError 404 if the policy does not exist; 409 if none is named and there is no default
  */
 export async function policiesOf(
   { caller: { companyId }, db: { sql } }: SchedulingCall,
@@ -51,14 +51,14 @@ export async function policiesOf(
 }
 
 /**
- * The time that a call asks about.
- * @throws ApiError 400 where it ends before it begins, or is longer than 31 days
+ * Returns the requested interval.
+ * @throws ApiError 400 if it ends before it starts, or is longer than 31 days
  */
 export function windowOf(now: Date, from: string | undefined, to: string | undefined): Interval {
   const start = from === undefined ? now.getTime() : Date.parse(from);
   const end = to === undefined ? start + usualWindow : Date.parse(to);
   if (end <= start) throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
-  // A bare date is its last millisecond.
+  // A bare date stands for its last millisecond.
   if (end - start >= longestWindow + 1)
     throw validationFailed(
       [problem('to', 'OUT_OF_RANGE', `to must be at most ${schedulingLimits.days} days after from`)],
@@ -67,7 +67,7 @@ export function windowOf(now: Date, from: string | undefined, to: string | undef
   return { start, end };
 }
 
-/** What a policy lets be offered within a time. @param minutes in place of the policy's duration */
+/** Returns the rules for slots in an interval. @param minutes overrides the policy's duration */
 export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes = policy.durationMinutes): SlotRules {
   const soonest = now.getTime() + policy.minNoticeMinutes * minute;
   const latest = now.getTime() + policy.horizonDays * day;
@@ -78,7 +78,10 @@ export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes 
   };
 }
 
-/** What a policy asks of whoever takes a slot, whenever that is. @param minutes in place of the policy's duration */
+/**
+ * Returns what a policy requires of a slot at any time. @param minutes overrides the policy's
+ * duration
+ */
 export function demandOf(policy: PolicyRow, minutes = policy.durationMinutes): SlotDemand {
   return {
     durationMinutes: minutes,
@@ -89,19 +92,19 @@ export function demandOf(policy: PolicyRow, minutes = policy.durationMinutes): S
   };
 }
 
-/** A user with all that decides when they can be met. */
+/** A user with everything that determines their availability. */
 export interface Person extends Member {
   fullName: string;
   isActive: boolean;
   calendar: CalendarStatus;
   provider: 'caldav' | 'internal' | 'test';
-  /** When the calendar was last looked at; null for the internal one. */
+  /** When the calendar was last read; null for the internal one. */
   checkedAt: Date | null;
 }
 
 /**
- * Ids of a list in a query.
- * @throws ApiError 400 for what is no list of 1 to 50 ids
+ * Parses a list of ids in the query.
+ * @throws ApiError 400 if it is not a list of 1 to 50 ids
  */
 export function idsIn(field: string, list: string): string[] {
   const ids = [...new Set(list.split(',').map((id) => id.trim().toLowerCase()))];
@@ -119,7 +122,7 @@ export function idsIn(field: string, list: string): string[] {
   return ids;
 }
 
-/** 400 for ids that are of no user, or of none that can be met. */
+/** Returns a 400 error for ids that belong to no user, or to none who can be booked. */
 export function unknownUsers(field: string, ids: readonly string[]): ApiError {
   const message = `${field} contains ids that do not belong to a user.`;
   const fields = [problem(field, 'NOT_FOUND', message)];
@@ -127,9 +130,9 @@ export function unknownUsers(field: string, ids: readonly string[]): ApiError {
 }
 
 /**
- * The users of a list, in its order.
- * @param reach whose: the caller's, or the company's where the operation is not limited to the reach
- * @throws ApiError 400 naming those that there are not
+ * Returns the users of a list, in its order.
+ * @param reach the visibility: the caller's, or the whole company if the operation is not limited
+ * @throws ApiError 400 that names unknown ids
  */
 export async function usersIn(
   { caller, db: { sql } }: SchedulingCall,
@@ -145,17 +148,17 @@ export async function usersIn(
   return ids.map((id) => found(rows.get(id)));
 }
 
-/** How people are read. */
+/** Options for reading availability. */
 export interface ReadingOptions {
-  /** In place of what was found at the last looks at these calendars. */
+  /** Replaces the stored busy intervals of these calendars. */
   live?: LiveTimes;
-  /** Buffers around meetings as entries of their own. */
+  /** Returns buffers around meetings as separate entries. */
   separateBuffers?: boolean;
 }
 
 /**
- * What is known of users in a time, in their order.
- * @param policy undefined: their own hours, whatever policies say
+ * Reads the availability of users in an interval, in their order.
+ * @param policy undefined: the users' own hours, regardless of policies
  */
 export async function peopleOf(
   { caller, now, db: { sql } }: SchedulingCall,
@@ -168,7 +171,7 @@ export async function peopleOf(
   const { companyId, testMode } = caller;
   const scope = { companyId, testMode };
   const window = { from: new Date(within.start), to: new Date(within.end) };
-  // Whole days around it.
+  // Whole days around the interval.
   const days = { from: new Date(within.start - 2 * day), to: new Date(within.end + 2 * day) };
   const reached = { start: within.start - reach, end: within.end + reach };
   const [taken, starts, calendars] = await Promise.all([
@@ -197,7 +200,7 @@ export async function peopleOf(
   });
 }
 
-/** What a calendar outside says of a user's time. */
+/** The busy intervals of an external calendar. */
 interface OutsideTimes {
   status: CalendarStatus;
   busy: readonly Busy[];
@@ -205,7 +208,7 @@ interface OutsideTimes {
 
 const free: OutsideTimes = { status: 'connected', busy: [] };
 
-/** @param live as it was read just now; null: it could not be; undefined: the last look counts */
+/** @param live the intervals just read; null: reading failed; undefined: use the stored ones */
 function outsideTimes(
   { provider, fault, readUntil, busy }: CalendarState,
   live: readonly Interval[] | null | undefined,
@@ -213,7 +216,7 @@ function outsideTimes(
 ): OutsideTimes {
   if (live) return { status: 'connected', busy: live.map(asEvent) };
   if (live === null || fault !== null) return { status: 'error', busy: busy.map(asEvent) };
-  // There is nothing to be read in a calendar for tests.
+  // A test calendar has nothing to read.
   if (provider === 'test') return { status: 'connected', busy: busy.map(asEvent) };
   if (readUntil === null) return { status: 'not_read', busy: [] };
   const unread = { start: Math.max(readUntil.getTime(), within.start), end: within.end };
@@ -226,7 +229,7 @@ function outsideTimes(
 
 const asEvent = ({ start, end }: Interval): Busy => ({ start, end, reason: 'external_event' });
 
-/** The policy's hours where it has such, else the user's own, else those of the default policy. */
+/** Returns the policy's hours, or else the user's own, or else those of the default policy. */
 export function hoursOf(
   user: Pick<MemberRow, 'timezone' | 'weekly'>,
   policy: PolicyRow | undefined,
@@ -237,7 +240,7 @@ export function hoursOf(
   return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.workingHours ?? [] };
 }
 
-/** Members of a pool as the choice between them is made, in the order of the pool. */
+/** Returns the members of a pool for the assignment, in the pool's order. */
 export async function candidatesOf(
   { caller, now, db: { sql } }: SchedulingCall,
   pool: Pick<PoolRow, 'id' | 'rotation'>,
@@ -247,7 +250,7 @@ export async function candidatesOf(
   const ids = members.map(({ user_id }) => user_id);
   const [turns, ahead] = await Promise.all([
     findTurns(sql, caller, pool),
-    // All that is ahead of everybody: counted only where it decides.
+    // All future meetings, counted only if the strategy needs them.
     strategy === 'least_busy' ? countAhead(sql, caller, ids, now) : undefined,
   ]);
   return members.map(({ user_id: userId, weight }) => ({

@@ -1,4 +1,4 @@
-// What every change of a booking leaves: an audit row, an event, a mail, an order to a calendar.
+// The effects of every booking change: audit row, event, mail, and order to an external calendar.
 
 import { insertMail } from '../../db/messaging/mails.ts';
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
@@ -9,14 +9,14 @@ import type { Call } from '../../runtime/handler.ts';
 
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
 
-/** What is told beside the booking itself. */
+/** Additional data of the event. */
 export interface Told {
-  /** Of a booking that was moved: the one that it takes the place of. */
+  /** The booking that a rescheduled one replaces. */
   before?: BookingRow;
   reason?: string | undefined;
 }
 
-/** Notes and tells what became of a booking. Test mode tells nobody outside. */
+/** Records a booking change. Test mode notifies nobody outside of the workspace. */
 export async function tellOf(
   call: BookingCall,
   what: 'scheduled' | 'rescheduled' | 'cancelled',
@@ -42,7 +42,7 @@ export async function tellOf(
   await orderEvent(call, booking, what === 'cancelled' ? 'remove' : 'write');
 }
 
-/** A mail to the attendee, where there is an address. */
+/** Mails the attendee if there is an address. */
 async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
   const { caller, now } = call;
   const { sql } = call.db;
@@ -65,7 +65,10 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
   await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
 }
 
-/** What a calendar outside is to do; committed with the booking, and done by a job. */
+/**
+ * Orders a change in an external calendar. The order is committed with the booking, and a job
+ * carries it out.
+ */
 async function orderEvent({ caller, now, db: { sql } }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
   if (booking.provider === 'internal') return;
   await placeCalendarOrder(sql, caller.companyId, booking.id, booking.userId, action, now);

@@ -1,4 +1,4 @@
-// What requests about bookings ask for, checked beyond what the OpenAPI document says.
+// Validates booking requests beyond the OpenAPI document.
 
 import type { BookingFilter, BookingRow } from '../../db/scheduling/bookings.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
@@ -11,8 +11,9 @@ import type { Call } from '../../runtime/handler.ts';
 type CreateCall = Call<'createBooking'>;
 
 /**
- * The attendee's number as it is kept.
- * @throws ApiError 400 for a body of both ways, of none, or whose attendee cannot be reached
+ * Returns the attendee's number in its stored form.
+ * @throws ApiError 400 if the body does not name exactly one kind of slot, or has no address of the
+ * attendee
  */
 export async function phoneOf(call: CreateCall): Promise<string | null> {
   const problems = problemsOf(call);
@@ -48,7 +49,7 @@ function problemsOf({ request: { body } }: CreateCall): FieldProblem[] {
   return problems;
 }
 
-/** @throws ApiError 400 for a time that is over, or not as long as the one before */
+/** @throws ApiError 400 if the time has passed, or its duration differs from the booking's */
 export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, end: number, now: Date): void {
   const minutes = (endAt.getTime() - startAt.getTime()) / 60_000;
   const problems: FieldProblem[] = [];
@@ -60,7 +61,7 @@ export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, e
   if (problems.length > 0) throw validationFailed(problems, 400);
 }
 
-/** @throws ApiError 400 for a status that there is not, and a time that ends before it begins */
+/** @throws ApiError 400 for an unknown status, or if the interval ends before it starts */
 export function filterOf({ request: { query } }: Call<'listBookings'>): BookingFilter {
   const statuses = query.status?.split(',').map((each) => each.trim());
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));

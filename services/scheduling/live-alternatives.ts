@@ -1,4 +1,4 @@
-// Other times that are offered once the calendar of a user was found to have changed.
+// Alternative times after a user's calendar turned out to have changed.
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
 import { findDefaultPolicy, findPolicy, type PolicyRow } from '../../db/scheduling/policies.ts';
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
@@ -16,12 +16,12 @@ export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interv
   };
 }
 
-/** The time that alternatives are looked for in, with the longest buffers around it. */
+/** Returns the interval in which alternatives are searched, extended by the policy's buffers. */
 export function aheadOf(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
   return withBuffers({ start: from, end: Math.max(horizonOf(call, policy), from) }, policy);
 }
 
-/** The calendar of one user from a moment on, as it is now. @param except as for askCalendar */
+/** Reads the current calendar of one user from a time on. @param except as for askCalendar */
 export async function liveTimes(
   call: AskingCall & Pick<Call, 'now'>,
   userId: string,
@@ -34,8 +34,8 @@ export async function liveTimes(
 
 /**
  * Returns 409 slot_conflict with other times of the booking's user, if there are any.
- * @param where of what stands in the way: a calendar outside is read again for the alternatives, so nothing may have
- *   been written before
+ * @param where the conflict is. `outside` reads the external calendar again, so call it before any
+ * write.
  */
 export async function takenThen(
   call: AskingCall & Pick<Call, 'now'>,
@@ -44,7 +44,7 @@ export async function takenThen(
   where: 'here' | 'outside',
 ): Promise<Error> {
   const { companyId } = call.caller;
-  // The policy may be gone by now.
+  // The policy may have been deleted.
   const policy = await findPolicy(call.db.sql, companyId, row.policyId);
   const slots = policy ? await otherTimes(call, row, start, policy, where) : [];
   const alternatives = slots.map((slot) => ({

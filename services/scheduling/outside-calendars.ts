@@ -1,4 +1,4 @@
-// Calendars outside of the server, read right before something is booked.
+// External calendars, read right before a booking is made.
 import { findBookingTimes } from '../../db/scheduling/bookings.ts';
 import { findConnection } from '../../db/scheduling/calendars.ts';
 import { blockedTimes, CalendarFault, openConnection } from '../../domain/scheduling/calendars.ts';
@@ -9,9 +9,10 @@ import type { Call } from '../../runtime/handler.ts';
 export type AskingCall = Pick<Call, 'caller' | 'db' | 'services'>;
 
 /**
- * Returns whether a calendar outside keeps a user from being booked at a time; false if the user has none.
- * Call it before anything is written: no connection is held meanwhile. In test mode all are free.
- * @param except a booking that is being moved: its own event goes with it, wherever that is now
+ * Returns true if an external calendar blocks the user at this time; false if the user has none.
+ * Call it before any write, because it releases the connection while it waits. In test mode every
+ * user is free.
+ * @param except a booking that is being moved; its own event does not block
  * @throws ApiError 503 provider_error if the calendar cannot be read
  */
 export async function askCalendar(
@@ -25,12 +26,15 @@ export async function askCalendar(
   return blocked.length > 0;
 }
 
-/** Times at which calendars keep users from being booked, as read in this call, by user; null: the calendar cannot be read. */
+/**
+ * Intervals that block users, read from calendars in this call, by user; null: the calendar cannot
+ * be read.
+ */
 export type LiveTimes = ReadonlyMap<string, readonly Interval[] | null>;
 
 /**
- * Reads the calendar of a user from a moment on, as far ahead as alternatives are looked for. Rules as for askCalendar,
- * but a calendar that cannot be read is no error.
+ * Reads a user's calendar from a time on, as far as alternatives are searched. Same rules as
+ * askCalendar, except that an unreadable calendar is not an error.
  */
 export async function readAhead(
   call: AskingCall,

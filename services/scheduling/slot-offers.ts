@@ -1,4 +1,4 @@
-// Slots of a pool with their tokens: what a search answers, and what is offered in place of one.
+// Slots of a pool with their tokens: for searches and as alternatives.
 import { findMembers, type MemberRow } from '../../db/scheduling/members.ts';
 import { findPool, type PoolRow } from '../../db/scheduling/pools.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
@@ -25,20 +25,20 @@ import type { LiveTimes } from './outside-calendars.ts';
 type SlotOffer = components['schemas']['SlotOffer'];
 type OfferingCall = Pick<Call, 'db' | 'caller' | 'now' | 'services'>;
 
-/** A pool with whoever of it can be met at all. */
+/** A pool with the members who can be booked. */
 export interface OpenPool extends Policies {
   pool: PoolRow;
   strategy: AssignmentStrategy;
-  /** Active and in reach, in the order of the pool. */
+  /** Active and visible members, in the pool's order. */
   users: MemberRow[];
-  /** Active, in reach, with a calendar that was read; in the order of the pool. */
+  /** Active and visible members whose calendar was read, in the pool's order. */
   people: Person[];
   candidates: Candidate[];
-  /** Active and in reach, but with a calendar that was not read yet or cannot be read. */
+  /** Active and visible members whose calendar was not read yet, or cannot be read. */
   unknown: Unknown[];
 }
 
-/** A person whose calendar does not say when they are free, and why. */
+/** A person whose availability is unknown, and why. */
 export interface Unknown {
   user_id: string;
   reason: 'calendar_error' | 'calendar_not_read_yet';
@@ -53,7 +53,10 @@ export function unknownAmong(people: readonly Person[]): Unknown[] {
     }));
 }
 
-/** 409 if no calendar of these people says when they are free. @param whose names them in the message */
+/**
+ * Returns a 409 error if no calendar of these people is readable. @param whose names them in the
+ * message
+ */
 export function noCalendar(whose: string, unknown: readonly Unknown[]): ApiError {
   const isComing = unknown.some(({ reason }) => reason === 'calendar_not_read_yet');
   const advice = isComing
@@ -63,8 +66,9 @@ export function noCalendar(whose: string, unknown: readonly Unknown[]): ApiError
 }
 
 /**
- * @param within the time that people are asked about
- * @throws ApiError 404 for a pool or a policy that there is not in reach; 409 no_policy, no_eligible_rep, no_calendar
+ * @param within the interval in which availability is read
+ * @throws ApiError 404 if the pool or the policy does not exist or is not visible; 409 no_policy,
+ * no_eligible_rep, no_calendar
  */
 export async function openPool(
   call: OfferingCall,
@@ -106,7 +110,7 @@ export async function openPool(
 /** How slots are offered. */
 export interface OfferTerms {
   exposure: Exposure;
-  /** Minutes in place of the policy's; undefined: the policy's. */
+  /** Overrides the policy's duration in minutes; undefined: the policy's. */
   minutes: number | undefined;
   timezone: string | null;
 }
@@ -152,8 +156,8 @@ const tokenPrefix = 'st_';
 const tokenPurpose = 'slot tokens';
 
 /**
- * What a slot token says; it may have expired.
- * @throws ApiError 400 for what is none of this workspace and mode
+ * Reads a slot token, which may have expired.
+ * @throws ApiError 400 if it is not a token of this workspace and mode
  */
 export function claimOf({ caller, services: { signedTokens } }: OfferingCall, token: string): SlotClaim {
   const written = token.startsWith(tokenPrefix)
@@ -169,7 +173,7 @@ export function claimOf({ caller, services: { signedTokens } }: OfferingCall, to
 const alternatives = 5;
 const day = 86_400_000;
 
-/** The next slots from a moment on, within the horizon. */
+/** Returns the next slots from a time on, within the horizon. */
 export async function alternativesFrom(
   call: OfferingCall,
   opened: OpenPool,
@@ -180,7 +184,10 @@ export async function alternativesFrom(
   return offersOf(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
 }
 
-/** A few slots of users from a moment on, within the horizon of the policy. @param users in the order that slots name them */
+/**
+ * Returns a few slots of users from a time on, within the policy's horizon. @param users in the
+ * order in which slots name them
+ */
 export async function nextSlots(
   call: SlotCall,
   policies: Policies,
@@ -195,13 +202,14 @@ export async function nextSlots(
   return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives, known)).slots;
 }
 
-/** Milliseconds since 1970 until when slots are offered. */
+/** Returns the time until which slots are offered, in milliseconds since 1970. */
 export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizonDays }: Policies['policy']): number =>
   now.getTime() + horizonDays * day;
 
 /**
- * The one slot that a time as long as the meeting is, on the grid or not; none for a longer one.
- * @param people what is known of them then
+ * Returns the slot that exactly fills the interval, on the grid or not. undefined if the duration
+ * differs.
+ * @param people their availability in the interval
  */
 export function slotThatIs(
   within: Interval,
@@ -218,20 +226,23 @@ export function slotThatIs(
 
 type SlotCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
-/** Days that are looked through at once: few at first, since most searches end in them. */
+/**
+ * Milliseconds that are searched in one step. The first step is short, because most searches end in
+ * it.
+ */
 const stretches = { first: 3 * day, further: 31 * day };
 
-/** The part of a time that is looked through first. */
+/** Returns the part of an interval that is searched first. */
 export function firstStretch({ start, end }: Interval): Interval {
   return { start, end: Math.min(end, start + stretches.first) };
 }
 
 /**
- * The earliest slots within a time, looked for stretch by stretch.
- * @param users in the order that slots name them
- * @param minutes in place of the policy's; undefined: the policy's
- * @param limit how many at most
- * @param known what is known of the users in the first stretch, and of calendars that were read just now
+ * Returns the earliest slots in an interval, searched step by step.
+ * @param users in the order in which slots name them
+ * @param minutes overrides the policy's duration; undefined: the policy's
+ * @param limit the maximum number of slots
+ * @param known the availability in the first step, and intervals of calendars just read
  */
 export async function slotsWithin(
   call: SlotCall,
@@ -256,7 +267,7 @@ export async function slotsWithin(
     const found = findSlots(usable, { ...rules, within: part }, limit - slots.length, clocks);
     slots.push(...found.slots);
     if (found.truncated || stretch.end >= within.end) return { slots, truncated: found.truncated };
-    // From the first moment at which a slot did not fit any more.
+    // Continues at the first time at which a slot no longer fit.
     const start = stretch.end - duration + 1;
     stretch = { start, end: Math.min(within.end, start + stretches.further) };
   }

@@ -1,4 +1,4 @@
-// Taking a time of somebody: the first of those who can be met then, by strategy.
+// Assigns a slot to the first available person by strategy.
 import { type Attempt, takeTime } from '../../db/scheduling/taken-times.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
 import { canTake, type Member, type SlotDemand } from '../../domain/scheduling/slots.ts';
@@ -9,28 +9,29 @@ type TakingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 const minute = 60_000;
 
-/** A slot that somebody is to take. */
+/** A slot to assign. */
 export interface SlotToTake {
-  /** Of the reservation or the booking. */
+  /** The id of the reservation or the booking. */
   id: string;
   /** Milliseconds since 1970. */
   start: number;
   demand: SlotDemand;
-  /** Of a reservation; null: of a booking. */
+  /** The expiry of a reservation; null: a booking. */
   expiresAt: Date | null;
 }
 
-/** Of these people those who can take it, as far as is known. */
+/** Returns the people who can take the slot, as far as is known. */
 function whoCan<Person extends Member>(people: readonly Person[], { start, demand }: SlotToTake): Person[] {
   return people.filter((person) => canTake(person, demand, start) === undefined);
 }
 
 /**
- * Takes the slot for the first by strategy who is still free: of racers for one person all but one go on to the next.
+ * Assigns the slot to the first person by strategy who is still free. If several calls compete for
+ * one person, the losers try the next one.
  * @param people who may take it
- * @param candidates all between whom turns are reckoned
- * @returns the person; if nobody is free, whether a reservation was seen in the way. It may be gone by now, so nobody
- *   looks for it afterwards.
+ * @param candidates all members among whom turns are counted
+ * @returns the person. If no one is free, `isReserved` says if a reservation was in the way. It may
+ * have expired since, so do not look it up afterwards.
  */
 export async function takeForSomebody<Person extends Member>(
   call: TakingCall,
@@ -51,14 +52,17 @@ export async function takeForSomebody<Person extends Member>(
   }
 }
 
-/** True if a reservation of this person, as far as is known, meets the slot or its buffers. */
+/** Returns true if a known reservation of this person overlaps the slot or its buffers. */
 function isReservedFor({ busy }: Member, { start, demand }: SlotToTake): boolean {
   const from = start - demand.bufferBeforeMinutes * minute;
   const to = start + (demand.durationMinutes + demand.bufferAfterMinutes) * minute;
   return busy.some((entry) => entry.reason === 'reservation' && entry.start < to && entry.end > from);
 }
 
-/** Takes the slot for one person, unless the person is taken or has enough meetings on that day. */
+/**
+ * Assigns the slot to one person, unless the person is busy or has reached the meetings of that
+ * day.
+ */
 export async function takeFor(
   { caller, now, db: { sql } }: TakingCall,
   { userId }: Member,
@@ -80,7 +84,8 @@ export async function takeFor(
     dayStart: new Date(day.start),
     dayEnd: new Date(day.end),
   };
-  // The lock on a person who is taken is given back: whoever holds one and waits for another may wait for ever.
+  // Releases the lock on a busy person. Holding it while waiting for another person's lock could
+  // deadlock.
   await sql`savepoint taking`;
   const attempt = await takeTime(sql, caller, time, maximum, now);
   await (attempt === 'taken' ? sql`release savepoint taking` : sql`rollback to savepoint taking`);

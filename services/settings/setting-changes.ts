@@ -1,4 +1,4 @@
-// What every change of settings does: waits its turn, refuses twins and full lists, leaves a trace.
+// Steps of every settings change: lock, check names and limits, audit.
 import { lockWorkspaceRows } from '../../db/objects/workspace.ts';
 import { buildWorkspace, findByName, type Workspace } from '../../domain/objects/workspace.ts';
 import {
@@ -10,15 +10,15 @@ import {
 import { alreadyExists, conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
-/** The configuration as it is now, kept from changing under this call. */
+/** Returns the current configuration, locked against concurrent changes. */
 export async function lockSettings({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>): Promise<Workspace> {
   return buildWorkspace(await lockWorkspaceRows(sql, caller.companyId));
 }
 
 /**
  * @param what the kind of item with its article, e.g. `a source`
- * @param own the id of the item that is to have the name, where it is there already
- * @throws ApiError 409 naming the item of the list that has this name already, in whatever case
+ * @param own the id of the item itself if it exists
+ * @throws ApiError 409 that names the item with the same name, ignoring case
  */
 export function refuseTwin(
   what: string,
@@ -34,28 +34,29 @@ export function refuseTwin(
 }
 
 /**
- * @param count how many items the list has
- * @param items what they are, in the plural
- * @param owner what has at most so many of them
- * @throws ApiError 409 when there is no room for another
+ * @param count the current number of items
+ * @param items their kind, in the plural
+ * @param owner the owner of the list
+ * @throws ApiError 409 if the list is full
  */
 export function refuseFull(count: number, limit: number, reason: string, items: string, owner = 'A workspace'): void {
   if (count >= limit) throw conflict(reason, `${owner} can have at most ${limit} ${items}.`, { limit });
 }
 
-/** A setting as it is shown. */
+/** A setting as the API returns it. */
 interface Setting extends ListItem {
   id?: string;
-  /** The object that it belongs to, where it belongs to one. */
+  /** The object that it belongs to, if any. */
   object?: string;
 }
 
 /**
- * Notes in the audit log what becomes of a setting, and tells of the objects whose options it changes; nothing where nothing changes.
- * @param noun what the setting is called in the name of the action, e.g. `source`
- * @param before undefined where it is created
- * @param after undefined where it is deleted
- * @returns the fields that change, undefined where none does
+ * Records a settings change in the audit log, with events for the objects whose options change.
+ * Does nothing if nothing changes.
+ * @param noun the setting in the name of the action, e.g. `source`
+ * @param before undefined if it is created
+ * @param after undefined if it is deleted
+ * @returns the changed fields; undefined if there are none
  */
 export function recordChange(
   call: Pick<Call, 'db' | 'now'>,
