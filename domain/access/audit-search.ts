@@ -1,30 +1,31 @@
-// What a search of the audit log asks for, from the parameters of a call.
+// The time window of an audit log search, from the parameters of a call.
 
-/** A window of time; undefined: without that end. */
+/** A time window. undefined: open on that side. */
 export interface Window {
   from: Date | undefined;
   to: Date | undefined;
 }
 
-/** Milliseconds by which the time in a request's id and that of what it did may differ. */
+/** Milliseconds by which the time in a request id and the time of its effects may differ. */
 const slack = 10_000;
 
 const latestTime = Date.UTC(9999, 11, 31);
 
 /**
- * The time in which a request did what it did, as its id tells; requests of servers that gave out other ids may have been at any time.
+ * Returns the time window of a request, from the timestamp in its id. The window is open if the id
+ * has no timestamp.
  * @param requestId a UUID
  */
 export function windowOfRequest(requestId: string): Window {
-  // Version 7 begins with 48 bits of milliseconds.
+  // A UUID of version 7 starts with 48 bits of milliseconds.
   if (requestId[14] !== '7') return { from: undefined, to: undefined };
   const time = Number.parseInt(requestId.slice(0, 8) + requestId.slice(9, 13), 16);
-  // Beyond the year 9999 the database reads no times, and nothing was requested yet.
+  // The database does not accept times after the year 9999.
   const within = (at: number): Date => new Date(Math.min(at, latestTime));
   return { from: within(time - slack), to: within(time + slack) };
 }
 
-/** What is in both. */
+/** Returns the intersection of two windows. */
 export function overlap(one: Window, other: Window): Window {
   const latest = (times: (Date | undefined)[]) => times.filter((time) => time !== undefined).sort((a, b) => +b - +a)[0];
   const earliest = (times: (Date | undefined)[]) =>

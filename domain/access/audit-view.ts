@@ -1,4 +1,4 @@
-// A row of the audit log as the API shows it.
+// Converts rows of the audit log to API responses.
 import type { components } from '../../generated/api.ts';
 
 interface AuditRow {

@@ -1,4 +1,4 @@
-// What the groups of the consent screen stand for, and what a token may do in the end.
+// Consent groups: the scopes of each group, and the effective scopes of a token.
 import type { Permissions } from './role-permissions.ts';
 import { concreteScopes, moduleActions, moduleOf } from './scopes.ts';
 
@@ -8,17 +8,20 @@ const consentGroups = [
 ];
 export type ConsentGroup = (typeof consentGroups)[number];
 
-/** What a token is for: the REST API, or the MCP server alone. */
+/** The audience of a token: the REST API, or only the MCP server. */
 export type Audience = 'api' | 'mcp';
 
-/** Everything that a module offers. */
+/** Returns all scopes of a module. */
 const all = (module: string): string[] => (moduleActions[module] ?? []).map((action) => `${module}:${action}`);
 const work = (module: string): string[] => ['view', 'create', 'edit'].map((action) => `${module}:${action}`);
 
-/** Stands in a group for every custom object of the workspace; it is no scope, and no token has it. */
+/**
+ * A placeholder in groups for every custom object of the workspace. It is not a scope, and no token
+ * has it.
+ */
 const customObject = 'object:*';
 
-/** No group sends anything to a customer: messages are prepared as drafts, which a person approves. */
+/** No group can send to a customer: messages are prepared as drafts, which a person approves. */
 const scopesOfGroup: Readonly<Record<ConsentGroup, readonly string[]>> = {
   records: [...work('leads'), ...work('customers'), ...work('activities')],
   pipeline: [...work('deals'), ...work('accounts'), ...work('tasks'), ...work(customObject), 'reports:view'],
@@ -29,16 +32,19 @@ const scopesOfGroup: Readonly<Record<ConsentGroup, readonly string[]>> = {
   admin: [...all('settings'), ...all('users'), 'access_control:view', 'attachments:configure'],
 };
 
-/** The groups that the consent page offers: an assistant never spends money. */
+/**
+ * Returns the groups on the consent page. Assistants do not get billing, because they must not
+ * spend money.
+ */
 export const groupsFor = (audience: Audience): readonly ConsentGroup[] =>
   consentGroups.filter((group) => audience !== 'mcp' || group !== 'billing');
 
-/** How many single scopes the consent page shows at most. */
+/** The maximum number of single scopes on the consent page. */
 const mostScopes = 50;
 
 /**
- * Reads the module scopes that an app asks for by name, as single actions.
- * @param asked separated by spaces; identity scopes, unknown ones and `*` are left out
+ * Reads the module scopes that an app requests by name, as single actions.
+ * @param asked separated by spaces; identity scopes, unknown ones and `*` are ignored
  */
 export function askedScopes(asked: string, audience: Audience): string[] {
   const scopes = asked.split(' ').flatMap(concreteScopes);
@@ -47,16 +53,17 @@ export function askedScopes(asked: string, audience: Audience): string[] {
     .slice(0, mostScopes);
 }
 
-/** The scopes of a list that lie in none of the groups. */
+/** Returns the scopes that no group contains. */
 export function outsideOf(groups: readonly ConsentGroup[], scopes: readonly string[]): string[] {
   const covered = new Set(groups.flatMap((group) => scopesOfGroup[group]));
   return scopes.filter((scope) => !covered.has(scope) && !covered.has(scope.replace(/^object:[^:]+/, customObject)));
 }
 
 /**
- * The scopes of a token: what was consented to or stands in the token, as far as the person may do it.
- * @param grant customObjects are the modules of the workspace's own objects, e.g. object:visits
- * @param asked scopes of the token; those of OpenID Connect and unknown ones count for nothing, and neither does `*`
+ * Returns the scopes of a token: those of the consent or of the token itself, limited to the
+ * person's permissions.
+ * @param grant customObjects are the modules of custom objects, e.g. object:visits
+ * @param asked scopes of the token; OpenID Connect scopes, unknown ones and `*` are ignored
  */
 export function scopesOfToken(
   grant: { groups: readonly string[]; extraScopes: readonly string[]; customObjects: readonly string[] },

@@ -1,14 +1,14 @@
-// What roles and profiles permit: the actions of each module, and whose records they are for.
+// The permissions of roles and profiles: the actions of each module, and the visible records.
 import { actionsOfModule, moduleActions, moduleOf } from './scopes.ts';
 
-/** Whose records: one's own, or all of the team, the branch or the company. */
+/** The visible records: a person's own, or all of the team, the branch or the company. */
 export type RoleReach = 'own' | 'team' | 'branch' | 'company';
 
 export interface Permission {
   /** leads, or object:visits */
   module: string;
   actions: readonly string[];
-  /** Null, in custom profiles, means own. */
+  /** null, in custom profiles, means own. */
   scope: RoleReach | null;
 }
 
@@ -21,11 +21,11 @@ export interface ProfileRow {
 interface SystemRole {
   scope: RoleReach;
   description: string;
-  /** By module; `records` stands for the modules of built-in and custom objects. */
+  /** By module. `records` stands for the modules of built-in and custom objects. */
   actions: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The narrowest first. */
+/** Narrowest first. */
 const widths: readonly RoleReach[] = ['own', 'team', 'branch', 'company'];
 
 const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
@@ -33,7 +33,7 @@ const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks
 const view = ['view'];
 const work = ['view', 'create', 'edit'];
 
-/** Super_Admin is not among them: it is nobody's to see or to grant. */
+/** Super_Admin is not included, because it can neither be shown nor granted. */
 const systemRoles: Readonly<Record<string, SystemRole>> = {
   Company_Admin: {
     scope: 'company',
@@ -103,19 +103,19 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
   },
 };
 
-/** What a system role is for; undefined for roles of old, which have no profile. */
+/** Returns the description of a system role; undefined for legacy roles without a profile. */
 export function describeRole(role: string): string | undefined {
   return systemRole(role)?.description;
 }
 
-/** How far a system role sees; undefined for roles without a profile. */
+/** Returns the visibility of a system role; undefined for roles without a profile. */
 export function scopeOfRole(role: string): RoleReach | undefined {
   return systemRole(role)?.scope;
 }
 
 /**
- * What a system role permits, module by module; nothing for roles without a profile.
- * @param customObjects modules of the workspace's own objects, e.g. object:visits
+ * Returns the permissions of a system role, by module. Empty for roles without a profile.
+ * @param customObjects modules of custom objects, e.g. object:visits
  */
 export function permissionsOfRole(role: string, customObjects: readonly string[] = []): Permission[] {
   const found = systemRole(role);
@@ -127,7 +127,10 @@ export function permissionsOfRole(role: string, customObjects: readonly string[]
   }));
 }
 
-/** What a custom profile permits: every module, with the actions of its row, and of the workspace's own objects those it mentions. */
+/**
+ * Returns the permissions of a custom profile: every built-in module, and the custom objects that
+ * it mentions.
+ */
 export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] {
   const actions = new Map(rows.map((row) => [row.module, row.actions]));
   const mentioned = rows.map((row) => row.module).filter((module) => module.startsWith('object:'));
@@ -138,21 +141,23 @@ export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] 
   }));
 }
 
-/** What a user may do, for credentials that act for one. */
+/** The permissions of a user, for credentials that act on their behalf. */
 export interface Permissions {
   /** @param scope module:action */
   allows(scope: string): boolean;
   /**
-   * Whose records an action is for that needs all of the scopes: each as far as the widest role that permits it.
-   * @param scopes module:action; none: as far as any role
+   * Returns the visibility of an action that needs all of the scopes: for each scope that of the
+   * widest role with it, and the narrowest of these.
+   * @param scopes module:action; none: the widest of all roles
    */
   reachOf(scopes: readonly string[]): RoleReach;
 }
 
 /**
- * What a user may do: as the custom profile says or, without one, all the roles together. No role lends its reach to another: who
- * may edit what is their own and view everything does not edit everything.
- * @param profile rows of the custom profile that is assigned to the user
+ * Combines the permissions of a user: those of the custom profile, or else of all roles. Each
+ * permission keeps the visibility of its own role: editing own records and viewing all records does
+ * not allow editing all records.
+ * @param profile rows of the user's custom profile
  */
 export function permissionsOf(roles: readonly string[], profile: readonly ProfileRow[] | null = null): Permissions {
   if (profile) {
@@ -186,7 +191,7 @@ function widest(roles: readonly SystemRole[]): RoleReach {
   return widths.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
 }
 
-/** True when one scope takes in the other. */
+/** Returns true if the scope includes the other one. */
 export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
   return widths.indexOf(scope) >= widths.indexOf(other);
 }

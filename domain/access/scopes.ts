@@ -1,6 +1,6 @@
-// The catalogue of modules and actions, the legacy names, and what a set of scopes grants.
+// The catalog of modules and actions, legacy scopes, and the grants of a set of scopes.
 
-/** Actions that each module offers, in the order they are shown. */
+/** The actions of each module, in display order. */
 export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   leads: ['view', 'create', 'edit', 'delete'],
   deals: ['view', 'create', 'edit', 'delete'],
@@ -23,13 +23,16 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
 
 export const customObjectActions = ['view', 'create', 'edit', 'delete'];
 
-/** The actions that a module offers, custom objects' modules included; none for what is no module. */
+/** Returns the actions of a module, including custom objects. Empty for an unknown module. */
 export function actionsOfModule(module: string): readonly string[] {
   if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return customObjectActions;
   return Object.hasOwn(moduleActions, module) ? (moduleActions[module] as readonly string[]) : [];
 }
 
-/** Legacy scope to the one it grants; least privilege: leads:write does not edit. */
+/**
+ * Legacy scopes and the scopes that they grant. Least privilege: leads:write does not include
+ * editing.
+ */
 export const legacyScopes: Readonly<Record<string, string>> = {
   'leads:read': 'leads:view',
   'leads:write': 'leads:create',
@@ -40,10 +43,13 @@ export const legacyScopes: Readonly<Record<string, string>> = {
   'activities:update': 'activities:edit',
 };
 
-/** The scope of the operator's own keys; no workspace key can hold it, and `*` does not include it. */
+/**
+ * The scope of the operator's own keys. Keys of workspaces cannot have it, and `*` does not include
+ * it.
+ */
 export const platformScope = 'onboarding';
 
-/** Add-on module of the plan that a scope's module needs; modules that are not listed belong to every plan. */
+/** The plan add-on that a module needs. Modules not listed belong to every plan. */
 export const addOnOfModule: Readonly<Record<string, string>> = {
   bookings: 'scheduling',
   inbox: 'inbox',
@@ -51,17 +57,22 @@ export const addOnOfModule: Readonly<Record<string, string>> = {
   workforces: 'workforces',
 };
 
-/** The module of a scope: `leads:view` → `leads`, `object:visits:view` → `object:visits`. */
+/**
+ * Returns the module of a scope: `leads:view` → `leads`, `object:visits:view` → `object:visits`.
+ */
 export function moduleOf(scope: string): string {
   return scope.slice(0, scope.lastIndexOf(':'));
 }
 
-/** What a scope is called today: legacy names stand for the scope that they grant. */
+/** Returns the current name of a scope. */
 function currentName(scope: string): string {
   return Object.hasOwn(legacyScopes, scope) ? (legacyScopes[scope] as string) : scope;
 }
 
-/** True for a scope that a workspace key may hold: the catalogue's, legacy ones, wildcards and custom objects'. */
+/**
+ * Returns true if a workspace key may have the scope: from the catalog, legacy, a wildcard, or of a
+ * custom object.
+ */
 export function isGrantable(scope: string): boolean {
   if (scope === '*') return true;
   if (Object.hasOwn(legacyScopes, scope)) return true;
@@ -71,7 +82,10 @@ export function isGrantable(scope: string): boolean {
   return actions.length > 0 && (action === '*' || actions.includes(action));
 }
 
-/** The single actions that a scope stands for; none for `*`, which has no end, and for what cannot be granted. */
+/**
+ * Returns the single actions of a scope. Empty for `*`, which is unbounded, and for scopes that
+ * cannot be granted.
+ */
 export function concreteScopes(scope: string): string[] {
   if (scope === '*' || !isGrantable(scope)) return [];
   const module = moduleOf(scope);
@@ -79,13 +93,16 @@ export function concreteScopes(scope: string): string[] {
   return (moduleActions[module] ?? customObjectActions).map((action) => `${module}:${action}`);
 }
 
-/** What a list of scopes opens. */
+/** The permissions of a list of scopes. */
 export interface Grants {
-  /** True when the scope is granted, directly, by a wildcard or by its legacy name. A legacy name may be asked for too. */
+  /**
+   * Returns true if the scope is granted directly, by a wildcard or by its legacy name. The
+   * argument may be a legacy name.
+   */
   allows(scope: string): boolean;
 }
 
-/** Builds the grants of a credential from the scopes stored with it. */
+/** Builds the grants of a credential from its stored scopes. */
 export function grantsOf(scopes: readonly string[]): Grants {
   const exact = new Set<string>();
   const modules = new Set<string>();

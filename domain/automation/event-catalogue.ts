@@ -1,4 +1,4 @@
-// The events that this API tells: what each means, what it carries, and an example of its body.
+// The catalog of events: their meaning, fields and example bodies.
 
 type EventCategory =
   | 'records'
@@ -11,15 +11,15 @@ type EventCategory =
   | 'api_keys'
   | 'webhooks';
 
-/** What a field of an event holds; `string[]` is a list of texts, `object` has fields of its own. */
+/** The type of an event field. `object` has fields of its own. */
 export type EventFieldType = 'string' | 'uuid' | 'date-time' | 'integer' | 'boolean' | 'string[]' | 'object';
 
 interface EventField {
   name: string;
   type: EventFieldType;
-  /** False: it is missing or null in some events of this name. */
+  /** False: the field is missing or null in some events of this name. */
   always_present: boolean;
-  /** True where the filter of a webhook may name it. */
+  /** True if a webhook filter may use it. */
   filterable: boolean;
 }
 
@@ -27,12 +27,12 @@ export interface CatalogueEvent {
   name: string;
   category: EventCategory;
   description: string;
-  /** True where what is done with test keys tells it too. */
+  /** True if test keys emit it too. */
   emitted_in_test_mode: boolean;
   fields: readonly EventField[];
-  /** JSON Schema of the whole body. */
+  /** The JSON Schema of the whole body. */
   schema: Readonly<Record<string, unknown>>;
-  /** A whole body. */
+  /** A complete example body. */
   example: Readonly<Record<string, unknown>>;
 }
 
@@ -93,9 +93,9 @@ interface Described {
   category: EventCategory;
   description: string;
   fields: readonly EventField[];
-  /** The data of the example, its time excepted. */
+  /** The data of the example, without its time. */
   example: Readonly<Record<string, unknown>>;
-  /** What `origin` says in the example. */
+  /** The `origin` in the example. */
   by?: 'system' | 'inbound';
 }
 
@@ -422,14 +422,17 @@ const described: readonly Described[] = [
   },
 ];
 
-/** Scopes without which nobody reads what events of a category carry, beside the view of their object. */
+/** The scopes needed to read events of a category, besides the view scope of their object. */
 const scopeOfCategory: Readonly<Partial<Record<EventCategory, string>>> = {
   appointments: 'bookings:view',
   messages: 'inbox:view',
   attachments: 'attachments:view',
 };
 
-/** Told of what live keys do alone: both modes share what it is about, or nobody comes to what was booked to try things out. */
+/**
+ * Events of live mode only. Either both modes share the object, or test bookings must not trigger
+ * anything.
+ */
 const liveOnly: ReadonlySet<string> = new Set([
   'schema.changed',
   'appointment.scheduled',
@@ -441,10 +444,13 @@ const scopes: ReadonlyMap<string, string | undefined> = new Map(
   described.map(({ name, category }) => [name, scopeOfCategory[category]]),
 );
 
-/** The scope that the data of an event need beside the view of its object; undefined: none. */
+/**
+ * Returns the scope that the data of an event need, besides the view scope of its object;
+ * undefined: none.
+ */
 export const scopeOfEventData = (event: string): string | undefined => scopes.get(event);
 
-/** All events, in the order in which they are shown. */
+/** All events in display order. */
 export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) => ({
   name: event.name,
   category: event.category,

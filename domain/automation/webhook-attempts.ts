@@ -1,11 +1,13 @@
-// When a delivery is tried, how often, and what its outcome says about the receiver.
+// The retry schedule of deliveries, and what their outcomes say about the receiver's health.
 
 const second = 1000;
 const minute = 60 * second;
 const hour = 60 * minute;
 const day = 24 * hour;
 
-/** Milliseconds in front of each attempt. Ten of them over 75.6 hours outlast a weekend. */
+/**
+ * Milliseconds before each attempt. The ten live attempts take 75.6 hours, longer than a weekend.
+ */
 const pauses = {
   live: [
     0,
@@ -21,34 +23,37 @@ const pauses = {
   ] as readonly number[],
   test: [0, 10 * second, minute] as readonly number[],
 };
-/** The share of a pause by which it is made shorter or longer, so that what failed together is not tried together. */
+/**
+ * The maximum relative change of a pause, so that deliveries that failed together are not retried
+ * together.
+ */
 const jitter = 0.1;
-/** The longest pause that a receiver may ask for. */
+/** The maximum Retry-After that is honored, in milliseconds. */
 const mostRetryAfter = hour;
 
 const pausesOf = (testMode: boolean): readonly number[] => (testMode ? pauses.test : pauses.live);
 
 export const maxAttempts = (testMode: boolean): number => pausesOf(testMode).length;
 
-/** What an attempt brought. */
+/** The outcome of an attempt. */
 export interface AttemptOutcome {
-  /** Of the answer; null where none came. */
+  /** The response status; null without a response. */
   status: number | null;
   error: 'timeout' | 'dns' | 'tls' | 'connect' | 'blocked_address' | 'http_error' | null;
   retryAfter: string | undefined;
-  /** The header `webhook-delivery` of the answer. */
+  /** The `webhook-delivery` response header. */
   wish: string | undefined;
 }
 
-/** What becomes of a delivery. */
+/** The result for a delivery. */
 export type Verdict = 'succeeded' | 'retry' | 'failed' | 'cancelled';
 
-/** Whether the receiver wants no more of all. */
+/** Returns true if the receiver wants no further deliveries at all. */
 export function isGone({ status, wish }: AttemptOutcome): boolean {
   return status === 410 || wish === 'disable';
 }
 
-/** @param attempts this one included */
+/** @param attempts including this one */
 export function verdictOf(outcome: AttemptOutcome, attempts: number, most: number): Verdict {
   if (outcome.wish === 'abort-message') return 'cancelled';
   if (outcome.status !== null && outcome.status >= 200 && outcome.status < 300) return 'succeeded';
@@ -56,9 +61,9 @@ export function verdictOf(outcome: AttemptOutcome, attempts: number, most: numbe
 }
 
 /**
- * When a delivery is tried again.
+ * Returns when a delivery is retried.
  * @param attempts so far
- * @param chance from 0 to 1
+ * @param chance a random number from 0 to 1
  */
 export function nextAttemptAt(
   attempts: number,
@@ -74,8 +79,9 @@ export function nextAttemptAt(
 }
 
 /**
- * When the next attempt is due after one whose sender died before it reported an outcome.
- * @returns by the number of the lost attempt, from the first one on; nothing follows the last
+ * Returns when the next attempt is due after one whose sender crashed before it recorded the
+ * outcome.
+ * @returns by number of the lost attempt, from the first one; the last attempt has no successor
  */
 export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
   return pausesOf(testMode)
@@ -83,7 +89,7 @@ export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
     .map((pause) => new Date(now.getTime() + pause));
 }
 
-/** What Retry-After says: seconds or a date; undefined for what is neither. */
+/** Parses Retry-After, in seconds or as a date. undefined if it is neither. */
 function millisecondsOf(text: string | undefined, now: Date): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text) * second;
@@ -91,7 +97,7 @@ function millisecondsOf(text: string | undefined, now: Date): number | undefined
   return Number.isNaN(at) ? undefined : Math.max(at - now.getTime(), 0);
 }
 
-/** What is kept about a receiver since it last took something. */
+/** The health of a receiver since its last success. */
 export interface Health {
   failingSince: Date | null;
   consecutiveFailures: number;
@@ -108,15 +114,19 @@ export const healthy: Health = {
   probingSince: null,
 };
 
-/** A receiver is given up after as many days with so many deliveries given up, or after so many of these in a row. */
+/**
+ * An endpoint is disabled after this many days with this many failed deliveries, or after this many
+ * in a row.
+ */
 const limits = { days: 5 * day, deliveries: 10, inARow: 100, apart: 12 * hour };
 
 export type Consequence = 'none' | 'warn' | 'disable';
 
 /**
- * What a failed attempt says about its receiver. Before it is given up, one more attempt that begins after that is its last chance.
- * @param startedAt when the attempt began
- * @param isExhausted the delivery was given up with it
+ * Updates the health after a failed attempt. Before an endpoint is disabled, one last attempt is
+ * made after the limit is reached.
+ * @param startedAt when the attempt started
+ * @param isExhausted true if it was the last attempt of its delivery
  */
 export function afterFailure(
   before: Health,
@@ -140,22 +150,26 @@ export function afterFailure(
   return { health, consequence: 'none' };
 }
 
-/** Of one subscription, whichever servers send to it: requests in a second, and on their way at once. */
+/** Limits per subscription across all servers: requests per second, and requests in flight. */
 export const pace = { perSecond: 25, inFlight: 10 };
-/** Of one whose receiver has failed many times in a row, until it takes something: what is sent in vain is sent instead of something else. */
+/**
+ * Limits while a receiver keeps failing, until its next success. Failing requests would take
+ * capacity from others.
+ */
 const failingPace = { perSecond: 2, inFlight: 2 };
-/** Failures in a row after which a receiver counts as failing. */
+/** Consecutive failures after which a receiver counts as failing. */
 const manyFailures = 5;
 
 export const paceOf = (consecutiveFailures: number): typeof pace =>
   consecutiveFailures >= manyFailures ? failingPace : pace;
 
 /**
- * How many more attempts may begin now.
- * @param limit how many may
- * @param recent when the latest began, in milliseconds since 1970
- * @param inFlight how many have not ended
- * @returns until when none may, where the second is full; what is in flight says itself when it ends
+ * Returns how many more attempts may start now.
+ * @param limit the limits of the subscription
+ * @param recent when the latest attempts started, in milliseconds since 1970
+ * @param inFlight attempts that have not ended
+ * @returns `until` is set if the limit per second is reached; attempts in flight trigger the next
+ * pass when they end
  */
 export function allowance(
   limit: typeof pace,
@@ -171,7 +185,7 @@ export function allowance(
   };
 }
 
-/** The attempts of the last second, with those that begin now. */
+/** Returns the attempts of the last second, including those that start now. */
 export function withAttempts(recent: readonly number[], count: number, now: Date): number[] {
   return [...ofLastSecond(recent, now), ...Array.from({ length: count }, () => now.getTime())];
 }

@@ -1,7 +1,7 @@
-// The body that a receiver is sent: the fields of the catalogue and nothing else, in at most 64 KB.
+// Builds the body of a delivery: only fields of the catalog, at most 64 KB.
 import { eventCatalogue } from './event-catalogue.ts';
 
-/** An event as it happened. */
+/** A stored event. */
 export interface HappenedEvent {
   id: string;
   event: string;
@@ -9,21 +9,21 @@ export interface HappenedEvent {
   actor: { kind: string; id: string; name: string | null };
   requestId: string | null;
   data: Readonly<Record<string, unknown>>;
-  /** Of updates: from what to what. */
+  /** The changed fields of an update, with old and new values. */
   changes: object | null;
 }
 
-/** Bytes of a body; what changed is left out of one that would be longer. */
+/** Maximum bytes of a body. `changes` is omitted from a body that would be longer. */
 export const mostBodyBytes = 65_536;
 
 const fieldsOfEvent: ReadonlyMap<string, readonly string[]> = new Map(
   eventCatalogue.map(({ name, fields }) => [name, fields.map((field) => field.name)]),
 );
 
-/** The name of an event for receivers, the same in every delivery of it. */
+/** Returns the public id of an event, the same in every delivery. */
 export const eventName = (id: string): string => `evt_${id}`;
 
-/** @param include `changes`: what the fields were and are, where the event says so */
+/** @param include `changes` adds the old and new values of changed fields */
 export function composeBody(told: HappenedEvent, testMode: boolean, include: readonly string[]): string {
   const data = eventData(told.event, told.data);
   const { changes } = told;
@@ -34,7 +34,7 @@ export function composeBody(told: HappenedEvent, testMode: boolean, include: rea
     : bodyOf(told, testMode, { ...data, changes_truncated: true });
 }
 
-/** The data of an event as callers see them: the fields of the catalogue and nothing else. */
+/** Returns the data of an event as callers see it: only fields of the catalog. */
 export function eventData(event: string, data: HappenedEvent['data']): Record<string, unknown> {
   const names = fieldsOfEvent.get(event) ?? [];
   return Object.fromEntries(names.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]));
@@ -54,7 +54,7 @@ function bodyOf(told: HappenedEvent, testMode: boolean, data: Record<string, unk
   });
 }
 
-/** The body of a test: the example of the event as if it had happened now, and said to be a test. */
+/** Builds the body of a test event: the example with the current time, marked as a test. */
 export function composeTestBody(event: string, id: string, testMode: boolean, now: Date): string {
   const example = eventCatalogue.find(({ name }) => name === event)?.example ?? {};
   const at = now.toISOString();

@@ -1,4 +1,4 @@
-// Which events a webhook is told of: their names, its own changes, and its filter over their data.
+// Matches events with webhook subscriptions: by name, own changes and filter.
 import { type Condition, fulfils } from '../objects/comparisons.ts';
 import type { FieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilterOf } from '../objects/filter.ts';
@@ -6,26 +6,26 @@ import { closest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import { type CatalogueEvent, type EventFieldType, eventCatalogue } from './event-catalogue.ts';
 
-/** What a subscription wants. */
+/** The matching criteria of a subscription. */
 export interface Wanted {
-  /** Names of events, `record.*` or `*`. */
+  /** Event names, `record.*` or `*`. */
   events: readonly string[];
-  /** As it was sent; null: all of them. */
+  /** As sent by the client; null: no filter. */
   filter: unknown;
-  /** Leaves out what the credential itself did that made the subscription. */
+  /** Skips events caused by the credential that created the subscription. */
   skipOwn: boolean;
   createdByKind: string;
   createdById: string;
 }
 
-/** An event as far as it is asked whether it is wanted. */
+/** The fields of an event that are matched. */
 export interface ToldEvent {
   event: string;
   actor: { kind: string; id: string };
   data: Readonly<Record<string, unknown>>;
 }
 
-/** The events of the catalogue that a name or a pattern stands for; none for an unknown one. */
+/** Returns the events of the catalog that a name or a pattern matches. Empty for an unknown one. */
 export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
   if (pattern === '*') return eventCatalogue;
   if (!pattern.endsWith('.*')) return eventCatalogue.filter(({ name }) => name === pattern);
@@ -33,7 +33,7 @@ export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
   return eventCatalogue.filter(({ name }) => name.startsWith(prefix));
 }
 
-/** @returns a problem for each name that stands for no event */
+/** @returns a problem for each name that matches no event */
 export function unknownEvents(patterns: readonly string[]): FieldProblem[] {
   return patterns.flatMap((pattern, index) => {
     if (eventsNamed(pattern).length > 0) return [];
@@ -61,13 +61,13 @@ const typeOf: Readonly<Record<Exclude<EventFieldType, 'object'>, Field['type']>>
   'string[]': 'text',
 };
 
-/** Fields whose value is a list: `contains` asks for one of its items. */
+/** Fields with a list value. `contains` looks for an item of it. */
 const lists: ReadonlySet<string> = new Set(
   eventCatalogue.flatMap(({ fields }) => fields.filter(({ type }) => type === 'string[]').map(({ name }) => name)),
 );
 const operatorsOfLists: readonly string[] = ['contains', 'is_null'];
 
-/** The fields that a filter may name where these events are subscribed to. */
+/** Returns the fields that a filter of these events may use. */
 function fieldsOf(patterns: readonly string[]): Map<string, Field> {
   const fields = new Map<string, Field>();
   for (const { fields: own } of patterns.flatMap(eventsNamed))
@@ -79,7 +79,7 @@ function fieldsOf(patterns: readonly string[]): Map<string, Field> {
 
 /**
  * Reads the filter of a subscription to these events.
- * @returns its problems as well, all of the field `filter`
+ * @returns the filter and its problems, all of the field `filter`
  */
 export function readEventFilter(
   given: unknown,
@@ -124,7 +124,7 @@ function conditionsOf(filter: Filter): Condition[] {
   return [filter];
 }
 
-/** The fields of all events, as comparisons want them. */
+/** The fields of all events, in the form that the comparison functions need. */
 const anyEvent: WorkspaceObject = {
   object: 'events',
   label: 'Event',
@@ -137,8 +137,8 @@ const anyEvent: WorkspaceObject = {
 const epoch = new Date(0);
 
 /**
- * Makes the question whether a subscription is told of an event. What was subscribed to before the catalogue changed, and does not fit it
- * any more, is told of nothing.
+ * Builds a function that returns true if a subscription receives an event. A filter that no longer
+ * fits the catalog matches nothing.
  */
 export function matcherOf({ events, filter: given, skipOwn, createdByKind, createdById }: Wanted) {
   const names = new Set(events.flatMap(eventsNamed).map(({ name }) => name));
@@ -154,7 +154,7 @@ function passes(filter: Filter, data: ToldEvent['data']): boolean {
   if ('and' in filter) return filter.and.every((inner) => passes(inner, data));
   if ('or' in filter) return filter.or.some((inner) => passes(inner, data));
   const value = Object.hasOwn(data, filter.field) ? data[filter.field] : undefined;
-  // Of a field that the event lacks nothing is true but that it is missing.
+  // A missing field only matches `is_null`.
   if (value === undefined) return filter.op === 'is_null' && filter.isNull;
   if (Array.isArray(value)) {
     if (filter.op === 'is_null') return !filter.isNull;

@@ -1,4 +1,4 @@
-// A delivery as the API shows it.
+// Converts deliveries to API responses.
 import { eventName } from './webhook-bodies.ts';
 
 export type DeliveryStatus = 'pending' | 'retrying' | 'succeeded' | 'failed' | 'cancelled' | 'skipped';
@@ -24,7 +24,7 @@ export interface StoredDelivery {
   completedAt: Date | null;
 }
 
-/** While an attempt is on its way, the time of the next one is not known. */
+/** The time of the next attempt is unknown while an attempt is under way. */
 export function toDeliveryResponse(row: StoredDelivery, now: Date) {
   const isUnderway = row.leasedUntil !== null && row.leasedUntil > now;
   return {

@@ -1,4 +1,4 @@
-// Workforces: what their steps are, what is wrong with them, and the calls that do them.
+// Workforces: their steps, the validation of steps, and the API calls that perform them.
 import { addressOf } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
@@ -14,7 +14,7 @@ export type SubjectType = 'lead' | 'deal' | 'customer' | 'account';
 export type WorkforceStatus = 'active' | 'paused' | 'draft';
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'completed' | 'stopped' | 'failed' | 'cancelled';
 
-/** A condition of the filter grammar, as it was sent. */
+/** A condition of the filter grammar, as sent by the client. */
 export type KeptCondition = Readonly<Record<string, unknown>>;
 
 export type Step =
@@ -28,17 +28,17 @@ export type Step =
 
 type StepKind = Step['kind'];
 
-/** A step as the document describes it: one shape for all kinds. */
+/** A step as the OpenAPI document describes it: one shape for all kinds. */
 export type GivenStep = { kind: StepKind } & Readonly<Record<string, unknown>>;
 
-/** What a workforce does. */
+/** The content of a workforce. */
 export interface Plan {
   subjectTypes: readonly SubjectType[];
   steps: readonly Step[];
   stopWhen: KeptCondition | null;
 }
 
-/** Fields of each kind of step, beside its kind. */
+/** The fields of each kind of step, besides `kind`. */
 const fieldsOf: Readonly<Record<StepKind, { required: readonly string[]; optional: readonly string[] }>> = {
   wait: { required: ['minutes'], optional: [] },
   create_task: { required: ['title'], optional: ['task_type', 'due_in_minutes', 'assigned_to'] },
@@ -49,14 +49,17 @@ const fieldsOf: Readonly<Record<StepKind, { required: readonly string[]; optiona
   stop_when: { required: ['condition'], optional: [] },
 };
 
-/** Minutes after which a task is due that says nothing itself: a day. */
+/** Minutes until a task without due_in_minutes is due: a day. */
 const usualDueMinutes = 1440;
-/** Characters that what is filled in may come to. */
+/** Maximum characters of texts after their placeholders are filled. */
 const longest = { title: 200, content: 10_000, subject: 200, body: 20_000 } as const;
 
 export const objectOf = (type: SubjectType): 'leads' | 'deals' | 'customers' | 'accounts' => `${type}s`;
 
-/** Scopes that a step needs on an object; whoever writes it has them, and it is done with no others. */
+/**
+ * Returns the scopes that a step needs on an object. The author of the step must have them, and it
+ * runs with only these.
+ */
 export function scopesOf(step: Step, object: string): string[] {
   const view = `${object}:view`;
   switch (step.kind) {
@@ -74,7 +77,7 @@ export function scopesOf(step: Step, object: string): string[] {
   }
 }
 
-/** Which fields are missing, and which do not belong to a step of its kind. */
+/** Returns the missing and unknown fields of each step. */
 export function shapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
   return steps.flatMap((step, index) => {
     const { required, optional } = fieldsOf[step.kind];
@@ -92,16 +95,16 @@ export function shapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
   });
 }
 
-/** What a step refers to, checked for a record of an object; references are still to be looked up. */
+/** The fields of a step, checked for a record of an object. References are not resolved yet. */
 export interface CheckedStep {
   checked: CheckedRecord;
-  /** Where the problem of a field stands. */
+  /** Returns the path of a field for error messages. */
   at: (field: string) => string;
 }
 
 /**
- * Holds the plan against the objects of its records.
- * @returns problems, and what is to be looked up before it is known whether there are more
+ * Validates the plan against the objects of its records.
+ * @returns problems, and references that must be resolved to find further ones
  */
 export function checkPlan(
   { subjectTypes, steps, stopWhen }: Plan,
@@ -136,7 +139,7 @@ export function checkPlan(
   return { problems, toResolve };
 }
 
-/** A field that several objects refuse alike is refused once. */
+/** Removes duplicates, because several objects may reject the same field. */
 export function once(problems: readonly FieldProblem[]): FieldProblem[] {
   return [...new Map(problems.map((each) => [`${each.field} ${each.code} ${each.message}`, each])).values()];
 }
@@ -175,7 +178,7 @@ function messageProblems(
   return problems;
 }
 
-/** A tag may be renamed or deleted later: then the step fails. */
+/** A tag may be renamed or deleted later. The step then fails. */
 function tagProblems(tag: string, { object }: WorkspaceObject, workspace: Workspace, field: string): FieldProblem[] {
   const known = workspace.tags.filter((each) => each.object === object);
   if (findByName(known, tag)) return [];
@@ -192,7 +195,7 @@ function checkSetting(
   at: (name: string) => string,
 ): CheckedStep {
   const field = object.fields.get(name);
-  // What else the record has is known when it is done.
+  // The other fields of the record are unknown until the step runs.
   const others = Object.fromEntries(object.oneOf.map((each) => [each, 'something']));
   const checked = checkRecord(object, { [name]: value }, 'update', workspace, now, others);
   if (field && !field.readOnly && !field.immutable) return { checked, at: () => at('value') };
@@ -205,20 +208,20 @@ function checkSetting(
   return { checked, at: () => at('field') };
 }
 
-/** The condition to hold against a record; undefined when it does not fit the fields any more. */
+/** Returns the filter of a condition; undefined if it no longer fits the fields. */
 export function filterOf(condition: KeptCondition, object: WorkspaceObject): Filter | undefined {
   const { filter, problems } = readFilter(condition, object);
   return problems.length > 0 ? undefined : filter;
 }
 
-/** A call of the API that does a step. */
+/** The API call of a step. */
 export interface StepCall {
   operationId: 'createRecordTask' | 'createNote' | 'createRecordTag' | 'updateRecord' | 'createMessageDraft';
   path: Record<string, string>;
   body: Record<string, unknown>;
 }
 
-/** The call that does a step for a record as it is now, or why there is nothing to do. */
+/** Returns the call of a step for the current record, or why there is nothing to do. */
 export function callOf(
   step: Exclude<Step, { kind: 'wait' | 'stop_when' }>,
   object: WorkspaceObject,
@@ -253,7 +256,7 @@ export function callOf(
         return { skipped: `the record has no ${channel === 'email' ? 'email address' : 'phone number'}` };
       const body = fill(step.body, channel === 'sms' ? longestText : longest.body);
       if (body.trim() === '') return blank('body');
-      // One line, whatever a record holds.
+      // The subject stays one line, regardless of the record's values.
       const subject =
         step.subject && fill(step.subject.replace(/\s+/g, ' '), longest.subject).replace(/\s+/g, ' ').trim();
       if (subject === '') return blank('subject');
@@ -267,21 +270,21 @@ export function callOf(
   }
 }
 
-/** Without what has no value. */
+/** Removes undefined values. */
 function given(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** The beginning of a text, whole characters only. */
+/** Returns the start of a text without splitting characters. */
 const cut = (text: string, most: number): string => (text.length <= most ? text : [...text].slice(0, most).join(''));
 
-/** What a step added. */
+/** The item that a step created. */
 export interface Made {
   object: 'tasks' | 'notes' | 'message_drafts';
   id: string;
 }
 
-/** What a call of a step has made. @param answer the data that it answered */
+/** Returns the item that a step's call created. @param answer the data of the response */
 export function madeBy({ operationId }: StepCall, answer: unknown): Made | undefined {
   const { task, note, draft } = answer as Record<'task' | 'note' | 'draft', { id: string } | undefined>;
   if (operationId === 'createRecordTask' && task) return { object: 'tasks', id: task.id };

@@ -1,14 +1,14 @@
-// Bills: what a workspace pays now, and what its next invoice asks for.
+// Bills: what a workspace pays now, and what its next invoice will charge.
 import { nextPeriod } from './changes.ts';
 import { type InvoiceLine, type KeptPrices, periodLines, totalOf, withCredit } from './proration.ts';
 import { isPaid, type Subscription } from './subscription.ts';
 
-/** What the invoices of a subscription are reduced by. */
+/** A discount on the invoices of a subscription. */
 export interface Discount {
   name: string | null;
   percent_off: number | null;
   amount_off_minor: number | null;
-  /** null: it stays. */
+  /** null: unlimited. */
   ends_at: string | null;
 }
 
@@ -21,28 +21,29 @@ export interface PendingBill {
   lines: InvoiceLine[];
 }
 
-/** The bill of a provider that keeps books of its own. */
+/** The bill of a provider that manages subscriptions itself. */
 export interface ProviderBill {
-  /** Of the items of the subscription, whatever the catalogue says by now. */
+  /** The prices of the subscription's items, even if the catalog has changed. */
   prices: KeptPrices;
   discounts: Discount[];
-  /** null: nothing will be charged, or the provider gave no preview. */
+  /** null: nothing will be charged, or the provider returned no preview. */
   pending: PendingBill | null;
-  /** Why the provider gave no preview; null: it gave one. */
+  /** Why the provider returned no preview; null: it returned one. */
   problem: string | null;
 }
 
-/** A subscription that the provider renews by itself, at its own prices. */
+/** Returns true if the provider renews the subscription itself, at its own prices. */
 const isOfProvider = (subscription: Subscription): boolean => isPaid(subscription) && subscription.dueAt === null;
 
-/** The provider's bill, if the subscription is in its books. */
+/** Returns the provider's bill if the provider manages the subscription. */
 export function selectBill(subscription: Subscription, bill: ProviderBill | undefined): ProviderBill | undefined {
   return isOfProvider(subscription) ? bill : undefined;
 }
 
 /**
- * What the next period will be charged, as things stand; null if nothing will be. The provider's preview counts. Without one,
- * the amounts are computed from the prices that are known, and `is_estimate` is true.
+ * Returns the expected charge of the next period; null if there is none. The provider's preview
+ * takes precedence. Without one, the amounts are computed from known prices, and `is_estimate` is
+ * true.
  */
 export function findPending(
   subscription: Subscription,

@@ -1,4 +1,4 @@
-// Cards as people type them, for the pages of the test provider.
+// Reads card data from the form of the test provider's pages.
 import type { PaymentMethod } from './subscription.ts';
 
 export interface CardForm {
@@ -13,7 +13,10 @@ const brands: readonly [RegExp, string][] = [
   [/^3[47]/, 'amex'],
 ];
 
-/** Reads a card. @returns the card without what must not be kept, or sentences that say what is wrong */
+/**
+ * Reads a card. @returns the card without its number and code, or sentences that describe the
+ * problems
+ */
 export function readCard(form: CardForm, now: Date): { card: PaymentMethod | undefined; problems: string[] } {
   const digits = form.number.replace(/[\s-]/g, '');
   const problems: string[] = [];

@@ -1,36 +1,36 @@
-// Plans, add-ons and their prices: the one file of data that everything about money is made from.
+// Plans, add-ons and prices: the single source of all amounts.
 
 export type BillingCycle = 'monthly' | 'yearly';
 
-/** In minor units, by currency. */
+/** Minor units by currency. */
 type Prices = Readonly<Record<string, number>>;
 
 export interface Plan {
   name: string;
-  /** Of a period, by billing cycle; null: not for sale, but by agreement. */
+  /** Prices per period, by billing cycle; null: sold by agreement only. */
   prices: Readonly<Record<BillingCycle, Prices>> | null;
   includedSeats: number;
-  /** For each month and each seat beyond the included ones; null: as agreed. */
+  /** Per month and additional seat; null: as agreed. */
   seatPrices: Prices | null;
-  /** Calls of a month; null: unlimited. */
+  /** Calls per month; null: unlimited. */
   callsPerMonth: number | null;
-  /** Over all credentials of a workspace. */
+  /** Across all credentials of a workspace. */
   callsPerMinute: number;
-  /** Keys of add-ons. */
+  /** Keys of included add-ons. */
   addOns: readonly string[];
 }
 
 export interface AddOn {
   name: string;
   prices: Readonly<Record<BillingCycle, Prices>>;
-  /** Calls of a month beyond those of the plan. */
+  /** Additional calls per month. */
   extraCalls?: number;
 }
 
-/** The currency that is billed in. */
+/** The billing currency. */
 export const billingCurrency = 'USD';
 
-/** Days of the trial that a new workspace gets, of the plan growth. */
+/** Days of the trial of a new workspace, on the plan growth. */
 export const trialDays = 14;
 
 export const plans: Readonly<Record<string, Plan>> = {

@@ -1,4 +1,4 @@
-// What a change makes of a subscription, what it costs, and what stands against it.
+// Computes subscription changes: the result, the costs, and why a change is rejected.
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
 import { afterRefusedPayment } from './life-cycle.ts';
 import { seatAllowance } from './plans.ts';
@@ -13,11 +13,11 @@ import {
   type Subscription,
 } from './subscription.ts';
 
-/** Why a change is refused, in the words of the catalogue of errors. */
+/** Why a change is rejected, with an error code of the API. */
 export interface Refusal {
   code: 'CONFLICT' | 'AGREEMENT_ACTIVE' | 'NO_ACTIVE_SUBSCRIPTION';
   message: string;
-  /** Of a conflict. */
+  /** The reason of a conflict. */
   reason?: string;
   more?: Record<string, unknown>;
 }
@@ -31,7 +31,7 @@ const conflict = (reason: string, message: string, more: Record<string, unknown>
 
 const monthlyPrice = (code: string): number | undefined => plans[code]?.prices?.monthly[billingCurrency];
 
-/** What stands against a change; undefined where nothing does. @param usedSeats active users */
+/** Returns why a change is rejected; undefined if it is allowed. @param usedSeats active users */
 export function refusalOf(
   change: Change,
   subscription: Subscription,
@@ -157,31 +157,31 @@ function refusalOfModule(
   return undefined;
 }
 
-/** What became of a change. */
+/** The outcome of a change. */
 export interface Outcome {
   after: Subscription;
   invoice: NewInvoice | null;
-  /** What becomes of the invoice that is open. */
+  /** The new status of the open invoice. */
   openInvoice?: 'paid' | 'uncollectible';
-  /** Put on file. */
+  /** The card to store. */
   card?: PaymentMethod;
-  /** Minor units that the wallet has more. */
+  /** Minor units to add to the wallet. */
   walletMinor?: number;
-  /** The checkout that is complete. */
+  /** The completed checkout. */
   checkoutSession?: string;
 }
 
 export interface Consequence {
-  /** Minor units to charge before anything holds; 0: nothing. */
+  /** Minor units to charge before the change takes effect; 0: none. */
   charge: number;
   paid: Outcome;
-  /** Where the payment is refused; null: then nothing is changed. */
+  /** The outcome if the payment is rejected; null: nothing changes. */
   refused: Outcome | null;
   applies: 'immediately' | 'period_end';
   effective: Date;
 }
 
-/** What a change brings about. @param openMinor what an open invoice still asks for */
+/** Computes the consequence of a change. @param openMinor the unpaid amount of the open invoice */
 export function consequenceOf(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
   const { periodStart, periodEnd } = before;
   const atOnce = (after: Subscription, restarts = false): Consequence => {
@@ -219,7 +219,7 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
           packageCode: change.package_code,
           billingCycle: cycle,
           addOns: before.addOns.filter((key) => !included.includes(key)),
-          // To ask for the package that one is on is to stay on it.
+          // An upgrade to the current package cancels a scheduled downgrade.
           scheduled: before.scheduled.filter((each) => !(isSame && each.action === 'downgrade')),
           periodStart: restarts ? now : periodStart,
           periodEnd: end,
@@ -322,7 +322,7 @@ function subscribed(
   };
 }
 
-/** The same with one more change when the period ends, in place of one like it. */
+/** Returns the scheduled changes with one more, which replaces a similar one. */
 function rescheduled({ scheduled }: Subscription, change: ScheduledChange): readonly ScheduledChange[] {
   const isLike = (other: ScheduledChange): boolean =>
     other.action === change.action &&
@@ -330,7 +330,7 @@ function rescheduled({ scheduled }: Subscription, change: ScheduledChange): read
   return [...scheduled.filter((each) => !isLike(each)), change];
 }
 
-/** A subscription with all that was scheduled, as it is in its next period. */
+/** Returns the subscription of the next period, with all scheduled changes applied. */
 export function nextPeriod(before: Subscription): Subscription {
   let { packageCode, seats, addOns: bought } = before;
   for (const change of before.scheduled) {
@@ -397,5 +397,5 @@ function invoiceOf(
   return { kind: 'subscription', currency, totalMinor: totalOf(lines), periodStart, periodEnd, lines };
 }
 
-/** Modules that can be bought, by key. */
+/** Returns true if the key is a module that can be bought. */
 export const isAddOn = (key: string): boolean => Object.hasOwn(addOns, key);

@@ -1,21 +1,24 @@
-// What becomes of a subscription as time passes: payments that fail, the end, and after it.
+// The life cycle of a subscription: failed payments, the end, reminders and deletion.
 import type { Subscription, SubscriptionStatus } from './subscription.ts';
 
 const day = 86_400_000;
 
-/** Days after a payment failed on which it is tried again; after the last the subscription ends. */
+/** Days after a failed payment on which it is retried. After the last one the subscription ends. */
 const retryDays = [1, 3, 5, 7, 14];
-/** Days that the data is kept after the end, the day of the reminder, and the days from then to the purge. */
+/**
+ * Days after the end: how long data is kept, when the reminder is sent, and the days from the
+ * deletion notice to the deletion.
+ */
 const keptDays = 90;
 const reminderDay = 83;
 const graceDays = 14;
 
 const later = (time: Date, days: number): Date => new Date(time.getTime() + days * day);
 
-/** When the data of a subscription that ended is given up. */
+/** Returns until when the data of an ended subscription is kept. */
 export const keptUntil = (endedAt: Date): Date => later(endedAt, keptDays);
 
-/** A subscription whose payment failed: it goes on, until it was tried for the last time. */
+/** Returns the subscription after a failed payment. It continues until the last retry. */
 export function afterRefusedPayment(subscription: Subscription): Subscription {
   const { pastDueSince, chargeAttempts } = subscription;
   const since = pastDueSince ?? subscription.periodStart;
@@ -25,7 +28,9 @@ export function afterRefusedPayment(subscription: Subscription): Subscription {
   return ended(subscription, later(since, retryDays.at(-1) ?? 0));
 }
 
-/** A subscription that has ended: nothing is served any more, and everything is kept for a time. */
+/**
+ * Returns the subscription after its end. It is no longer served, and its data is kept for a time.
+ */
 export function ended(subscription: Subscription, at: Date): Subscription {
   return {
     ...subscription,
@@ -39,13 +44,13 @@ export function ended(subscription: Subscription, at: Date): Subscription {
   };
 }
 
-/** What comes next by itself. */
+/** The next time-driven step. */
 export type NextStep =
-  /** The payment provider has to be asked. */
+  /** The payment provider must be asked. */
   | { kind: 'operation'; action: 'renew' | 'charge_again' }
-  /** Nothing but a change of state, with a mail to the administrators. */
+  /** A change of state only, with a mail to the administrators. */
   | { kind: 'turn'; after: Subscription; mail: BillingMail | null }
-  /** Everything of the company is to be removed. */
+  /** All data of the company must be deleted. */
   | { kind: 'purge' };
 
 export type BillingMail =
@@ -56,14 +61,16 @@ export type BillingMail =
   | 'payment_failed'
   | 'payment_succeeded';
 
-/** What administrators are told when a provider with a calendar of its own has turned a subscription. */
+/**
+ * Returns the mail to administrators after a provider with its own schedule has changed the status.
+ */
 export function mailOfTurn(before: SubscriptionStatus, after: SubscriptionStatus): BillingMail | null {
   if (before === 'active' && after === 'past_due') return 'payment_failed';
   if (before === 'past_due' && after === 'active') return 'payment_succeeded';
   return before !== after && after === 'canceled' ? 'subscription_ended' : null;
 }
 
-/** What is due; undefined: nothing yet. */
+/** Returns the step that is due; undefined if none is. */
 export function nextStep(subscription: Subscription, now: Date): NextStep | undefined {
   const { status, dueAt, endedAt, trialEndsAt, periodEnd } = subscription;
   if (dueAt === null || dueAt > now) return undefined;
@@ -73,7 +80,7 @@ export function nextStep(subscription: Subscription, now: Date): NextStep | unde
         ? { kind: 'turn', after: { ...subscription, dueAt: trialEndsAt }, mail: null }
         : { kind: 'turn', after: { ...subscription, status: 'none', addOns: [], dueAt: null }, mail: 'trial_ended' };
     case 'active':
-      // Whoever moved the end of the period need not have known that it is looked at here.
+      // The end of the period may have been moved without an update of `dueAt`.
       if (periodEnd > now) return { kind: 'turn', after: { ...subscription, dueAt: periodEnd }, mail: null };
       if (subscription.cancelAtPeriodEnd)
         return { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' };

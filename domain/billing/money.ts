@@ -1,4 +1,4 @@
-// Amounts as people read them.
+// Formats amounts for people.
 
-/** @param minor in minor units, such as cents @param currency ISO 4217, of two decimals */
+/** @param minor in minor units, such as cents @param currency an ISO 4217 code with two decimals */
 export const money = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;

@@ -1,21 +1,21 @@
-// What a plan and its add-ons open: modules, seats and calls.
+// The limits of plans and add-ons: modules, seats and calls.
 import { addOnOfModule, moduleActions } from '../access/scopes.ts';
 import { addOns, plans } from './catalogue.ts';
 
-/** Without a plan that says or implies it. */
+/** The default if no plan sets or implies a limit. */
 const usualCallsPerMinute = 600;
 
-/** Calls per month that each package includes; null: unlimited. */
+/** Calls per month included in each package; null: unlimited. */
 export const callsPerMonth: Readonly<Record<string, number | null>> = Object.fromEntries(
   Object.entries(plans).map(([code, plan]) => [code, plan.callsPerMonth]),
 );
 
-/** Calls per month that an add-on brings beyond those of the package. */
+/** Additional calls per month of each add-on. */
 export const extraCalls: Readonly<Record<string, number>> = Object.fromEntries(
   Object.entries(addOns).flatMap(([key, addOn]) => (addOn.extraCalls ? [[key, addOn.extraCalls]] : [])),
 );
 
-/** What a subscription says about calls; the agreed figures are those of a package made for one customer. */
+/** The call limits of a subscription. Agreed limits belong to a package made for one customer. */
 export interface CallTerms {
   packageCode: string | null;
   agreedPerMinute: number | null;
@@ -24,8 +24,8 @@ export interface CallTerms {
 }
 
 /**
- * The ceiling of a workspace over all its credentials: what was agreed, else what its package includes, else its monthly calls
- * spread over 30 days, else the usual one.
+ * Returns the rate limit of a workspace across all its credentials: as agreed, or as included in
+ * its package, or its monthly calls spread over 30 days, or the default.
  */
 export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }: CallTerms): number {
   const included = agreedPerMinute ?? plans[packageCode ?? '']?.callsPerMinute;
@@ -33,14 +33,20 @@ export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }:
   return agreedPerMonth === null ? usualCallsPerMinute : Math.max(60, Math.ceil(agreedPerMonth / (30 * 24 * 60)));
 }
 
-/** Calls per day over all credentials of a workspace; null: no such ceiling. No package of the catalogue has one. */
+/**
+ * Returns the calls per day across all credentials of a workspace; null: unlimited, as in every
+ * package of the catalog.
+ */
 export function callsPerDay({ packageCode, agreedPerDay, agreedPerMonth }: CallTerms): number | null {
   if (agreedPerDay !== null) return agreedPerDay;
   if (agreedPerMonth === null || Object.hasOwn(callsPerMonth, packageCode ?? '')) return null;
   return Math.ceil(agreedPerMonth / 30);
 }
 
-/** Whether a subscription opens the API. A payment that failed does not close it: there are two weeks to mend it. */
+/**
+ * Returns whether the API is accessible under a subscription, or why not. A failed payment does not
+ * end access: there are two weeks to fix it.
+ */
 export function accessOf(
   status: string | null,
   trialEndsAt: Date | null,
@@ -60,18 +66,22 @@ export function accessOf(
   }
 }
 
-/** Users of a workspace that can be active at the same time: what its package includes or what was purchased, whichever is more. */
+/**
+ * Returns the maximum number of active users: included in the package or purchased, whichever is
+ * more.
+ */
 export function seatAllowance(packageCode: string | null, purchased: number | null): number {
   return Math.max(plans[packageCode ?? '']?.includedSeats ?? 0, purchased ?? 0);
 }
 
-/** Of each module that the platform has: whether it is on, and if not, why. */
+/** The state of each module of the platform. */
 export type Modules = ReadonlyMap<string, 'on' | 'not_in_plan' | 'disabled_by_admin'>;
 
 const known = new Map<string, Modules>();
 
 /**
- * What of the modules is on: those of the plan and of what was bought beside it, less those that an administrator switched off.
+ * Returns the state of each module. A module is on if it is included in the plan or was bought,
+ * unless an administrator disabled it.
  * @param packageCode null without a subscription: core modules only
  */
 export function modulesOfWorkspace(
@@ -94,7 +104,7 @@ export function modulesOfWorkspace(
   return modules;
 }
 
-/** Whether a module is on, missing from a plan, or switched off. Custom objects' modules are always on. */
+/** Returns the state of a module. Modules of custom objects are always on. */
 export function moduleState(module: string, modules: Modules): 'on' | 'not_in_plan' | 'disabled_by_admin' {
   return modules.get(module) ?? 'on';
 }

@@ -1,4 +1,4 @@
-// What a subscription costs: the lines of a period, of the rest of one, and what they come to.
+// Computes invoice lines: of a whole period, and prorated for a change within one.
 import { addOns, plans } from './catalogue.ts';
 import type { Subscription } from './subscription.ts';
 
@@ -19,30 +19,32 @@ export interface NewInvoice {
   lines: InvoiceLine[];
 }
 
-/** What is paid for each period. */
+/** The items paid for in each period. */
 export type Items = Pick<Subscription, 'packageCode' | 'billingCycle' | 'currency' | 'seats' | 'addOns'>;
 
 export interface Item {
-  /** Names what is paid for, whatever it costs: plan.growth, seats.growth, module.inbox. */
+  /** Identifies the item independently of its price: plan.growth, seats.growth, module.inbox. */
   key: string;
   description: string;
   quantity: number;
   unitMinor: number;
 }
 
-/** Seats that are paid for one by one. */
+/** Returns the number of seats beyond the included ones. */
 export function extraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | 'seats'>): number {
   return Math.max(0, (seats ?? 0) - (plans[packageCode]?.includedSeats ?? 0));
 }
 
 /**
- * Prices that count instead of the catalogue's: minor units of one unit for a period, by item. null: there is no single price.
+ * Prices that override the catalog: minor units per unit and period, by item. null: there is no
+ * single price.
  */
 export type KeptPrices = Readonly<Record<string, number | null>>;
 
 /**
- * What an item costs for a period of the cycle. A year of seats costs as much as ten months, as everything does.
- * @param kept prices of a subscription that began when the catalogue had others
+ * Returns the items of a subscription with their prices per period. A year costs ten months, for
+ * seats too.
+ * @param kept prices of a subscription that started under an older catalog
  */
 export function itemsOf(items: Items, kept: KeptPrices = {}): Item[] {
   const { packageCode, billingCycle, currency } = items;
@@ -74,7 +76,7 @@ export function itemsOf(items: Items, kept: KeptPrices = {}): Item[] {
   return found.map((item) => ({ ...item, unitMinor: kept[item.key] ?? item.unitMinor }));
 }
 
-/** The lines of a whole period. */
+/** Returns the lines of a whole period. */
 export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
   return itemsOf(items, kept).map(({ description, quantity, unitMinor }) => ({
     description,
@@ -88,22 +90,25 @@ export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
 export const totalOf = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): number =>
   lines.reduce((total, { amount_minor }) => total + amount_minor, 0);
 
-/** The part of a period that is still to come, from 0 to 1. */
+/** Returns the remaining share of a period, from 0 to 1. */
 function restOf({ periodStart, periodEnd }: Pick<Subscription, 'periodStart' | 'periodEnd'>, now: Date): number {
   const length = periodEnd.getTime() - periodStart.getTime();
   const left = periodEnd.getTime() - now.getTime();
   return length <= 0 ? 0 : Math.min(1, Math.max(0, left / length));
 }
 
-/** Half a minor unit goes up, for credits as for charges: what was charged for a rest is credited by as much. */
+/**
+ * Rounds half a minor unit up for credits and charges alike, so that a credit equals the charge of
+ * the same remainder.
+ */
 const part = (amount: number, share: number): number => Math.round(amount * share) || 0;
 
 const identity = ({ description, quantity, unitMinor }: Item): string => `${description}\n${quantity}\n${unitMinor}`;
 
 /**
- * The lines of a change in the middle of a period: what is given back of what is gone, and what the new costs for the rest. What stays as
- * it was has no line.
- * @param restarts true where a whole new period begins now
+ * Returns the lines of a change within a period: credits for removed items, and charges for new
+ * ones. Unchanged items have no line.
+ * @param restarts true if a new whole period starts now
  */
 export function changeLines(before: Subscription, after: Subscription, restarts: boolean, now: Date): InvoiceLine[] {
   const share = restOf(before, now);
@@ -125,7 +130,7 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
   return [...credits, ...charges].filter(({ amount_minor }) => amount_minor !== 0);
 }
 
-/** Takes what is credited off what is to be paid; what remains of the credit is kept. */
+/** Applies the credit to the lines. @returns the lines, and the remaining credit */
 export function withCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
   const total = totalOf(lines);
   if (total < 0) return { lines: [...lines, creditLine(-total)], creditMinor: creditMinor - total };
@@ -134,7 +139,7 @@ export function withCredit(lines: InvoiceLine[], creditMinor: number): { lines: 
   return { lines: [...lines, creditLine(-used)], creditMinor: creditMinor - used };
 }
 
-/** @param amount minor units: what is kept for later, or less than 0: what is used of it */
+/** @param amount minor units: positive if credit is kept, negative if credit is used */
 export function creditLine(amount: number): InvoiceLine {
   return {
     description: amount < 0 ? 'Credit from earlier' : 'Kept as credit for later invoices',

@@ -1,59 +1,62 @@
-// What every payment provider does for us, whichever it is.
+// The interface of payment providers.
 import type { BillingCycle } from './catalogue.ts';
 import type { Outcome } from './changes.ts';
 import type { Change, Subscription } from './subscription.ts';
 
-/** A change that a provider is to carry out, committed before the provider is asked. */
+/** A change for a provider to carry out. It is committed before the provider is asked. */
 export interface BillingOperation {
   companyId: string;
   testMode: boolean;
-  /** What the provider's own idempotency keys are made of. */
+  /** The prefix of the provider's idempotency keys. */
   id: string;
   change: Change;
-  /** As it was when the operation was made. The change is computed from it. */
+  /** The subscription when the operation was created, from which the change is computed. */
   subscription: Subscription;
-  /** Minor units that an open invoice asks for. */
+  /** Minor units due on the open invoice. */
   openMinor: number;
   askedAt: Date;
-  /** The number of this try, from 1. */
+  /** The number of this attempt, from 1. */
   attempt: number;
 }
 
 export interface Settlement extends Outcome {
-  /** False: the card was declined, and this is what becomes of the subscription. */
+  /** False: the card was declined, and `after` is the resulting subscription. */
   isPaid: boolean;
-  /** True: the subscription and its invoices were written already, as the provider's own books have them. */
+  /** True: the subscription and its invoices are already stored from the provider's data. */
   isWritten?: true;
 }
 
 /** The card was declined, and nothing was changed. */
 interface Declined {
-  /** Where a bank wants the person. */
+  /** The page on which the bank asks for the person's confirmation. */
   actionUrl: string | null;
 }
 
 export type OperationResult =
   | { settlement: Settlement; declined?: undefined; isOutdated?: undefined }
   | { settlement?: undefined; declined: Declined; isOutdated?: undefined }
-  /** The provider's subscription has changed since the operation was made. Nothing was done: compute the change again. */
+  /**
+   * The provider's subscription changed after the operation was created. Nothing was done: compute
+   * the change again.
+   */
   | { settlement?: undefined; declined?: undefined; isOutdated: true };
 
 /** A page for a person, committed before it is opened. */
 export interface NewPage {
   companyId: string;
   testMode: boolean;
-  /** What the provider's own idempotency keys are made of. */
+  /** The prefix of the provider's idempotency keys. */
   id: string;
 }
 
-/** Where a person pays. */
+/** A page on which a person pays. */
 export interface NewCheckout extends NewPage {
   kind: 'subscribe' | 'wallet_topup';
-  /** Of a subscription. */
+  /** For subscriptions. */
   packageCode: string | null;
   billingCycle: BillingCycle | null;
   seats: number | null;
-  /** Minor units of a top-up. */
+  /** The amount of a top-up in minor units. */
   amountMinor: number | null;
   currency: string;
   successUrl: string | null;
@@ -61,31 +64,39 @@ export interface NewCheckout extends NewPage {
   expiresAt: Date;
 }
 
-/** Where a person changes the card on file. */
+/** A page on which a person changes the stored card. */
 export interface NewPortal extends NewPage {
   returnUrl: string | null;
 }
 
 export interface PaymentProvider {
-  /** True if the provider keeps books of its own, so that what is stored here may be behind them. */
+  /**
+   * Returns true if the provider manages subscriptions itself, so that the stored state may be
+   * outdated.
+   */
   keepsBooks(scope: { testMode: boolean }): boolean;
   /**
-   * Fetches what the provider has of a tenant, and stores it. Writes nothing while an operation is being carried out.
+   * Fetches the provider's state of a tenant and stores it. Writes nothing while an operation is
+   * pending.
    * @throws ApiError 503 if the provider fails
    */
   refresh(scope: { companyId: string; testMode: boolean }): Promise<void>;
   /**
-   * Has the provider asked about a checkout that somebody waits for, every few seconds at most. Returns after a moment, whether or
-   * not the provider has answered: what it says is stored then.
+   * Refreshes a checkout that a client polls, at most every few seconds. Returns after a short
+   * timeout even if the provider has not responded. Its response is stored later.
    */
   refreshCheckout(checkout: { companyId: string; testMode: boolean; id: string }, now: Date): Promise<void>;
-  /** Opens the page on which a checkout is paid. @returns its address */
+  /** Opens a checkout page. @returns its URL */
   openCheckout(checkout: NewCheckout): Promise<string>;
-  /** Opens the page on which the card on file is changed; it can neither cancel, pause nor switch plans. @returns its address */
+  /**
+   * Opens a page to change the stored card. It cannot cancel, pause or switch plans. @returns its
+   * URL
+   */
   openPortal(portal: NewPortal): Promise<string>;
   /**
-   * Carries an operation out. What was carried out before is looked up, and not done again: asked twice, it returns the same.
-   * @throws Error if the outcome is not known; it is then asked again later
+   * Carries out an operation. It is idempotent: if it was carried out before, the result is looked
+   * up.
+   * @throws Error if the outcome is unknown; call it again later
    */
   settle(operation: BillingOperation): Promise<OperationResult>;
 }

@@ -1,4 +1,4 @@
-// A subscription as the API shows it: seats, modules, entitlements, and what is to come.
+// Converts subscriptions to API responses: seats, modules, limits and scheduled changes.
 import type { components } from '../../generated/api.ts';
 import { type ProviderBill, selectBill } from './bills.ts';
 import { addOns, plans } from './catalogue.ts';
@@ -8,7 +8,7 @@ import { isPaid, type ScheduledChange, type Subscription, type SubscriptionStatu
 
 type Shown = Omit<components['schemas']['Subscription'], 'duplicate_subscriptions'>;
 
-/** Where an agreement says something other than the package. */
+/** Limits of an agreement that override the package. */
 export interface AgreedLimits {
   agreedPerMinute: number | null;
   agreedPerDay: number | null;
@@ -27,7 +27,7 @@ const billingStatuses = {
   none: 'NONE',
 } as const;
 
-/** The status of a subscription in the words of the API, which has fewer. */
+/** Converts a status to the API's smaller set. */
 export function toStatus(status: SubscriptionStatus): Shown['status'] {
   if (status === 'pending_deletion') return 'canceled';
   return status === 'paused' ? 'past_due' : status;
@@ -35,7 +35,7 @@ export function toStatus(status: SubscriptionStatus): Shown['status'] {
 
 /**
  * @param usedSeats active users
- * @param providerBill prices and discounts as a provider with books of its own has them
+ * @param providerBill prices and discounts of a provider that manages subscriptions itself
  */
 export function toSubscriptionResponse(
   subscription: Subscription,
@@ -46,7 +46,7 @@ export function toSubscriptionResponse(
   providerBill: ProviderBill | undefined,
 ): Shown {
   const { trialEndsAt, periodEnd, packageCode, billingCycle, currency, cancelAtPeriodEnd, endedAt } = subscription;
-  // A trial is over when its time is, whether or not that was noted yet.
+  // A trial ends at its time, even before a job records it.
   const isTrialOver = subscription.status === 'trialing' && trialEndsAt !== null && trialEndsAt <= now;
   const status = isTrialOver ? 'none' : subscription.status;
   const isServed = isPaid(subscription) || status === 'trialing';
@@ -74,7 +74,7 @@ export function toSubscriptionResponse(
             package_code: packageCode,
             name: plan?.name ?? packageCode,
             billing_cycle: billingCycle,
-            // null is a price, too: as agreed.
+            // null is a valid price: as agreed.
             price_minor: kept === undefined ? (plan?.prices?.[billingCycle][currency] ?? null) : kept,
             currency,
           },
@@ -122,13 +122,13 @@ function toScheduledChangeResponse(change: ScheduledChange, at: Date): Shown['sc
   };
 }
 
-/** Until when a module stays that is to leave. */
+/** Returns when a module ends, if its removal is scheduled. */
 export function leavesAt({ scheduled, cancelAtPeriodEnd, periodEnd }: Subscription, key: string): Date | null {
   const isLeaving = scheduled.some((change) => change.action === 'remove_module' && change.module_key === key);
   return isLeaving || cancelAtPeriodEnd ? periodEnd : null;
 }
 
-/** Of a module that the plan includes, or that was bought, or is to be. */
+/** Returns the status of a module that is included, bought or pending. */
 export function moduleStatus(subscription: Subscription, key: string): Shown['modules'][number]['status'] {
   const { packageCode, addOns: bought, pendingAddOns } = subscription;
   if (bought.includes(key)) return leavesAt(subscription, key) ? 'scheduled_removal' : 'active';

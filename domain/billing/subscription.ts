@@ -1,11 +1,11 @@
-// What a subscription is, and what a change asks of it.
+// The types of subscriptions and their changes.
 import type { BillingCycle } from './catalogue.ts';
 
 export type SubscriptionStatus =
   | 'trialing'
   | 'active'
   | 'past_due'
-  /** The provider keeps the subscription, and neither charges nor serves it. */
+  /** The provider keeps the subscription, but neither charges nor serves it. */
   | 'paused'
   | 'canceled'
   | 'pending_deletion'
@@ -18,7 +18,7 @@ export interface PaymentMethod {
   exp_year: number;
 }
 
-/** What happens when the period ends. */
+/** A change at the end of the period. */
 export type ScheduledChange =
   | { action: 'downgrade'; package_code: string }
   | { action: 'set_seats'; seats: number }
@@ -29,11 +29,11 @@ export interface Subscription {
   packageCode: string;
   billingCycle: BillingCycle;
   currency: string;
-  /** Bought; null: as many as the package includes. */
+  /** Bought seats; null: as many as the package includes. */
   seats: number | null;
-  /** Keys of modules that are paid for beside the package. */
+  /** Keys of modules bought in addition to the package. */
   addOns: readonly string[];
-  /** Keys of modules that are to be added once their payment is confirmed. */
+  /** Keys of modules whose payment is not confirmed yet. */
   pendingAddOns: readonly string[];
   trialEndsAt: Date | null;
   periodStart: Date;
@@ -42,21 +42,21 @@ export interface Subscription {
   scheduled: readonly ScheduledChange[];
   endedAt: Date | null;
   pastDueSince: Date | null;
-  /** Of the payment that is due. */
+  /** Attempts to charge the due payment. */
   chargeAttempts: number;
-  /** Minor units that the next invoices are less by. */
+  /** Credit for the next invoices in minor units. */
   creditMinor: number;
   paymentMethod: PaymentMethod | null;
   hasAgreement: boolean;
   agreementEndsAt: Date | null;
-  /** When something becomes of it by itself; null: never. */
+  /** When the next time-driven step is due; null: never. */
   dueAt: Date | null;
   updatedAt: Date;
 }
 
 interface Paid {
   card: PaymentMethod;
-  /** The checkout that it completes. */
+  /** The checkout that the payment completes. */
   checkout_session: string;
 }
 
@@ -72,18 +72,18 @@ export type Change =
   | { action: 'reactivate' }
   /** The period is over. */
   | { action: 'renew' }
-  /** A payment that failed is tried again. */
+  /** A failed payment is retried. */
   | { action: 'charge_again' };
 
-/** Changes that a call can ask for. */
+/** Changes that a caller can request. */
 export type AskedChange = Exclude<Change, { action: 'subscribe' | 'top_up' | 'renew' | 'charge_again' }>;
 
-/** Whether there is something that is paid for, be it that a payment failed. */
+/** Returns true if the subscription is paid for, even if a payment has failed. */
 export function isPaid({ status }: Pick<Subscription, 'status'>): boolean {
   return status === 'active' || status === 'past_due';
 }
 
-/** Later by whole months; from the end of a month to the end of a shorter one. */
+/** Adds whole months. The end of a month maps to the end of a shorter month. */
 export function addMonths(time: Date, months: number): Date {
   const later = new Date(time);
   later.setUTCDate(1);
@@ -95,7 +95,7 @@ export function addMonths(time: Date, months: number): Date {
 
 export const monthsOf = (cycle: BillingCycle): number => (cycle === 'yearly' ? 12 : 1);
 
-/** What test keys find before they change anything: active on growth, with a card that is good. */
+/** Returns the initial subscription of test keys: active on growth, with a valid card. */
 export function shadowSubscription(since: Date, now: Date): Subscription {
   let months = 0;
   while (addMonths(since, months + 1) <= now) months += 1;

@@ -1,4 +1,4 @@
-// What a person may not expect of a change that was made.
+// Warnings about unexpected effects of a subscription change.
 import type { components } from '../../generated/api.ts';
 import { type ProviderBill, selectBill } from './bills.ts';
 import { plans } from './catalogue.ts';
@@ -10,8 +10,8 @@ import type { Subscription } from './subscription.ts';
 type ChangeWarning = components['schemas']['ChangeWarning'];
 
 /**
- * Finds what a subscription does at the end of its period that a person may not expect: a smaller plan includes fewer seats, and
- * the seats beyond them can cost more than the plan saves.
+ * Finds unexpected effects at the end of the period. A smaller plan includes fewer seats, and the
+ * additional seats can cost more than the plan saves.
  */
 export function findWarnings(subscription: Subscription, providerBill: ProviderBill | undefined): ChangeWarning[] {
   const { scheduled, cancelAtPeriodEnd, currency } = subscription;

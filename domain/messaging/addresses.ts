@@ -1,11 +1,11 @@
-// Whom messages go to and come from: telephone numbers and email addresses, as they are kept.
+// Parses phone numbers and email addresses into their stored form.
 import { checkEmail, checkPhone, type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { callingCountry } from '../objects/phone-numbers.ts';
 
 /**
- * @param field that the problem names
- * @param country of the company, as given at onboarding: numbers without a country code are read as its
- * @returns E.164 or an address in lower case, or what is wrong with it
+ * @param field the field name for error messages
+ * @param country of the company; numbers without a country code are read as numbers of this country
+ * @returns an E.164 number or a lower-case email address, or the problem
  */
 export function readAddress(
   kind: 'phone' | 'email',

@@ -1,8 +1,8 @@
-// Runs of campaigns as answers show them.
+// Converts campaign runs to API responses.
 import type { components } from '../../generated/api.ts';
 import type { StoredRun } from './campaigns.ts';
 
-/** @param counts of the drafts of its campaign */
+/** @param counts the draft counts of the campaign */
 export function toCampaignRunResponse(
   run: StoredRun,
   createdBy: components['schemas']['Actor'],

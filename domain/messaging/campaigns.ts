@@ -1,4 +1,4 @@
-// Campaigns: what is kept of them, and what a run prepares for a record.
+// Campaigns: their stored form, and the messages that a run prepares for a record.
 import type { StoredValue } from '../objects/field-values.ts';
 import { fillPlaceholders } from '../objects/placeholders.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
@@ -12,20 +12,20 @@ export interface CampaignChannel {
   channel_type: DraftChannel;
   enabled: boolean;
   phone_number_id: string | null;
-  /** Of emails. */
+  /** For emails. */
   from: string | null;
   subject: string | null;
   body: string;
 }
 
-/** A campaign as it is stored. */
+/** A stored campaign. */
 export interface StoredCampaign {
   id: string;
   name: string;
   description: string | null;
   status: CampaignStatus;
   object: CampaignObject;
-  /** As it was sent. */
+  /** As sent by the client. */
   filter: object | null;
   channels: readonly CampaignChannel[];
   audienceSize: number | null;
@@ -37,7 +37,7 @@ export interface StoredCampaign {
   updatedAt: Date;
 }
 
-/** What a run prepares, as its campaign was when it began. */
+/** The content of a run: a copy of its campaign at the start. */
 export interface RunContent {
   object: CampaignObject;
   filter: object | null;
@@ -50,7 +50,7 @@ export interface RunContent {
   }[];
 }
 
-/** A run as it is stored. */
+/** A stored run. */
 export interface StoredRun {
   id: string;
   campaignId: string;
@@ -67,7 +67,10 @@ export interface StoredRun {
   createdAt: Date;
 }
 
-/** What a run makes of a campaign as it is now. @param numberOf the number of a phone number's id */
+/**
+ * Copies the current content of a campaign for a run. @param numberOf returns the phone number of
+ * an id
+ */
 export function contentOf(
   { object, filter, channels }: Pick<StoredCampaign, 'object' | 'filter' | 'channels'>,
   numberOf: (id: string) => string | undefined,
@@ -86,14 +89,14 @@ export function contentOf(
   };
 }
 
-/** Fields that a channel finds its recipient in, the first that has a value first. */
+/** The fields that contain the recipient. The first one with a value is used. */
 const addressFields: Readonly<Record<CampaignObject, Readonly<Record<'email' | 'phone', readonly string[]>>>> = {
   leads: { email: ['email'], phone: ['mobile'] },
   customers: { email: ['email'], phone: ['mobile', 'phone'] },
   accounts: { email: ['email'], phone: ['phone'] },
 };
 
-/** Whom a message about a record goes to; undefined where the record has no address of the kind. */
+/** Returns the recipient for a record; undefined if the record has no such address. */
 export function addressOf(
   object: CampaignObject,
   channel: DraftChannel,
@@ -113,10 +116,10 @@ export interface PreparedMessage {
   recordId: string;
 }
 
-/** Lengths of what people are shown and providers take. */
+/** Maximum lengths for display and for providers. */
 const longest = { subject: 200, body: 20_000 } as const;
 
-/** The messages for a record, one for each channel that it has an address for. */
+/** Prepares the messages for a record: one for each channel for which it has an address. */
 export function messagesFor(
   content: RunContent,
   object: WorkspaceObject,
@@ -132,7 +135,7 @@ export function messagesFor(
         recipient,
         sender,
         recordId: record.id,
-        // One line, whatever a record holds.
+        // The subject stays one line, regardless of the record's values.
         subject: subject && fill(subject).replace(/\s+/g, ' ').slice(0, longest.subject),
         body: fill(body).slice(0, channel === 'sms' ? longestText : longest.body),
       },
@@ -140,7 +143,7 @@ export function messagesFor(
   });
 }
 
-/** How many drafts are in which status, and how many messages in one that only a provider reports. */
+/** The number of drafts by status, and of messages in statuses that only providers report. */
 export type StatusCounts = Record<DraftStatus | 'queued' | 'delivered', number>;
 
 export const noDrafts: StatusCounts = {
@@ -155,7 +158,7 @@ export const noDrafts: StatusCounts = {
   delivered: 0,
 };
 
-/** A run that is about to begin. */
+/** Creates a run. */
 export function newRun(id: string, campaignId: string, content: RunContent, now: Date): StoredRun {
   return {
     id,
@@ -174,7 +177,7 @@ export function newRun(id: string, campaignId: string, content: RunContent, now:
   };
 }
 
-/** What becomes of a campaign when a run of it is to begin. */
+/** The changes of a campaign when a run starts. */
 export const begun = (now: Date) =>
   ({
     status: 'running',

@@ -1,8 +1,8 @@
-// Message drafts as answers show them.
+// Converts message drafts to API responses.
 import type { components } from '../../generated/api.ts';
 import { listOf, type StoredDraft, stopped } from './drafts.ts';
 
-/** @param saidStop whether the recipient is on the list of the channel as things are now */
+/** @param saidStop true if the recipient is currently on the opt-out list of the channel */
 export function toDraftResponse(
   draft: StoredDraft,
   createdBy: components['schemas']['Actor'],

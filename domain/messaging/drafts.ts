@@ -1,4 +1,4 @@
-// Message drafts: what is kept of them, what is told when one changes, and how they are shown.
+// Message drafts: their stored form, their events and their responses.
 
 export const draftChannels = ['sms', 'email', 'whatsapp'] as const;
 export type DraftChannel = (typeof draftChannels)[number];
@@ -14,12 +14,12 @@ export type DraftErrorCode =
   | 'refused'
   | 'undeliverable';
 
-/** A draft as it is stored. */
+/** A stored draft. */
 export interface StoredDraft {
   id: string;
   channel: DraftChannel;
   status: DraftStatus;
-  /** E.164, or an address in lower case. */
+  /** An E.164 number or a lower-case email address. */
   recipient: string;
   sender: string | null;
   subject: string | null;
@@ -50,7 +50,9 @@ type Prepared = Pick<
   'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'recordId' | 'note'
 >;
 
-/** A draft that nobody has decided about. @param campaign whose run made it; null: somebody did */
+/**
+ * Creates an undecided draft. @param campaign the campaign and run that created it; null: a caller
+ */
 export function newDraft(prepared: Prepared, campaign: { id: string; runId: string } | null, now: Date): StoredDraft {
   return {
     ...prepared,
@@ -74,7 +76,7 @@ export function newDraft(prepared: Prepared, campaign: { id: string; runId: stri
   };
 }
 
-/** What subscribers are told when a draft becomes something else. */
+/** Builds the event of a status change. */
 export function draftEvent(
   draft: Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'>,
   from: DraftStatus,
@@ -95,15 +97,15 @@ export function draftEvent(
   };
 }
 
-/** Characters of a text message. */
+/** Maximum characters of a text message. */
 export const longestText = 1600;
 
-/** What stands against sending a message to somebody who said stop. */
+/** Messages for recipients who have opted out. */
 export const stopped = {
   on_dnc_list: 'The recipient is on the do-not-call list.',
   suppressed_email: 'The recipient is on the email suppression list.',
 } as const;
 
-/** Which list the recipients of a channel are looked up in. */
+/** Returns the opt-out list of a channel. */
 export const listOf = (channel: DraftChannel): keyof typeof stopped =>
   channel === 'email' ? 'suppressed_email' : 'on_dnc_list';

@@ -1,27 +1,27 @@
-// What mails say. A mail never carries a password: whoever created the user was shown it.
+// The texts of service mails. They contain no passwords: the creator of a user sees the password.
 
 export interface MailText {
   subject: string;
   text: string;
 }
 
-/** A mail of the service, ready to be sent. */
+/** A mail of the service that is ready to be sent. */
 export interface ServiceMail extends MailText {
-  /** The same for every attempt, so that a mail that arrives twice can be recognized. */
+  /** The same for every attempt, so that receivers can detect duplicates. */
   id: string;
   recipient: string;
-  /** What calendars understand of an invitation. */
+  /** The calendar attachment of an invitation. */
   invitation?: { method: 'REQUEST' | 'CANCEL'; filename: string; content: string } | undefined;
 }
 
 export interface MailTransport {
-  /** @throws MailFault if the mail server did not take the mail */
+  /** @throws MailFault if the mail server did not accept the mail */
   send(mail: ServiceMail): Promise<void>;
 }
 
-/** A mail that was not sent. Its fields name nobody, so that they can be logged. */
+/** A mail that was not sent. Its fields contain no addresses, so that they can be logged. */
 export class MailFault extends Error {
-  /** True if another attempt would end the same way. */
+  /** True if a retry would fail the same way. */
   readonly isFinal: boolean;
   readonly code: string | undefined;
   readonly responseCode: number | undefined;
@@ -110,7 +110,7 @@ const templates: Readonly<Record<string, Template>> = {
   },
 };
 
-/** A mail about the bill. @param subject with %s for the company */
+/** Builds a billing mail. @param subject with %s for the company */
 function billing(subject: string, text: (data: Readonly<Record<string, string>>) => string[]): Template {
   return (data, signInAt) => ({
     subject: subject.replace('%s', plainName(data.company_name ?? '')),
@@ -119,9 +119,9 @@ function billing(subject: string, text: (data: Readonly<Record<string, string>>)
 }
 
 /**
- * A mail to whoever was invited, who has no account here and perhaps never heard of us: of what others wrote it shows names alone, and where
- * the meeting is. What it was booked for is between those who meet.
- * @param subject with %s for who they meet
+ * Builds a mail to an attendee, who has no account here and may not know the service. Of user
+ * content it shows only names, the title and the location, not the description.
+ * @param subject with %s for the user they meet
  */
 function booking(subject: string, text: () => string[]): Template {
   return (data) => {
@@ -144,7 +144,7 @@ function booking(subject: string, text: () => string[]): Template {
   };
 }
 
-/** In words, by the clock of whoever reads it. */
+/** Formats the time in the reader's time zone. */
 function whenOf({
   start_at: start = '',
   end_at: end = '',
@@ -158,7 +158,7 @@ function whenOf({
 
 const longestLine = 500;
 
-/** As it is, but one line. */
+/** Returns the text as a single line. */
 function oneLine(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]+/gu, ' ')
@@ -177,9 +177,9 @@ function aboutWebhook(data: Readonly<Record<string, string>>): string[] {
 }
 
 /**
- * Writes a mail.
+ * Composes a mail.
  * @param signInAt the address of the web app
- * @returns undefined for a template that this version does not know
+ * @returns undefined if this version does not know the template
  */
 export function composeMail(
   template: string,
@@ -192,8 +192,8 @@ export function composeMail(
 const longestName = 100;
 
 /**
- * A name as it may stand in a mail: one line, no address of a page or a person, not long. Anybody may sign up, so a name must
- * not become a message of somebody else's in a mail of ours.
+ * Cleans a name for mails: one short line without URLs or email addresses. Anyone can sign up, so a
+ * name must not carry a message to strangers in our mails.
  */
 export function plainName(name: string): string {
   return name

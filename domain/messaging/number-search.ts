@@ -1,10 +1,10 @@
-// A part of a telephone number as people write it, as patterns that stored numbers fit.
+// Converts a typed part of a phone number to LIKE patterns.
 import { callingCodeOf, callingCountry } from '../objects/phone-numbers.ts';
 
 /**
- * Returns patterns of LIKE for numbers in E.164. A part with `+` or `00` in front is how a number begins; one with a
- * single 0 may be a number in national form. Any other part may stand anywhere.
- * @param search digits, and what people put between and before them
+ * Returns LIKE patterns for E.164 numbers. A part that starts with `+` or `00` is a prefix. A part
+ * with a single leading 0 may be in national format. Any other part may occur anywhere.
+ * @param search digits and separators
  * @param country of the company, as given at onboarding
  */
 export function patternsOf(search: string, country: string | null): string[] {

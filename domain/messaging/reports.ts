@@ -1,15 +1,15 @@
-// What providers report: read alike from all of them, and what follows from it.
+// Provider reports: a common format for all providers, and their consequences.
 import type { components } from '../../generated/api.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { readAddress } from './addresses.ts';
 
-/** A report as the document has it; what comes in another form is brought into this one. */
+/** A report in the format of the OpenAPI document. Other formats are converted to it. */
 export type ReportBody = components['schemas']['InboundReport'];
 export type ReportKind = ReportBody['type'];
 
 type Field = Exclude<keyof ReportBody, 'type' | 'external_id' | 'occurred_at'>;
 
-/** Beside what all have: fields that a kind must have, and those that it may have. */
+/** The required and optional fields of each kind, besides the common ones. */
 const fieldsOf: Readonly<Record<ReportKind, { needed: readonly Field[]; more: readonly Field[] }>> = {
   sms: { needed: ['from', 'to', 'body'], more: [] },
   whatsapp: { needed: ['from', 'to', 'body'], more: [] },
@@ -21,23 +21,24 @@ const fieldsOf: Readonly<Record<ReportKind, { needed: readonly Field[]; more: re
 };
 const allFields = [...new Set(Object.values(fieldsOf).flatMap(({ needed, more }) => [...needed, ...more]))];
 
-/** Somebody outside, as records know people: by E.164, or an address in lower case. */
+/** An external contact: an E.164 number or a lower-case email address. */
 interface Address {
   kind: 'phone' | 'email';
   value: string;
 }
 
-/** A report that was read. */
+/** A parsed report. */
 export interface Report extends Omit<ReportBody, 'occurred_at'> {
   occurredAt: Date;
-  /** Whom it is about; the first that a record has is linked. */
+  /** The contacts of the report. It is linked to the first one that a record has. */
   contacts: readonly Address[];
 }
 
 /**
- * Reads a report that fits its schema.
- * @param country of the company: numbers without a country code are read as its
- * @returns what is wrong with it, where its kind has other fields, or an address is none
+ * Parses a report that matches its schema.
+ * @param country of the company; numbers without a country code are read as numbers of this country
+ * @returns the report, or problems with fields that its kind needs or does not have, and with
+ * addresses
  */
 export function readReport(
   body: ReportBody,
@@ -53,7 +54,7 @@ export function readReport(
     const isEmail = field === 'email' || (field !== 'phone' && /^email/.test(body.type));
     const address = readAddress(isEmail ? 'email' : 'phone', field, text, country);
     if ('value' in address) read[field] = address.value;
-    // Short numbers, names in place of numbers and callers who hide theirs are no mistakes.
+    // Short codes, alphanumeric senders and withheld numbers are valid.
     else if (isEmail) problems.push(address.problem);
   }
   if (problems.length > 0) return { problems };
@@ -80,7 +81,7 @@ function fieldProblems(body: ReportBody): FieldProblem[] {
   ];
 }
 
-/** @param read the addresses that could be read */
+/** @param read the addresses that could be parsed */
 function contactsOf({ type, direction }: ReportBody, read: Record<string, string>): Address[] {
   const kind = /^email/.test(type) ? 'email' : 'phone';
   const isToThem = type === 'email_engagement' || direction === 'outbound';
@@ -94,17 +95,17 @@ function contactsOf({ type, direction }: ReportBody, read: Record<string, string
   return found.flatMap(([each, value]) => (value === undefined ? [] : [{ kind: each, value }]));
 }
 
-/** The channel of what becomes a message in a timeline; undefined for what does not. */
+/** Returns the channel of a report that becomes a message; undefined for others. */
 export function channelOf(kind: ReportKind): 'sms' | 'whatsapp' | 'email' | undefined {
   return kind === 'sms' || kind === 'whatsapp' || kind === 'email' ? kind : undefined;
 }
 
-/** What people write, alone, who want nothing more; carriers have agreed on these. */
+/** The opt-out keywords on which carriers have agreed. They must be the whole message. */
 const stopWords = new Set(['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT']);
 
 const isStopWord = (text: string | undefined): boolean => stopWords.has(text?.trim().toUpperCase() ?? '');
 
-/** Why nobody may write to the contact of a report any more; undefined: they may. */
+/** Returns why the contact must not be messaged again; undefined: messages are allowed. */
 export function stopReason({
   type,
   subject,
@@ -116,12 +117,12 @@ export function stopReason({
   return said ? 'unsubscribed' : undefined;
 }
 
-/** Characters of a body and of a subject that events carry. */
+/** Maximum characters of a body and a subject in events. */
 const longest = { preview: 500, subject: 200 };
 
 const beginning = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
 
-/** What a report is about: a record, and the message that was opened with its campaign, where they are known. */
+/** The record of a report, and for engagements the message and its campaign, if they are known. */
 export interface Link {
   object: string | null;
   record_id: string | null;
@@ -129,7 +130,7 @@ export interface Link {
   campaign_id: string | null;
 }
 
-/** What subscribers are told of; undefined for what nobody is told of. */
+/** Builds the event of a report; undefined if it has none. */
 export function reportEvent(
   id: string,
   report: Report,

@@ -1,82 +1,92 @@
-// Who brings messages to people, behind one interface, and what becomes of an attempt.
+// The interface of message providers, and the handling of their faults.
 import { type DraftChannel, type DraftErrorCode, listOf, type StoredDraft, stopped } from './drafts.ts';
 
-/** A message as it leaves. */
+/** A message to send. */
 export interface OutgoingMessage {
-  /** Of its draft: every attempt goes by the same name. */
+  /** The id of its draft, the same for every attempt. */
   id: string;
   channel: DraftChannel;
   recipient: string;
-  /** The number that a text comes from, in E.164; the address that an email is answered to; null: that of the service. */
+  /**
+   * The E.164 sender number of a text, or the reply-to address of an email; null: the address of
+   * the service.
+   */
   sender: string | null;
   subject: string | null;
   body: string;
   companyName: string;
-  /** Where the recipient says stop. */
+  /** The page on which the recipient unsubscribes. */
   unsubscribeUrl: string;
   isOfCampaign: boolean;
-  /** null: what becomes of it is not noted. */
+  /** null: opens and clicks are not tracked. */
   engagement: EngagementUrls | null;
 }
 
-/** Addresses of ours that an email leads through, so that it is noted what becomes of it. */
+/** The tracking URLs of an email. */
 export interface EngagementUrls {
-  /** Of a picture that nobody sees. */
+  /** The tracking pixel. */
   open: string;
-  /** Leads on to another address. */
+  /** Returns the URL that redirects to a link. */
   click: (url: string) => string;
 }
 
 export interface Sender {
   /**
-   * @returns what the provider calls it
+   * @returns the provider's reference
    * @throws SendingFault
    */
   send(message: OutgoingMessage): Promise<string>;
   /**
-   * What the provider calls the messages like this one that it took since a moment. Where it cannot be asked, an attempt of which nobody
-   * knows the end is made again.
+   * Finds messages like this one that the provider accepted since a time, by their references.
+   * Without this function, an attempt with unknown outcome is repeated.
    * @throws SendingFault
    */
   findSent?(message: OutgoingMessage, since: Date): Promise<string[]>;
 }
 
-/** undefined: messages of the channel are kept, and nobody receives them. */
+/** undefined: messages of the channel are stored and not sent. */
 export type Senders = Readonly<Record<DraftChannel, Sender | undefined>>;
 
 /**
- * refused: the provider does not take it. said_stop and unknown_recipient: nor anything else for this recipient. no_sender: it does not send from
- * this number. not_sent: another time it may. unknown: nobody knows whether it was sent.
+ * refused: the provider rejects the message. said_stop, unknown_recipient: it rejects all messages
+ * to this recipient. no_sender: it cannot send from this number. not_sent: a retry may succeed.
+ * unknown: the message may have been sent.
  */
 export type SendingFaultKind = 'refused' | 'said_stop' | 'unknown_recipient' | 'no_sender' | 'not_sent' | 'unknown';
 
 export class SendingFault extends Error {
   readonly kind: SendingFaultKind;
 
-  /** @param message for the log and, where it is final, for people: without addresses, and without the provider's own words */
+  /**
+   * @param message for the log and, if the fault is final, for people: without addresses and
+   * without the provider's own text
+   */
   constructor(kind: SendingFaultKind, message: string) {
     super(message);
     this.kind = kind;
   }
 }
 
-/** What the draft of a message ends with. */
+/** The final outcome of a draft. */
 export type SendingOutcome =
   | { status: 'sent'; providerRef: string }
   | { status: 'failed'; code: DraftErrorCode; message: string };
 
-/** What the references of messages say that no provider took: those of test mode, and those that there is no provider for. */
+/**
+ * References of messages that no provider received: those of test mode, and those of channels
+ * without a provider.
+ */
 export const notSent = { test: 'dry_run', kept: 'kept' } as const;
 
 const minute = 60_000;
-/** Together with the pauses between them a day. */
+/** With the pauses between them, the attempts take a day. */
 const mostAttempts = 10;
 const longestPause = 360;
 
 /**
- * What follows a fault.
- * @param attempts that were made, this one included
- * @returns how the draft ends, or the milliseconds until it is tried again
+ * Returns the consequence of a fault.
+ * @param attempts including this one
+ * @returns the outcome of the draft, or the milliseconds until the retry
  */
 export function afterFault({ kind, message }: SendingFault, attempts: number): SendingOutcome | number {
   if (kind === 'no_sender') return { status: 'failed', code: 'no_sender', message };
@@ -87,21 +97,21 @@ export function afterFault({ kind, message }: SendingFault, attempts: number): S
 }
 
 /**
- * How a draft ends of which more attempts were begun than it has, because servers died in the middle of them.
- * @param attempts that were begun, the present one included
- * @returns undefined if the draft has attempts left
+ * Returns the outcome of a draft that used all attempts because servers crashed during them.
+ * @param attempts started, including the current one
+ * @returns undefined if attempts are left
  */
 export function afterLostAttempts(attempts: number): SendingOutcome | undefined {
   if (attempts <= mostAttempts) return undefined;
   return { status: 'failed', code: 'undeliverable', message: 'No attempt to send the message was completed.' };
 }
 
-/** A last line for who was written to by a campaign. */
+/** Appends the unsubscribe link to messages of campaigns. */
 export function textWithLink({ body, isOfCampaign, unsubscribeUrl }: OutgoingMessage): string {
   return isOfCampaign ? `${body}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n` : body;
 }
 
-/** What stands against sending a draft now, in the order in which it is asked; undefined where nothing does. */
+/** Returns why a draft cannot be sent now, in order of precedence; undefined if it can. */
 export function objectionTo(
   { channel }: Pick<StoredDraft, 'channel'>,
   asked: { isInboxOn: boolean; saidStop: boolean; hasSender: boolean },

@@ -1,13 +1,13 @@
-// What Twilio sends, as reports of our own shape.
+// Converts Twilio requests to reports.
 import type { ReportBody } from './reports.ts';
 
-/** A report, and the number of the workspace's that it is about. */
+/** A report, and the workspace's number that it concerns. */
 export interface TwilioReport {
   body: ReportBody;
   ownNumber: string;
 }
 
-/** How calls end that nobody answered by voice, and those that somebody did. */
+/** The outcomes of ended calls. */
 const outcomes: Readonly<Record<string, 'answered' | 'no_answer' | 'busy' | 'failed'>> = {
   completed: 'answered',
   'no-answer': 'no_answer',
@@ -16,10 +16,13 @@ const outcomes: Readonly<Record<string, 'answered' | 'no_answer' | 'busy' | 'fai
   failed: 'failed',
 };
 
-/** Characters of the longest text that a report takes. */
+/** Maximum characters of a report's text. */
 const longest = 50_000;
 
-/** @returns undefined for what is nothing that came in, such as a call that still rings, or how a text fared that was sent */
+/**
+ * @returns undefined if it is not about an inbound item, such as a ringing call or the status of a
+ * sent text
+ */
 export function readTwilio(form: ReadonlyMap<string, string>): TwilioReport | undefined {
   const text = (name: string): string => (form.get(name) ?? '').replaceAll('\0', '');
   const [from, to] = [text('From'), text('To')];
@@ -44,7 +47,7 @@ export function readTwilio(form: ReadonlyMap<string, string>): TwilioReport | un
     };
     return { body: call, ownNumber: isOutbound ? from : to };
   }
-  // What is told of a text that was sent has a status, and that of one that came in says so.
+  // Status callbacks of sent texts have a status; received texts have none or a receiving one.
   const isReceived = form.has('MessageSid') && form.has('Body') && /^(received|receiving)?$/.test(text('SmsStatus'));
   if (!isReceived) return undefined;
   const number = (address: string): string => address.replace(/^whatsapp:/, '');

@@ -1,7 +1,7 @@
-// A user as callers see it.
+// Converts users to API responses.
 import type { components } from '../../generated/api.ts';
 
-/** What is shown of a user's row. */
+/** The required fields of a user's row. */
 export interface ShowableUser {
   id: string;
   fullName: string;

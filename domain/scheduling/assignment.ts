@@ -1,22 +1,23 @@
-// Who of a pool is next.
+// Chooses the next member of a pool.
 
 export type AssignmentStrategy = 'round_robin' | 'least_busy' | 'priority';
 
 export interface Candidate {
   userId: string;
-  /** A whole number above 0: shares are in proportion to it. */
+  /** A positive integer. Shares are proportional to it. */
   weight: number;
-  /** How often the rotation has chosen them so far. */
+  /** How often the rotation has chosen the member so far. */
   assigned: number;
-  /** Bookings and holds to come. */
+  /** Future bookings and holds. */
   load: number;
 }
 
 /**
- * The member who is next.
- * @param all in the order of the pool, those who cannot be chosen as well: shares are reckoned among all
- * @param eligible ids of those who can be chosen
- * @returns undefined where nobody can be chosen
+ * Chooses the next member.
+ * @param all in the pool's order, including members who are not eligible, because shares are
+ * computed among all
+ * @param eligible ids of the members who can be chosen
+ * @returns undefined if none is eligible
  */
 export function chooseMember(
   strategy: AssignmentStrategy,
@@ -29,19 +30,20 @@ export function chooseMember(
   return nextInRotation(all, open)?.userId;
 }
 
-/** Fewest assignments for their weight. */
+/** Fewest assignments relative to the weight. */
 const byShare = (a: Candidate, b: Candidate): number => a.assigned * b.weight - b.assigned * a.weight;
 
 /**
- * Tijdeman's rule for the chairman assignment problem, in whole numbers: of those whose share, with this assignment counted, is
- * far enough above what they had, the one whose next turn is due first. After every assignment nobody is more than
- * 1 - 1 / (2n - 2) away from their share, n being the number of members.
+ * Tijdeman's rule for the chairman assignment problem, in integers. Candidates are the members
+ * whose share, including this assignment, is far enough above their count. Among them, the one
+ * whose next turn is due first is chosen. After every assignment each member is within 1 - 1 / (2n
+ * - 2) of their share, for n members.
  */
 function nextInRotation(all: readonly Candidate[], open: readonly Candidate[]): Candidate | undefined {
   const turn = sum(all, ({ assigned }) => assigned) + 1;
   const weights = sum(all, ({ weight }) => weight);
   const parts = 2 * all.length - 2;
-  /** The share that they lack, in parts of all weights. */
+  /** The missing share, in units of the total weight. */
   const lacking = ({ weight, assigned }: Candidate): number => parts * (weight * turn - weights * assigned);
   const untilDue = (candidate: Candidate): number => (parts - 1) * weights - lacking(candidate);
   const behind = open.filter((candidate) => lacking(candidate) >= weights);
@@ -51,7 +53,7 @@ function nextInRotation(all: readonly Candidate[], open: readonly Candidate[]): 
 const sum = (all: readonly Candidate[], of: (candidate: Candidate) => number): number =>
   all.reduce((total, candidate) => total + of(candidate), 0);
 
-/** The least by an order; of equals the one that stands first. */
+/** Returns the minimum by an order. Of equal items, the first one. */
 function first(list: readonly Candidate[], order: (a: Candidate, b: Candidate) => number): Candidate | undefined {
   return list.toSorted(order)[0];
 }

@@ -1,4 +1,4 @@
-// A booking as the API shows it.
+// Converts bookings to API responses.
 import type { components } from '../../generated/api.ts';
 import type { StoredBooking } from './bookings.ts';
 

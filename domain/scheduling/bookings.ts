@@ -1,7 +1,7 @@
-// What a booking is made of, and how it is shown and told.
+// Bookings: their stored form, their events and their responses.
 import type { LocationKind } from './policies.ts';
 
-/** A meeting as it is asked for. */
+/** The requested meeting. */
 export interface Meeting {
   title: string;
   description: string | null;
@@ -9,7 +9,7 @@ export interface Meeting {
   location: string | null;
 }
 
-/** Where a video call is joined: its location, where that is an address of the web. */
+/** Returns the URL of a video call: its location, if that is a web address. */
 export function meetingUrl({ locationKind, location }: Meeting): string | null {
   if (locationKind !== 'video' || location === null || !URL.canParse(location)) return null;
   const { protocol } = new URL(location);
@@ -21,7 +21,7 @@ export const bookingStatuses = ['confirmed', 'cancelled', 'rescheduled', 'comple
 type BookingStatus = (typeof bookingStatuses)[number];
 export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
 
-/** A booking as it is stored. */
+/** A stored booking. */
 export interface StoredBooking {
   id: string;
   status: BookingStatus;
@@ -55,7 +55,7 @@ export interface StoredBooking {
   updatedAt: Date;
 }
 
-/** What subscribers are told of a booking. */
+/** Builds the event of a booking change. */
 export function appointmentEvent(
   name: 'scheduled' | 'rescheduled' | 'cancelled',
   booking: Pick<StoredBooking, 'id' | 'object' | 'recordId' | 'startAt' | 'endAt' | 'userId'>,

@@ -1,33 +1,33 @@
-// Calendars outside of the server: what they are asked and told, whichever provider they are of.
+// The interface of external calendars, independent of their provider.
 import { type Interval, subtract, union } from '../service/intervals.ts';
 
-/** Somebody's calendar, and who we are there. */
+/** The calendar of a user, with credentials. */
 export type Connection = { userId: string } & (
   | {
       provider: 'caldav';
-      /** Of the calendar itself, with a slash at its end. */
+      /** The URL of the calendar itself, with a trailing slash. */
       url: string;
       username: string;
       password: string;
-      /** As IANA names it: in which days begin, and times that name no zone lie. */
+      /** IANA zone for whole days and for times without a zone. */
       timezone: string;
     }
-  /** Always free, and remembers nothing. */
+  /** Always free, and stores nothing. */
   | { provider: 'test' }
 );
 
-/** A connection as it is kept. */
+/** A stored connection. */
 export interface SealedConnection {
   userId: string;
   provider: Connection['provider'];
   url: string | null;
   username: string | null;
   sealedPassword: string | null;
-  /** That of the user's working hours, else the company's. */
+  /** The zone of the user's working hours, or else the company's. */
   timezone: string;
 }
 
-/** @param decrypt opens the password */
+/** @param decrypt decrypts the password */
 export function openConnection(sealed: SealedConnection, decrypt: (text: string) => string): Connection {
   const { userId, provider, url, username, sealedPassword, timezone } = sealed;
   if (provider === 'test') return { provider, userId };
@@ -36,38 +36,44 @@ export function openConnection(sealed: SealedConnection, decrypt: (text: string)
 }
 
 /**
- * Why a calendar could not be asked or told. unreachable: no answer, or one that says "later". refused: it does not take the credentials,
- * or does not let them do this. unreadable: it answers, but not as a calendar does. timeout: it took too long. overloaded: it answered, and this server did not
- * get to read it in time.
+ * Why a calendar request failed. unreachable: no response, or a temporary error. refused: the
+ * credentials are rejected, or lack the permission. unreadable: the response is not valid for a
+ * calendar. timeout: it took too long. overloaded: it responded, but this server had no time to
+ * read the response.
  */
 export type CalendarFaultKind = 'unreachable' | 'refused' | 'unreadable' | 'timeout' | 'overloaded';
 
 export class CalendarFault extends Error {
   readonly kind: CalendarFaultKind;
 
-  /** @param message for the log: it names no secret, and nothing of what is in the calendar */
+  /** @param message for the log: without secrets and without calendar content */
   constructor(kind: CalendarFaultKind, message: string) {
     super(message);
     this.kind = kind;
   }
 }
 
-/** An event that this service wrote for a booking, where it is now: people move events in their calendars. */
+/**
+ * An event that this service wrote for a booking, at its current time. People move events in their
+ * calendars.
+ */
 export interface OwnEvent extends Interval {
   bookingId: string;
 }
 
-/** Busy times in a calendar. */
+/** The busy intervals of a calendar. */
 export interface CalendarTimes {
-  /** Events that others wrote: in order, without overlaps. */
+  /** Events written by others, in order and without overlaps. */
   external: Interval[];
   own: OwnEvent[];
 }
 
 /**
- * Returns when a calendar keeps its owner from being booked, in order and without overlaps. An event of ours does
- * not count at the time of its booking, which is taken (or free again) by the booking itself. It counts anywhere else.
- * @param bookingTimes by the ids of bookings; an event of an unknown booking counts as one that others wrote
+ * Returns when a calendar prevents bookings of its owner, in order and without overlaps. Our own
+ * event does not count at the time of its booking, because the booking itself takes that time. At
+ * any other time it counts.
+ * @param bookingTimes by booking id; an event of an unknown booking counts like one written by
+ * others
  */
 export function blockedTimes(
   { external, own }: CalendarTimes,
@@ -81,48 +87,59 @@ export function blockedTimes(
   return union([...external, ...moved]);
 }
 
-/** Calendars keep no milliseconds. */
+/** Calendars do not store milliseconds. */
 function wholeSeconds({ start, end }: Interval): Interval {
   return { start: Math.floor(start / 1000) * 1000, end: Math.ceil(end / 1000) * 1000 };
 }
 
-/** What a booking looks like in a calendar. */
+/** The calendar event of a booking. */
 export interface CalendarEvent extends Interval {
   uid: string;
   title: string;
   description: string | null;
   location: string | null;
   attendee: { name: string; email: string | null; phone: string | null };
-  /** Milliseconds since 1970 at which it was booked. */
+  /** When it was booked, in milliseconds since 1970. */
   createdAt: number;
 }
 
-/** Where an event is that was written. */
+/** The location of a written event. */
 interface WrittenEvent {
-  /** For the calendar; null where it keeps none. */
+  /** For the calendar; null if it has none. */
   url: string | null;
-  /** For people; null where the calendar has no pages for them. */
+  /** For people; null if the calendar has no pages. */
   link: string | null;
 }
 
-/** What every calendar does for us. Where one cannot be asked or told it throws CalendarFault, after seventeen seconds at the latest. */
+/**
+ * Operations on calendars. They throw CalendarFault if the calendar fails, after at most 17
+ * seconds.
+ */
 export interface Calendars {
-  /** What speaks against calling an address, in words that follow its name; undefined where nothing does. */
+  /**
+   * Returns why a URL must not be requested, as words that follow its name; undefined if it may be.
+   */
   refusalOf(url: string): Promise<string | undefined>;
-  /** Asks whether there is a calendar that these credentials may read and write. */
+  /** Verifies that the credentials can read and write the calendar. */
   verify(connection: Connection): Promise<void>;
-  /** Returns what takes the owner's time, cut to the time that is asked about. */
+  /** Returns the busy intervals of the owner, cut to the requested interval. */
   busyTimes(connection: Connection, within: Interval): Promise<CalendarTimes>;
-  /** Writes an event once: one that is there already stays as it is. */
+  /** Writes an event once. An existing event stays unchanged. */
   writeEvent(connection: Connection, event: CalendarEvent): Promise<WrittenEvent>;
-  /** Removes an event; one that is not there is removed already. @param event with the url that was told when it was written, if one was */
+  /**
+   * Removes an event. Succeeds if it does not exist. @param event with the URL from when it was
+   * written, if any
+   */
   removeEvent(connection: Connection, event: { uid: string; url: string | null }): Promise<void>;
 }
 
-/** The UID of a booking's event. It names the user as well: another user's booking in a calendar that two share is taken time. */
+/**
+ * Returns the UID of a booking's event. It includes the user, because in a shared calendar another
+ * user's booking counts as busy time.
+ */
 export const eventUid = (bookingId: string, userId: string): string => `${bookingId}@${userId}`;
 
-/** Returns the id of the booking that an event was written for; undefined if it is not an event of this user's booking. */
+/** Returns the booking id of an event; undefined if it is not an event of this user's bookings. */
 export function bookingIdIn(uid: string, userId: string): string | undefined {
   const bookingId = uid.slice(0, 36);
   return uid === eventUid(bookingId, userId) && isUuid.test(bookingId) ? bookingId : undefined;

@@ -1,8 +1,8 @@
-// A meeting as iCalendar writes it (RFC 5545): for calendars, and for invitations by mail.
+// Formats meetings as iCalendar (RFC 5545), for calendars and for invitations by mail.
 import ICAL from 'ical.js';
 import type { Interval } from '../service/intervals.ts';
 
-/** Somebody with an address. */
+/** A person with an email address. */
 interface Party {
   name: string;
   email: string;
@@ -17,16 +17,16 @@ export interface MeetingText extends Interval {
   createdAt: number;
 }
 
-/** What makes it an invitation (RFC 5546). */
+/** The additional properties of an invitation (RFC 5546). */
 export interface InvitationText {
   method: 'REQUEST' | 'CANCEL';
-  /** Higher with each change. */
+  /** Increases with each change. */
   sequence: number;
   organizer: Party;
   attendee: Party;
 }
 
-/** @returns text with the line ends of iCalendar */
+/** @returns iCalendar text with CRLF line ends */
 export function calendarText(meeting: MeetingText, invitation?: InvitationText): string {
   const calendar = new ICAL.Component('vcalendar');
   calendar.addPropertyWithValue('version', '2.0');
@@ -52,7 +52,7 @@ function addParties(event: ICAL.Component, { method, sequence, organizer, attend
   const invited = event.addPropertyWithValue('attendee', addressOf(attendee));
   invited.setParameter('cn', clean(attendee.name));
   invited.setParameter('partstat', 'NEEDS-ACTION');
-  // Nobody reads what would be answered to the sender of mails.
+  // Replies would go to the sender of mails, which no one reads.
   invited.setParameter('rsvp', 'FALSE');
 }
 
@@ -60,8 +60,8 @@ const addressOf = ({ email }: Party): string => `mailto:${email.replace(/[^\x21-
 
 const utc = (moment: number): ICAL.Time => ICAL.Time.fromJSDate(new Date(moment), true);
 
-/** Every kind of line end as the one that is escaped, and no other control character. */
+/** Normalizes line ends to the one that is escaped, and removes other control characters. */
 function clean(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are removed.
   return text.replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, '\n').replace(/[\0-\x08\x0e-\x1f\x7f-\x9f]/g, '');
 }

@@ -1,9 +1,9 @@
-// The part of an invitation that calendars understand.
+// Builds the calendar attachment of an invitation.
 import { plainName } from '../messaging/mails.ts';
 import { calendarText } from './icalendar.ts';
 import type { InvitationTemplate } from './invitation.ts';
 
-/** As mail programs want it attached. */
+/** The attachment in the form that mail programs expect. */
 export interface InvitationFile {
   method: 'REQUEST' | 'CANCEL';
   filename: string;
@@ -11,8 +11,8 @@ export interface InvitationFile {
 }
 
 /**
- * @param data as invitationOf makes it; names that others chose are shown as in the mail's text
- * @param from the address that mails come from
+ * @param data from invitationOf; names chosen by others are cleaned as in the mail's text
+ * @param from the sender address
  */
 export function invitationFile(
   template: InvitationTemplate,

@@ -1,23 +1,23 @@
-// The mail that tells an attendee of a booking: what is kept of it until it is sent.
+// The data of an invitation mail to an attendee.
 
 export interface InvitationFacts {
   what: 'scheduled' | 'rescheduled' | 'cancelled';
-  /** The same through all moves of a meeting. */
+  /** The same for all changes of a meeting. */
   invitationId: string;
-  /** Higher with each change, the cancellation included. */
+  /** Increases with each change, including the cancellation. */
   sequence: number;
   title: string;
-  /** An address of the web, or a place; null: where is not said. */
+  /** A URL or a place; null: not set. */
   location: string | null;
   startAt: Date;
   endAt: Date;
   attendee: { name: string; email: string };
-  /** The attendee's, or that of the booking. As IANA names it. */
+  /** The attendee's zone, or else the booking's, as an IANA name. */
   timezone: string;
-  /** Who is met. */
+  /** The user whom the attendee meets. */
   userName: string;
   companyName: string;
-  /** When it was changed so. */
+  /** When the booking was changed. */
   changedAt: Date;
 }
 
@@ -32,7 +32,7 @@ export type InvitationTemplate = (typeof templates)[keyof typeof templates];
 export const isInvitation = (template: string): template is InvitationTemplate =>
   Object.values<string>(templates).includes(template);
 
-/** What is written into the table of mails. */
+/** Returns the mail as it is queued. */
 export function invitationOf(facts: InvitationFacts): {
   recipient: string;
   template: InvitationTemplate;

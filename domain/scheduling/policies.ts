@@ -1,4 +1,4 @@
-// What a scheduling policy sets, and which of its settings contradict each other.
+// Scheduling policies: their settings, defaults and validation.
 import { isTimezone } from '../service/zones-and-currencies.ts';
 import type { AssignmentStrategy } from './assignment.ts';
 import type { DayOff, WorkingWindow } from './working-time.ts';
@@ -6,7 +6,7 @@ import type { DayOff, WorkingWindow } from './working-time.ts';
 export type Exposure = 'individual' | 'merged' | 'shared';
 export type LocationKind = 'video' | 'phone' | 'in_person';
 
-/** Named as the document names them. */
+/** The settings, with the names of the OpenAPI document. */
 export interface PolicySettings {
   name: string;
   isDefault: boolean;
@@ -26,7 +26,7 @@ export interface PolicySettings {
   meetingLocationKind: LocationKind;
 }
 
-/** The policy that every workspace begins with. @param timezone the company's */
+/** Returns the initial policy of a workspace. @param timezone the company's */
 export function standardPolicy(timezone: string): PolicySettings {
   return {
     name: 'Standard',
@@ -48,7 +48,7 @@ export function standardPolicy(timezone: string): PolicySettings {
   };
 }
 
-/** A setting that cannot be as it is. */
+/** A setting that is invalid. */
 export interface SettingProblem {
   field: string;
   code: 'INVALID_FORMAT' | 'OUT_OF_RANGE';
@@ -72,7 +72,7 @@ export function timezoneProblems(field: string, timezone: string): SettingProble
   return [{ field, code: 'INVALID_FORMAT', message: `${field} must be an IANA time zone, e.g. Europe/Berlin.` }];
 }
 
-/** @param field that the windows are in */
+/** @param field the field that contains the windows */
 export function windowProblems(field: string, windows: readonly WorkingWindow[]): SettingProblem[] {
   return windows.flatMap(({ start, end }, index) =>
     start < end

@@ -1,19 +1,19 @@
-// What a slot token says: which slot was offered, to whom, and until when that is good.
+// The content of a slot token: the offered slot, its user and its expiry.
 import type { Exposure } from './policies.ts';
 
-/** Moments are milliseconds since 1970. */
+/** Times are milliseconds since 1970. */
 export interface SlotClaim {
   companyId: string;
   testMode: boolean;
   poolId: string;
   policyId: string;
-  /** Whom an individual slot names; null: whoever of the pool is free. */
+  /** The user of an individual slot; null: any free member of the pool. */
   userId: string | null;
   exposure: Exposure;
   start: number;
   end: number;
   expiresAt: number;
-  /** Of whoever searched. */
+  /** The zone of the searching caller. */
   timezone: string | null;
 }
 
@@ -36,7 +36,7 @@ export function writeClaim(claim: SlotClaim): Written {
   return [1, companyId, testMode ? 1 : 0, poolId, policyId, userId, exposure, start, end, expiresAt, timezone];
 }
 
-/** @param written what this server signed */
+/** @param written a value that this server signed */
 export function readClaim(written: unknown): SlotClaim {
   const [, companyId, testMode, poolId, policyId, userId, exposure, start, end, expiresAt, timezone] =
     written as Written;

@@ -1,4 +1,4 @@
-// Which slots can be offered, and whether somebody can take one: the same rule for both.
+// Finds slots that can be offered, and checks single slots, with the same rules for both.
 import { type Interval, Occupied } from '../service/intervals.ts';
 import { dateAt, day, minute, type Stretch, type WallDay, ZoneClocks } from '../service/zone-clocks.ts';
 import {
@@ -11,7 +11,7 @@ import {
   workingTime,
 } from './working-time.ts';
 
-/** What takes somebody's time. */
+/** What occupies a person's time. */
 export type BusyReason = 'booking' | 'reservation' | 'external_event' | 'buffer' | 'calendar_not_read_yet';
 
 export interface Busy extends Interval {
@@ -24,28 +24,34 @@ export interface Member {
   daysOff: readonly DayOff[];
   /** The zone of the days off. */
   daysOffTimezone: string;
-  /** In any order, overlapping or not: bookings and holds with their own buffers, events of other calendars. */
+  /**
+   * Unordered, possibly overlapping: bookings and holds with their own buffers, and external
+   * events.
+   */
   busy: readonly Busy[];
-  /** Starts of confirmed bookings and of holds, for the most of a day. */
+  /** Starts of confirmed bookings and of holds, for the daily maximum. */
   bookedStarts: readonly number[];
 }
 
-/** What a slot asks of who takes it. */
+/** The requirements of a slot. */
 export interface SlotDemand {
   durationMinutes: number;
-  /** Not taken by anything else, but outside of working time if need be. */
+  /** Buffers must not overlap busy time, but may lie outside of working hours. */
   bufferBeforeMinutes: number;
   bufferAfterMinutes: number;
-  /** Bookings and holds that one person has on one day; null: as many as fit. */
+  /** Maximum bookings and holds per person and day; null: unlimited. */
   maxPerDay: number | null;
-  /** Of the policy: on its wall begin the days that the maximum counts. */
+  /** The policy's zone, in which the days of the maximum are counted. */
   timezone: string;
 }
 
 export interface SlotRules extends SlotDemand {
-  /** Above 0: from the start of each window of working hours, on the wall. */
+  /**
+   * Positive. Slots start at multiples of it from the start of each window of working hours, in
+   * local time.
+   */
   intervalMinutes: number;
-  /** Slots lie wholly in it: from the earliest notice to the horizon. */
+  /** Slots lie completely within it: from the minimum notice to the horizon. */
   within: Interval;
 }
 
@@ -54,27 +60,29 @@ export interface FreeSlot extends Interval {
   userIds: string[];
 }
 
-/** Why somebody cannot take a slot; `buffer` also where only the time around it is taken. */
+/** Why a person cannot take a slot. `buffer` means that only the time around it is occupied. */
 export type Refusal = 'outside_working_hours' | DayOffReason | BusyReason | 'daily_maximum';
 
-/** What is known of a member over some time, arranged to be asked for many slots; lengths in milliseconds. */
+/** The schedule of a member, prepared for checking many slots. Lengths are in milliseconds. */
 interface Calendar {
   duration: number;
   before: number;
   after: number;
   off: Occupied<Interval & { reason: DayOffReason }>;
   busy: Occupied<Busy>;
-  /** Bookings and holds by date, and the clock that says the date; undefined: they are not counted. */
+  /**
+   * Bookings and holds by date, and the stretches that map times to dates; undefined: not counted.
+   */
   daily: { stretches: readonly Stretch[]; counts: ReadonlyMap<number, number>; most: number } | undefined;
 }
 
 /**
- * Slots with every member who can take them, at the wall times of the grid of any of them: a window's start and every interval
- * after it.
- * A wall time that the night repeats is offered twice.
- * @param limit how many at most
- * @param clocks shared with what else the call asks
- * @returns in order of start; truncated: there are more
+ * Finds slots with all members who can take them. Slots start on the grid of any member: at the
+ * start of a window and every interval after it, in local time. A local time that occurs twice at a
+ * clock change is offered twice.
+ * @param limit the maximum number of slots
+ * @param clocks shared within a call
+ * @returns slots ordered by start; truncated: there are more
  */
 export function findSlots(
   members: readonly Member[],
@@ -91,7 +99,7 @@ export function findSlots(
     calendar: calendarOf(member, rules, within, clocks),
   }));
   const slots: FreeSlot[] = [];
-  // All members day by day, so that what is beyond the limit is not looked at.
+  // Day by day for all members, so that days beyond the limit are not computed.
   for (let from = within.start; from < within.end && slots.length <= limit; from += day) {
     const part = { start: from, end: Math.min(from + day, within.end) };
     const starts = new Set<number>();
@@ -112,10 +120,10 @@ export function findSlots(
 }
 
 /**
- * Whether a member can take the slot that starts then: findSlots lists with a slot exactly those who can.
+ * Checks if a member can take a slot. findSlots lists exactly the members who can.
  * @param start milliseconds since 1970, on the grid or not
- * @param clocks shared with what else the call asks
- * @returns why not; undefined: it can be taken
+ * @param clocks shared within a call
+ * @returns why not; undefined: the slot can be taken
  */
 export function canTake(
   member: Member,
@@ -129,14 +137,14 @@ export function canTake(
   return refusalAtWork(calendarOf(member, demand, slot, clocks), start);
 }
 
-/** The hours of all who have the same. */
+/** Working hours, shared by all members who have the same. */
 interface Shift {
   timezone: string;
   windows: readonly (readonly WindowOfDay[])[];
   working: Occupied<Interval>;
 }
 
-/** @param shifts those that are known, by what their hours are; grows */
+/** @param shifts known shifts by their hours; new ones are added */
 function shiftOf(hours: WorkingHours, shifts: Map<string, Shift>, within: Interval, clocks: ZoneClocks): Shift {
   const key = JSON.stringify(hours);
   const known = shifts.get(key);
@@ -147,7 +155,7 @@ function shiftOf(hours: WorkingHours, shifts: Map<string, Shift>, within: Interv
   return shift;
 }
 
-/** @param within has in it all slots that will be asked for */
+/** @param within contains all slots that will be checked */
 function calendarOf(member: Member, demand: SlotDemand, within: Interval, clocks: ZoneClocks): Calendar {
   return {
     duration: demand.durationMinutes * minute,
@@ -166,7 +174,7 @@ function dailyCounts(
   clocks: ZoneClocks,
 ): Calendar['daily'] {
   if (maxPerDay === null) return undefined;
-  // No date lasts two days, so that whatever shares one with a slot lies in here.
+  // A date is shorter than two days, so every booking on a slot's date lies in this interval.
   const around = { start: within.start - 2 * day, end: within.end + 2 * day };
   const stretches = clocks.stretches(timezone, around);
   const counts = new Map<number, number>();
@@ -177,13 +185,13 @@ function dailyCounts(
   return { stretches, counts, most: maxPerDay };
 }
 
-/** Whether all of it is working time. */
+/** Returns true if the whole interval is working time. */
 function isIn(working: Occupied<Interval>, { start, end }: Interval): boolean {
   const work = working.firstMeeting(start, end);
   return work !== undefined && work.start <= start && work.end >= end;
 }
 
-/** Why somebody cannot take a slot that is in their working hours. */
+/** Returns why a person cannot take a slot within their working hours. */
 function refusalAtWork(calendar: Calendar, start: number): Refusal | undefined {
   const { off, busy, daily } = calendar;
   const end = start + calendar.duration;
@@ -196,7 +204,10 @@ function refusalAtWork(calendar: Calendar, start: number): Refusal | undefined {
   return date !== undefined && (daily.counts.get(date) ?? 0) >= daily.most ? 'daily_maximum' : undefined;
 }
 
-/** Moments at which the wall shows a window's start, or some full intervals later, within that window. */
+/**
+ * Returns the times at which a window starts in local time, or a whole number of intervals later
+ * within that window.
+ */
 function gridStarts(
   days: readonly WallDay[],
   windows: readonly (readonly WindowOfDay[])[],

@@ -1,31 +1,31 @@
-// What is known of one person's time between two moments, and whether they can be booked in it.
+// Describes a person's availability in an interval, and whether they can be booked.
 import { type Interval, Occupied, subtract } from '../service/intervals.ts';
 import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { Busy, BusyReason } from './slots.ts';
 import { type DayOff, type DayOffReason, daysOff, type WorkingHours, workingTime } from './working-time.ts';
 
-/** `not_read`: it was connected, and nobody knows yet what is in it. */
+/** `not_read`: connected, but its events were not read yet. */
 export type CalendarStatus = 'connected' | 'not_connected' | 'not_read' | 'error';
 
-/** Returns whether a calendar says when its owner is free. */
+/** Returns true if the calendar's busy intervals are known. */
 export const isKnown = (calendar: CalendarStatus): boolean => calendar !== 'error' && calendar !== 'not_read';
 
 export interface Person {
   isActive: boolean;
-  /** Of their calendar elsewhere; who has none is booked in ours. */
+  /** The status of the external calendar. Users without one are booked in the internal calendar. */
   calendar: CalendarStatus;
   hours: WorkingHours;
   daysOff: readonly DayOff[];
   /** The zone of the days off. */
   daysOffTimezone: string;
-  /** In any order, overlapping or not. */
+  /** Unordered, possibly overlapping. */
   busy: readonly Busy[];
 }
 
-/** What takes a person's time. */
+/** What occupies a person's time. */
 type TakenReason = BusyReason | DayOffReason;
 
-/** In the order in which they are named. */
+/** In the order of the response. */
 const reasons = [
   'user_inactive',
   'calendar_error',
@@ -44,19 +44,22 @@ type UnavailableReason = (typeof reasons)[number];
 
 export interface Availability {
   bookable: boolean;
-  /** Why not, each once; and `calendar_not_connected`, which does not keep anybody from being booked. */
+  /**
+   * Why the person cannot be booked, without duplicates. `calendar_not_connected` does not prevent
+   * bookings.
+   */
   reasons: UnavailableReason[];
   workingHours: Interval[];
-  /** Working hours that nothing takes; none if the person cannot be booked. */
+  /** Free working hours; empty if the person cannot be booked. */
   free: Interval[];
-  /** In order of start, in working hours or not; overlapping where two things take the same time. */
+  /** Ordered by start, inside and outside of working hours. Intervals may overlap. */
   busy: (Interval & { reason: TakenReason })[];
 }
 
 /**
- * A person's time, all of it cut to what is asked for.
+ * Describes a person's availability, cut to the requested interval.
  * @param within milliseconds since 1970
- * @param clocks shared where the call is about several people
+ * @param clocks shared if the call covers several people
  */
 export function describeAvailability(person: Person, within: Interval, clocks = new ZoneClocks()): Availability {
   const workingHours = workingTime(person.hours, within, clocks);
@@ -85,7 +88,7 @@ function cut(busy: readonly Busy[], within: Interval): Busy[] {
     .filter(({ start, end }) => start < end);
 }
 
-/** What fills the working hours, or that there are none. */
+/** Returns what fills the working hours, or that there are none. */
 function nothingFree(working: readonly Interval[], busy: Availability['busy']): UnavailableReason[] {
   if (working.length === 0) return ['outside_working_hours'];
   const hours = new Occupied(working);

@@ -1,9 +1,9 @@
-// When somebody works: weekly hours and days off on the wall clock of a zone, as moments.
+// Converts weekly hours and days off, in local time, to intervals.
 import { type Interval, union } from '../service/intervals.ts';
 import { day, ZoneClocks } from '../service/zone-clocks.ts';
 import { timeOfDay } from '../settings/sla-clock.ts';
 
-/** Hours of one day of the week; those of one day may touch or overlap. */
+/** Working hours on one weekday. Windows of the same day may touch or overlap. */
 export interface WorkingWindow {
   /** 0 for Sunday. */
   weekday: number;
@@ -14,7 +14,7 @@ export interface WorkingWindow {
 }
 
 export interface WorkingHours {
-  /** As IANA names it. */
+  /** IANA name. */
   timezone: string;
   weekly: readonly WorkingWindow[];
 }
@@ -25,7 +25,7 @@ export type DayOffReason = 'time_off' | 'holiday';
 export interface DayOff {
   /** YYYY-MM-DD */
   from: string;
-  /** YYYY-MM-DD, not before from; a day off as well. */
+  /** YYYY-MM-DD, not before `from`, inclusive. */
   to: string;
   reason: DayOffReason;
 }
@@ -36,7 +36,7 @@ export interface WindowOfDay {
   end: number;
 }
 
-/** The windows of each day of the week, from Sunday. */
+/** Returns the windows of each weekday, starting with Sunday. */
 export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly WindowOfDay[])[] {
   return Array.from({ length: 7 }, (_, weekday) =>
     weekly
@@ -46,11 +46,11 @@ export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly W
 }
 
 /**
- * The moments at which the wall shows a time within the hours of its day: less where a clock change skips them, more where it
- * repeats them.
+ * Returns the intervals of working hours. A clock change shortens a window if it skips local time,
+ * and extends it if it repeats local time.
  * @param within milliseconds since 1970
- * @param clocks shared where the call is about several people
- * @returns in order, disjoint
+ * @param clocks shared if the call covers several people
+ * @returns ordered, disjoint intervals
  */
 export function workingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
   const windows = windowsByWeekday(hours);
@@ -63,11 +63,11 @@ export function workingTime(hours: WorkingHours, within: Interval, clocks = new 
 }
 
 /**
- * The moments at which the wall shows a date that is off.
+ * Returns the intervals of days off.
  * @param timezone the zone of the dates
  * @param within milliseconds since 1970
- * @param clocks shared where the call is about several people
- * @returns in order of start; overlapping where the days are
+ * @param clocks shared if the call covers several people
+ * @returns intervals ordered by start; they overlap if the days do
  */
 export function daysOff(
   days: readonly DayOff[],
