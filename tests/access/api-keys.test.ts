@@ -1,4 +1,4 @@
-// API keys: shown once, holding only what they may, and changed from the next call on.
+// API keys: shown once, with only the granted permissions; changes apply from the next call on.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, test, vi } from 'vitest';
@@ -27,14 +27,14 @@ async function mint({ token }: Admin, body: object = {}): Promise<{ key: string;
   return answer.body.data;
 }
 
-/** Problems of a refusal, without their texts. */
+/** Returns the problems of a rejection, without their texts. */
 const problems = (answer: Answer) => problemsOf(answer.body.error).sort();
 
 const idOf = async (key: string): Promise<string> =>
   (await database()`select id from api_keys where key_hash = ${sha256(key)}`)[0]?.id;
 
 describe('POST /v1/api-keys', () => {
-  test('mints a key that works at once, with the defaults of what was left out', async () => {
+  test('creates a key that works immediately, with defaults for omitted settings', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin);
     expect(key).toMatch(/^svc_live_[0-9a-f]{32}$/);
@@ -67,7 +67,7 @@ describe('POST /v1/api-keys', () => {
     expect(me.body.data).toMatchObject({ actor: { id: made.id }, scopes: ['leads:create'], environment: 'live' });
   });
 
-  test('keeps every setting that was sent', async () => {
+  test('stores every setting of a new key', async () => {
     const admin = await newAdmin();
     await database()`
       insert into custom_objects (company_id, slug, label, plural, enabled, created_at, updated_at)
@@ -91,12 +91,12 @@ describe('POST /v1/api-keys', () => {
     expect(again.body.data.api_key).toEqual(made);
   });
 
-  test('reads a time with an offset as the time it is', async () => {
+  test('reads an expiry with an offset as that instant', async () => {
     const { api_key: made } = await mint(await newAdmin(), { expires_at: '2099-01-01T02:30:00+02:30' });
     expect(made.expires_at).toBe('2099-01-01T00:00:00.000Z');
   });
 
-  test('shows the key this once, and stores nothing but its digest', async () => {
+  test('shows a key only once, and stores only its digest', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin);
     const answers = [
@@ -143,7 +143,7 @@ describe('POST /v1/api-keys', () => {
     '__proto__:view',
     'hasOwnProperty:*',
     'leads:view\n',
-  ])('refuses the scope %j and names it', async (scope) => {
+  ])('rejects the scope %j and names it', async (scope) => {
     const admin = await sharedAdmin();
     const refused = await expectStatus(400, 'POST', '/v1/api-keys', {
       token: admin.token,
@@ -152,7 +152,7 @@ describe('POST /v1/api-keys', () => {
     expect(problems(refused)).toEqual(['scopes[1] INVALID_OPTION']);
   });
 
-  test('refuses scopes of an object that the workspace does not have, and lists those that it has', async () => {
+  test('rejects scopes of an unknown object and lists the existing ones', async () => {
     const admin = await newAdmin();
     await database()`
       insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
@@ -223,7 +223,7 @@ describe('POST /v1/api-keys', () => {
       422,
       ['reach INVALID_TYPE', 'scopes INVALID_TYPE'],
     ],
-  ])('refuses %s and names every problem', async (what, body, status, expected) => {
+  ])('rejects %s and names every problem', async (what, body, status, expected) => {
     const admin = await sharedAdmin();
     const whole = what === 'nothing' ? {} : { name: 'Forms', scopes: ['leads:view'], ...body };
     const refused = await expectStatus(status, 'POST', '/v1/api-keys', { token: admin.token, body: whole });
@@ -253,7 +253,7 @@ describe('POST /v1/api-keys', () => {
     '[::1]',
     '/8',
     '1.2.3.4/0x8',
-  ])('refuses the address %j and names it', async (entry) => {
+  ])('rejects the allowlist entry %j and names it', async (entry) => {
     const admin = await sharedAdmin();
     const refused = await expectStatus(400, 'POST', '/v1/api-keys', {
       token: admin.token,
@@ -262,7 +262,7 @@ describe('POST /v1/api-keys', () => {
     expect(problems(refused)).toEqual(['ip_allowlist[1] INVALID_FORMAT']);
   });
 
-  test('takes 50 addresses and no more', async () => {
+  test('accepts at most 50 allowlist entries', async () => {
     const admin = await sharedAdmin();
     const addresses = Array.from({ length: 51 }, (_, index) => `10.0.0.${index}`);
     await mint(admin, { ip_allowlist: addresses.slice(1) });
@@ -271,7 +271,7 @@ describe('POST /v1/api-keys', () => {
     expect(problems(refused)).toEqual(['ip_allowlist TOO_LONG']);
   });
 
-  test('takes a branch or a team of the own company only', async () => {
+  test('accepts only a branch or a team of its own company', async () => {
     const admin = await newAdmin();
     const stranger = await newTenant();
     const team = await newTeam(admin.tenant);
@@ -289,9 +289,9 @@ describe('POST /v1/api-keys', () => {
     }
   });
 
-  test('never has more than 100 active keys, however many are minted at once', async () => {
+  test('never has more than 100 active keys under concurrent creation', async () => {
     const admin = await newAdmin();
-    // The two of every test tenant count as well.
+    // The two keys of every test tenant count as well.
     await Promise.all(Array.from({ length: 88 }, () => newKey(admin.tenant)));
     await newKey(admin.tenant, { revokedAt: new Date() });
     await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
@@ -306,13 +306,13 @@ describe('POST /v1/api-keys', () => {
       expect(answer.error).toMatchObject({ code: 'CONFLICT', details: { reason: 'key_limit', limit: 100 } });
     expect(await activeKeys(admin)).toBe(100);
 
-    // One place becomes free, and one only.
+    // Exactly one slot becomes free.
     await expectStatus(200, 'POST', `/v1/api-keys/${await idOf(admin.tenant.testKey)}/revoke`, { token: admin.token });
     await mint(admin);
     await expectStatus(409, 'POST', '/v1/api-keys', { token: admin.token, body });
   });
 
-  test('leaves an audit row that names the admin, and not the key', async () => {
+  test('writes an audit row that names the admin and does not contain the key', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin);
     const [row] = await auditOf(made.id);
@@ -321,7 +321,7 @@ describe('POST /v1/api-keys', () => {
   });
 });
 
-describe('who may manage keys', () => {
+describe('managing API keys', () => {
   const routes: [string, string, object?][] = [
     ['POST', '/v1/api-keys', { name: 'Forms', scopes: ['leads:view'] }],
     ['GET', '/v1/api-keys'],
@@ -331,7 +331,7 @@ describe('who may manage keys', () => {
     ['POST', '/v1/api-keys/{id}/rotate'],
   ];
 
-  test.each(routes)('%s %s: no key, no other role, no stranger', async (method, template, body) => {
+  test.each(routes)('rejects %s %s for API keys, other roles and other workspaces', async (method, template, body) => {
     const admin = await newAdmin();
     const path = template.replace('{id}', await idOf(admin.tenant.key));
     const key = await expectStatus(403, method, path, { key: admin.tenant.key, body });
@@ -361,11 +361,11 @@ describe('who may manage keys', () => {
 });
 
 describe('GET /v1/api-keys', () => {
-  test('walks all keys of the company, newest first, without repeats and skips, whatever is minted meanwhile', async () => {
+  test('lists all keys of the company newest first, without repeats or gaps while keys are created', async () => {
     const admin = await newAdmin();
     const { companyId } = admin.tenant;
     for (let index = 0; index < 7; index += 1) await newKey(admin.tenant);
-    // Equal times, so that the order needs the id.
+    // Equal times, so that the order depends on the id.
     await database()`update api_keys set created_at = '2026-01-01T00:00:00Z' where company_id = ${companyId}`;
     await newKey(await newTenant());
     const expected =
@@ -383,7 +383,7 @@ describe('GET /v1/api-keys', () => {
     expect(seen).toEqual(expected.map((row) => row.id));
   });
 
-  test('filters by environment and by status', async () => {
+  test('filters the list of keys by environment and status', async () => {
     const admin = await newAdmin();
     const expired = await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
     const revoked = await newKey(admin.tenant, { revokedAt: new Date() });
@@ -408,7 +408,7 @@ describe('GET /v1/api-keys', () => {
     expect(shown.prefix).toBe('legacy_live_');
   });
 
-  test('refuses filters that are not there, and cursors of another query or company', async () => {
+  test('rejects unknown filters and cursors of another query or company', async () => {
     const admin = await newAdmin();
     const { token } = admin;
     const wrong: Record<string, string>[] = [
@@ -428,7 +428,7 @@ describe('GET /v1/api-keys', () => {
 });
 
 describe('PATCH /v1/api-keys/{id}', () => {
-  test('changes what is sent, leaves the rest, and the next call meets it', async () => {
+  test('changes only the sent settings from the next call on', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin, { description: 'Old', rate_limit_per_day: 5 });
     const change = (body: object) =>
@@ -460,7 +460,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
     await expectStatus(403, 'GET', '/v1/me', { key, ip: '203.0.113.1' });
   });
 
-  test('writes what changed to the audit log, and nothing when nothing did', async () => {
+  test('writes only changed settings to the audit log', async () => {
     const admin = await newAdmin();
     const { api_key: made } = await mint(admin);
     const change = (body: object) =>
@@ -491,7 +491,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
       422,
       ['expires_at OUT_OF_RANGE', 'name TOO_SHORT', 'scopes[0] INVALID_OPTION', 'scopes[1] INVALID_TYPE'],
     ],
-  ])('refuses %s and changes nothing', async (_what, body, status, expected) => {
+  ])('rejects %s and changes nothing', async (_what, body, status, expected) => {
     const admin = await sharedAdmin();
     const { api_key: made } = await mint(admin);
     const path = `/v1/api-keys/${made.id}`;
@@ -500,7 +500,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
     expect((await expectStatus(200, 'GET', path, { token: admin.token })).body.data.api_key).toEqual(made);
   });
 
-  test('makes an expired key work again, unless 100 others are active', async () => {
+  test('reactivates an expired key, unless 100 others are active', async () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
     const revive = async () =>
@@ -514,7 +514,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
     await expectStatus(200, 'GET', '/v1/me', { key });
   });
 
-  test('refuses a revoked key', async () => {
+  test('rejects changes of a revoked key', async () => {
     const admin = await newAdmin();
     const { api_key: made } = await mint(admin);
     await expectStatus(200, 'POST', `/v1/api-keys/${made.id}/revoke`, { token: admin.token });
@@ -527,7 +527,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
 });
 
 describe('POST /v1/api-keys/{id}/revoke', () => {
-  test('refuses the key on its next call, keeps who, when and why, and does so once', async () => {
+  test('revokes a key once from its next call on, with actor, time and reason', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin);
     await expectStatus(200, 'GET', '/v1/me', { key });
@@ -542,14 +542,14 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
       revoke_reason: 'Laptop lost',
     });
     const second = await expectStatus(200, 'POST', path, { token: admin.token, body: { reason: 'Other' } });
-    // How often it was used is counted a moment later.
+    // The usage is counted with a delay.
     const { total_requests: _total, last_used_at: _at, last_used_ip: _ip, ...kept } = first.body.data.api_key;
     expect(second.body.data.api_key).toMatchObject(kept);
     const audit = (await auditOf(made.id)).filter((row) => row.action === 'api_key.revoke');
     expect(audit.map((row) => row.metadata)).toEqual([{ reason: 'Laptop lost' }]);
   });
 
-  test('needs no body and no reason, and takes one of 200 characters', async () => {
+  test('revokes without a body or a reason, and accepts a reason of 200 characters', async () => {
     const admin = await sharedAdmin();
     const revoke = async (options: object) => {
       const { api_key: made } = await mint(admin);
@@ -562,7 +562,7 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
     expect(problems(await revoke({ body: { why: 'x' } }))).toEqual(['why UNKNOWN_FIELD']);
   });
 
-  test('revokes expired keys too, and tells revoked before expired', async () => {
+  test('revokes expired keys too, and reports revoked before expired', async () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('API_KEY_EXPIRED');
@@ -570,7 +570,7 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('API_KEY_REVOKED');
   });
 
-  test('of 16 at once one revokes, and all answer with it', async () => {
+  test('revokes a key once for 16 concurrent calls, which all return it', async () => {
     const admin = await newAdmin();
     const { api_key: made } = await mint(admin);
     const answers = await Promise.all(
@@ -590,7 +590,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
   const rotate = ({ token }: Admin, id: string, body?: object) =>
     call('POST', `/v1/api-keys/${id}/rotate`, { token, ...(body ? { body } : {}) });
 
-  test('mints a key with the same settings, and both work for 24 hours unless it says otherwise', async () => {
+  test('creates a key with the same settings on rotation, and both work for 24 hours by default', async () => {
     const admin = await newAdmin();
     const settings = {
       description: 'For the importer',
@@ -624,7 +624,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     });
   });
 
-  test('refuses the old key at once without an overlap', async () => {
+  test('rejects the old key immediately after a rotation without overlap', async () => {
     const admin = await newAdmin();
     const old = await mint(admin);
     const { body } = await rotate(admin, old.api_key.id, { overlap_hours: 0 });
@@ -632,7 +632,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     await expectStatus(200, 'GET', '/v1/me', { key: body.data.key });
   });
 
-  test('never moves the expiry of the old key to later, and the new key has the one that was set', async () => {
+  test('never extends the expiry of the old key, and gives the new key the requested one', async () => {
     const admin = await newAdmin();
     const soon = new Date(Date.now() + 3_600_000).toISOString();
     const sooner = await mint(admin, { expires_at: soon });
@@ -647,7 +647,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     expect(second.body.data.api_key.expires_at).toBe('2099-01-01T00:00:00.000Z');
   });
 
-  test('turns a legacy key into a current one', async () => {
+  test('replaces a legacy key with a current one on rotation', async () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { legacy: true, scopes: ['leads:write'] });
     const { body } = await rotate(admin, await idOf(key));
@@ -659,7 +659,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     ['a revoked key', { revokedAt: new Date() }, 'key_revoked'],
     ['an expired key', { expiresAt: new Date(Date.now() - 1000) }, 'key_expired'],
     ['a key with the platform scope', { scopes: ['leads:view', 'onboarding'] }, 'scope_not_grantable'],
-  ])('refuses %s', async (_what, options, reason) => {
+  ])('rejects to rotate %s', async (_what, options, reason) => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, options);
     const refused = await rotate(admin, await idOf(key));
@@ -668,7 +668,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     expect(await database()`select from api_keys where company_id = ${admin.tenant.companyId}`).toHaveLength(3);
   });
 
-  test.each([[-1], [169], [1.5]])('refuses an overlap of %d hours', async (hours) => {
+  test.each([[-1], [169], [1.5]])('rejects an overlap of %d hours', async (hours) => {
     const admin = await sharedAdmin();
     const { api_key: made } = await mint(admin);
     const refused = await rotate(admin, made.id, { overlap_hours: hours });
@@ -676,7 +676,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     expect(refused.body.error.details.fields[0].field).toBe('overlap_hours');
   });
 
-  test('counts both keys of the overlap towards the 100, and leaves the old one as it was when there is no room', async () => {
+  test('counts both keys of an overlap towards the 100, and changes nothing without a free slot', async () => {
     const admin = await newAdmin();
     await Promise.all(Array.from({ length: 98 }, () => newKey(admin.tenant)));
     const id = await idOf(admin.tenant.key);
@@ -688,7 +688,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
   });
 });
 
-test('no API route mints a key with an old prefix', async () => {
+test('never creates a key with an old prefix', async () => {
   const admin = await sharedAdmin();
   for (const environment of ['live', 'test'] as const) {
     expect(newApiKey(environment).prefix).toBe(`svc_${environment}_`);
@@ -697,7 +697,10 @@ test('no API route mints a key with an old prefix', async () => {
 });
 
 let shared: Promise<Tenant> | undefined;
-/** An admin of one workspace for tests that leave no active key behind but a few; another one each time, since each has a rate limit. */
+/**
+ * An admin for tests that leave few active keys. Each call returns another admin, because each has
+ * a rate limit.
+ */
 async function sharedAdmin(): Promise<Admin> {
   shared ??= newTenant();
   const tenant = await shared;
@@ -733,7 +736,7 @@ describe('GET /v1/api-keys/{id}/usage', () => {
   const usage = async (token: string, id: string, query: Record<string, string> = {}): Promise<Json> =>
     (await expectStatus(200, 'GET', `/v1/api-keys/${id}/usage`, { token, query })).body.data.usage;
 
-  test('days are kept for 400 days, whosever key it is', async () => {
+  test('keeps the usage of every key for 400 days', async () => {
     const admins = [await newAdmin(), await newAdmin()];
     for (const admin of admins) {
       const { api_key: made } = await mint(admin);
@@ -748,7 +751,7 @@ describe('GET /v1/api-keys/{id}/usage', () => {
       ]);
   });
 
-  test('tells the calls of each day, days without any too, and goes on for a key that is revoked', async () => {
+  test('reports every day of usage, including days without calls and days of revoked keys', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin, { scopes: ['leads:view'] });
     const { companyId } = admin.tenant;
@@ -771,7 +774,7 @@ describe('GET /v1/api-keys/{id}/usage', () => {
     expect((await usage(admin.token, made.id, { days: '400' })).calls).toBe(110);
   });
 
-  test('knows no key of others, and no more days than are kept', async () => {
+  test('returns 404 for keys of others and rejects days beyond the retention', async () => {
     const [admin, other] = [await newAdmin(), await newAdmin()];
     const { api_key: made } = await mint(other);
     await expectStatus(404, 'GET', `/v1/api-keys/${made.id}/usage`, { token: admin.token });

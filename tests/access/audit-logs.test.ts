@@ -1,4 +1,4 @@
-// The audit log: who reads it, what narrows it, and how its months go.
+// The audit log: access, filters, and the retention of its months.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
 import { newBearer } from '../support/access-tokens.ts';
@@ -22,7 +22,7 @@ async function page(query: Query = {}, reader = key): Promise<Json> {
   return (await expectStatus(200, 'GET', '/v1/audit-logs', { key: reader, query })).body.data;
 }
 
-/** All pages, however short each of them is. */
+/** Returns all pages, however short they are. */
 async function logs(query: Query = {}, reader = key): Promise<Json[]> {
   const rows: Json[] = [];
   let cursor: string | null = null;
@@ -34,8 +34,8 @@ async function logs(query: Query = {}, reader = key): Promise<Json[]> {
   return rows;
 }
 
-describe('a row', () => {
-  test('says who did what, from what to what, when and from where', async () => {
+describe('an audit row', () => {
+  test('records who changed what, from and to which value, when and from where', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake', city: 'Hamburg' });
     const options = { key, body: { city: 'Berlin' }, ip: '203.0.113.9' };
     const { body } = await expectStatus(200, 'PATCH', recordsPath('accounts', id), options);
@@ -55,7 +55,7 @@ describe('a row', () => {
     expect(new Date(row.occurred_at).getTime()).toBeGreaterThanOrEqual(new Date(first.occurred_at).getTime());
   });
 
-  test('of an app has the app, and of a person the name', async () => {
+  test('records the app or the person of a change by name', async () => {
     const token = await newBearer(tenant);
     const { body } = await expectStatus(201, 'POST', '/v1/leads', { token, body: lead() });
     const [row] = await logs({ record_id: body.data.lead.id });
@@ -68,8 +68,8 @@ describe('a row', () => {
   });
 });
 
-describe('what narrows the log', () => {
-  test('each filter finds what it names, and nothing else', async () => {
+describe('filters of the audit log', () => {
+  test('returns exactly the matching rows for each filter', async () => {
     const created = await createRecord(key, 'deals', { name: 'Offer' });
     await patchRecord(key, 'deals', created.id, { name: 'Order' });
     const [update] = await logs({ record_id: created.id });
@@ -91,7 +91,7 @@ describe('what narrows the log', () => {
       expect({ query, rows: await logs(query) }).toEqual({ query, rows: all.filter(matches) });
   });
 
-  test('what is none of it is refused', async () => {
+  test('rejects invalid filters', async () => {
     for (const query of [
       { from: 'yesterday' },
       { from: '2026-02-02', to: '2026-02-01' },
@@ -105,7 +105,7 @@ describe('what narrows the log', () => {
     await expectStatus(400, 'GET', '/v1/audit-logs', { key, query: { cursor, action: 'deal.create' } });
   });
 
-  test('a rare row among very many comes with a page that may be short, and none is left out', async () => {
+  test('finds a rare row among many over possibly short pages', async () => {
     const { companyId, key: own } = await newWideTenant();
     const insert = (action: string, from: number, to: number) => database()`
       insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
@@ -120,8 +120,8 @@ describe('what narrows the log', () => {
   });
 });
 
-describe('who reads it', () => {
-  test('needs settings:view, and reads what keys of its own mode did', async () => {
+describe('access to the audit log', () => {
+  test('requires settings:view, and shows keys only rows of their own mode', async () => {
     await expectStatus(403, 'GET', '/v1/audit-logs', { key: await newKey(tenant, { scopes: ['leads:*'] }) });
     const { id } = await createRecord(tenant.testKey, 'accounts', { name: 'Test' });
     expect(await logs({ record_id: id })).toEqual([]);
@@ -131,8 +131,8 @@ describe('who reads it', () => {
   });
 });
 
-// On a database of their own: a month is dropped only if nobody writes to the log just then.
-describe('months that are past their time', () => {
+// In its own database: a month is dropped only if nothing writes to the log at that moment.
+describe('months beyond the retention', () => {
   let url: string;
   beforeAll(async () => {
     url = await newDatabase();
@@ -143,7 +143,7 @@ describe('months that are past their time', () => {
     await dropDatabase(url);
   });
 
-  test('are dropped once all of their days are, and no sooner', async () => {
+  test('drops a month only after the retention of its last day', async () => {
     const sql = database();
     await sql`select make_audit_partitions('2021-03-10')`;
     const months = async (): Promise<string[]> =>
@@ -156,7 +156,7 @@ describe('months that are past their time', () => {
     expect(await months()).toEqual(['audit_logs_2021_03', 'audit_logs_2021_04']);
     expect(await dropAuditMonths(rowDatabase(), new Date(Date.parse('2021-04-01T12:00:00Z') + kept))).toBe(1);
     expect(await months()).toEqual(['audit_logs_2021_04']);
-    // Somebody writes just now: nobody is made to wait, and a later call drops it.
+    // A concurrent writer is not blocked. A later run drops the partition.
     const later = new Date(Date.parse('2021-05-02T00:00:00Z') + kept);
     await sql.begin(async (busy) => {
       await busy`lock table audit_logs in row exclusive mode`;

@@ -1,4 +1,4 @@
-// What an access token cannot be: forged, altered, borrowed or outlived (E1).
+// Attacks on access tokens: forged, altered, borrowed or expired (E1).
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { exportJWK, importJWK, type JWK, SignJWT } from 'jose';
@@ -31,7 +31,7 @@ const signedAs = (changes: readonly attack.Claims[], headers: readonly object[] 
     ...changes.map((change) => attack.signed(good, change)),
     ...headers.map((header) => attack.signed(good, {}, header)),
   ]);
-/** The right key's signature under claims as texts. */
+/** A signature of the right key over claims given as raw text. */
 const saying = (...claims: string[]): string[] =>
   claims.map((each) => attack.signedTexts(good, JSON.stringify(good.header), each));
 
@@ -55,7 +55,7 @@ const oddClaims = (): attack.Claims[] => [
   ...[undefined, null, 'never', String(seconds() + 600), {}, [seconds() + 600], true, 1e300].map((exp) => ({ exp })),
   ...[seconds() + 120, 'soon', null, {}, 1e300].map((nbf) => ({ nbf })),
   ...[seconds() + 120, seconds() + 3600, 'soon', {}, 1e300].map((iat) => ({ iat })),
-  // What would make it a session.
+  // Claims that would make it a session token.
   { session_id: session.claims.session_id },
   { session_id: null },
   { aud: 'authenticated' },
@@ -78,7 +78,7 @@ const oddTexts = (): string[] => {
   const whole = JSON.stringify(good.claims);
   return [
     ...saying('[]', 'null', '5', '"text"', '{}', `[${whole}]`, `${whole}x`, `${whole}${whole}`, whole.slice(0, -1)),
-    // The last of two counts, as RFC 7519 has it.
+    // RFC 7519: the last of two duplicate claims counts.
     ...saying(`${open},"sub":"${sub}","sub":"${randomUUID()}"}`, `${open},"sub":"${sub}","sub":null}`),
     ...saying(`${whole.slice(0, -1)},"exp":0}`.replace('"exp":0', '"exp":"x"'), `${whole.slice(0, -1)},"iss":"other"}`),
     ...saying(`\ufeff${whole}`, whole.replaceAll('"', "'"), `${open},"sub":"${sub}",}`, `/**/${whole}`),
@@ -89,7 +89,7 @@ const oddTexts = (): string[] => {
   ];
 };
 
-/** Each makes attacks of one kind from the good token. */
+/** Each function derives attacks of one kind from the valid token. */
 const families: Record<string, () => string[] | Promise<string[]>> = {
   'with another character': () => attack.changed(good.token),
   'with a character less, or more at the seams': () => attack.cutAndGrown(good.token),
@@ -130,7 +130,7 @@ async function expectRefused(attacks: readonly string[], code = 'AUTH_INVALID_KE
 }
 
 describe('an access token', () => {
-  test('itself, and one like it from the same key, are accepted', async () => {
+  test('accepts the valid token and another one of the same key', async () => {
     await expectStatus(200, 'GET', '/v1/me', { token: good.token });
     await expectStatus(200, 'GET', '/v1/me', { token: await attack.signed(good) });
     await expectStatus(200, 'GET', '/v1/me', { token: await attack.signed(good, {}, { typ: 'application/at+jwt' }) });
@@ -138,18 +138,18 @@ describe('an access token', () => {
     await expectStatus(200, 'GET', '/v1/me', { token: session.token });
   });
 
-  test.each(Object.keys(families))('%s is refused', async (family) => {
+  test.each(Object.keys(families))('rejects tokens %s', async (family) => {
     const attacks = (await families[family]?.()) ?? [];
     expect(attacks.length).toBeGreaterThan(3);
     await expectRefused(attacks);
   });
 
-  test('is attacked in more than 500 ways', async () => {
+  test('tries more than 500 attacks', async () => {
     const attacks = await Promise.all(Object.values(families).map((family) => family()));
     expect(new Set(attacks.flat()).size).toBeGreaterThan(500);
   });
 
-  test('that has expired says so, and nothing else is told of one that is wrong in another way too', async () => {
+  test('reports an expired token as expired only if nothing else is wrong with it', async () => {
     await expectStatus(200, 'GET', '/v1/me', { token: await attack.signed(good, { exp: seconds() - 30 }) });
     const past = [seconds() - 60, seconds() - 61, 0, -1, -1e300];
     await expectRefused(await signedAs(past.map((exp) => ({ exp }))), 'API_KEY_EXPIRED');
@@ -160,7 +160,7 @@ describe('an access token', () => {
     ]);
   });
 
-  test('that is refused is in no line of the log (E10)', async () => {
+  test('never logs a rejected token (E10)', async () => {
     const token = await attack.signed(good, { iss: 'https://attacker.example' });
     const { headers } = await expectStatus(401, 'GET', '/v1/me', { token });
     const log = (): string => readFileSync(inject('logFile'), 'utf8');
@@ -169,8 +169,8 @@ describe('an access token', () => {
   });
 });
 
-describe('the two kinds of tokens that the server itself issues', () => {
-  test('are never taken for each other', async () => {
+describe('access tokens and session tokens of this server', () => {
+  test('never confuses access tokens and session tokens of this server', async () => {
     const issuer = await serverIssuer(tenant);
     const sessions = await SessionTokens.fromKeys(issuer, [good.privateKey]);
     const bearers = new BearerTokens({
@@ -187,7 +187,7 @@ describe('the two kinds of tokens that the server itself issues', () => {
     expect((await sessions.verify(good.token, now)).kind).toBe('invalid');
   });
 
-  test('open only what the document lists for their kind', async () => {
+  test('lets each kind of token call only the operations that declare it', async () => {
     const list = await expectStatus(403, 'GET', '/v1/api-keys', { token: good.token });
     expect(list.body.error.details).toEqual({ required_scopes: [], reason: 'session_token_required' });
     const records = await expectStatus(403, 'GET', '/v1/objects/leads/records', { token: session.token });
@@ -195,7 +195,7 @@ describe('the two kinds of tokens that the server itself issues', () => {
   });
 });
 
-describe('at the edges', () => {
+describe('edge cases', () => {
   const issuer = 'https://issuer.example/';
   const now = new Date('2026-11-20T12:00:00.000Z');
   const at = (later: number) => Math.floor(now.getTime() / 1000) + later;
@@ -225,7 +225,7 @@ describe('at the edges', () => {
   const kindOf = async (token: Promise<string> | string, audience?: string) =>
     (await verify(await token, audience)).kind;
 
-  test('of the clock, a token is good 60 seconds longer and 60 seconds earlier than it says, to the second', async () => {
+  test('accepts a token exactly 60 seconds before and after its validity', async () => {
     const kinds = async (name: string, times: number[]) =>
       Promise.all(times.map((time) => kindOf(sign({ [name]: at(time) }))));
     expect(await kinds('exp', [-59, -60, -61])).toEqual(['valid', 'expired', 'expired']);
@@ -233,7 +233,7 @@ describe('at the edges', () => {
     expect(await kinds('iat', [-3600, 59, 60, 61, 3600])).toEqual(['valid', 'valid', 'valid', 'invalid', 'invalid']);
   });
 
-  test('of another issuer, RS256 is as good as ES256, and no other algorithm is', async () => {
+  test('accepts RS256 and ES256 from another issuer, and no other algorithm', async () => {
     const valid = { kind: 'valid', userId: claims.sub, clientId: 'app', expiresAt: new Date('2026-11-20T12:10:00Z') };
     expect(await verify(await sign())).toEqual({ ...valid, scopes: ['openid', 'leads:view'] });
     expect(await verify(await byRsa('RS256'))).toEqual({ ...valid, scopes: ['openid', 'leads:view'] });
@@ -251,7 +251,7 @@ describe('at the edges', () => {
     }
   });
 
-  test('of its keys, a token goes by the one that it names, or by the only one that fits', async () => {
+  test('verifies a token with the key that it names, or with the only matching one', async () => {
     expect(await kindOf(sign({}, { kid: undefined }))).toBe('valid');
     for (const kid of ['rsa', 'other', '', 5]) expect([kid, await kindOf(sign({}, { kid }))]).toEqual([kid, 'invalid']);
     expect(await kindOf(byRsa('RS256', { kid: 'ec' }))).toBe('invalid');
@@ -267,7 +267,7 @@ describe('at the edges', () => {
     expect((await two.verify(await sign(), now)).kind).toBe('valid');
   });
 
-  test('of its audience, a token must be meant for us only where the settings say who we are', async () => {
+  test('requires the audience only if the settings name one', async () => {
     for (const [aud, audience, kind] of [
       [undefined, undefined, 'valid'],
       ['urn:other', undefined, 'valid'],
@@ -282,7 +282,7 @@ describe('at the edges', () => {
       expect([aud, audience, await kindOf(sign({ aud }), audience)]).toEqual([aud, audience, kind]);
   });
 
-  test('of what other issuers sign, ID tokens and the like are no access tokens', async () => {
+  test('rejects ID tokens and other tokens of the issuer that are not access tokens', async () => {
     // Access tokens of issuers that do not follow RFC 9068.
     for (const typ of ['JWT', undefined]) expect(await kindOf(sign({ aud: 'urn:crm' }, { typ }))).toBe('valid');
     expect(await kindOf(sign({ client_id: undefined, azp: 'app' }, { typ: 'JWT' }))).toBe('valid');

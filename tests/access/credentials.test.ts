@@ -1,4 +1,4 @@
-// Every credential: the right refusal, revocation at once, exact counting, no secret in plain text.
+// Credentials: rejections, immediate revocation, exact counting, no secrets in plain text.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -13,7 +13,7 @@ import { testSettings } from '../support/setup.ts';
 import { adminPassword, database, newKey, newTenant } from '../support/tenants.ts';
 
 const hex = () => randomBytes(16).toString('hex');
-/** Not keys at all: whatever they are, no look-up can find them. */
+/** Malformed values, which no lookup can find. */
 const malformed = [
   '',
   'svc_live_',
@@ -36,7 +36,7 @@ const malformed = [
   'x'.repeat(8000),
 ];
 
-/** A second process on the same data. */
+/** A second process on the same database. */
 function anotherServer(): Promise<TestServer> {
   return startServer({ ...testSettings, ...besideCommon() });
 }
@@ -48,7 +48,7 @@ describe('an API key', () => {
     ['legacy_live_', 'live', true],
     ['legacy_test_', 'test', true],
   ] as const)(
-    'with the prefix %s authenticates for its workspace and environment',
+    'authenticates a key with the prefix %s for its workspace and environment',
     async (prefix, environment, legacy) => {
       const tenant = await newTenant();
       const key = await newKey(tenant, { environment, legacy });
@@ -58,7 +58,7 @@ describe('an API key', () => {
     },
   );
 
-  test('that is missing, malformed or unknown is a 401 with WWW-Authenticate', async () => {
+  test('rejects a missing, malformed or unknown key with 401 and WWW-Authenticate', async () => {
     const none = await expectStatus(401, 'GET', '/v1/me');
     expect(none.body.error.code).toBe('MISSING_API_KEY');
     expect(none.headers.get('www-authenticate')).toBe('Bearer');
@@ -80,27 +80,30 @@ describe('an API key', () => {
     ['revoked', { revokedAt: new Date() }, 'API_KEY_REVOKED'],
     ['expired', { expiresAt: new Date(Date.now() - 1) }, 'API_KEY_EXPIRED'],
     ['revoked and expired', { revokedAt: new Date(), expiresAt: new Date(Date.now() - 1) }, 'API_KEY_REVOKED'],
-  ])('that is %s is a 401 with WWW-Authenticate, and the call is not counted', async (_what, options, code) => {
-    const key = await newKey(await newTenant(), options);
-    const { body, headers } = await expectStatus(401, 'GET', '/v1/me', { key });
-    expect(body.error.code).toBe(code);
-    expect(headers.get('www-authenticate')).toBe('Bearer');
-    expect(await usageOf(key)).toMatchObject({ total: 0, last_used_at: null });
-  });
+  ])(
+    'rejects a key that is %s with 401 and WWW-Authenticate, and does not count the call',
+    async (_what, options, code) => {
+      const key = await newKey(await newTenant(), options);
+      const { body, headers } = await expectStatus(401, 'GET', '/v1/me', { key });
+      expect(body.error.code).toBe(code);
+      expect(headers.get('www-authenticate')).toBe('Bearer');
+      expect(await usageOf(key)).toMatchObject({ total: 0, last_used_at: null });
+    },
+  );
 
-  test('of a company that is not active is refused', async () => {
+  test('rejects a key of an inactive company', async () => {
     const tenant = await newTenant();
     await database()`update companies set status = 'closed' where id = ${tenant.companyId}`;
     const { body } = await expectStatus(401, 'GET', '/v1/me', { key: tenant.key });
     expect(body.error.code).toBe('AUTH_INVALID_KEY');
   });
 
-  test('works until it expires', async () => {
+  test('accepts a key until it expires', async () => {
     const key = await newKey(await newTenant(), { expiresAt: new Date(Date.now() + 60_000) });
     await expectStatus(200, 'GET', '/v1/me', { key });
   });
 
-  test('wins over a bearer token, whichever of the two is good', async () => {
+  test('prefers an API key to a bearer token, whichever is valid', async () => {
     const tenant = await newTenant();
     const token = await adminToken(tenant);
     const good = await expectStatus(200, 'GET', '/v1/me', { key: tenant.key, token: 'x' });
@@ -112,7 +115,7 @@ describe('an API key', () => {
     await expectStatus(401, 'GET', '/v1/me', { key: '', token });
   });
 
-  test('sent as a bearer token is refused', async () => {
+  test('rejects an API key that is sent as a bearer token', async () => {
     const { key } = await newTenant();
     await expectStatus(401, 'GET', '/v1/me', { token: key });
   });
@@ -130,18 +133,18 @@ describe('the IP allowlist of a key', () => {
     ['2001:db8::/32', ['2001:db8:ffff::1'], ['2001:db9::', '2001:db7:ffff::']],
     ['2001:db8::/127', ['2001:db8::1'], ['2001:db8::2']],
     ['::/0', ['2001:db8::1'], ['203.0.113.7', '::ffff:203.0.113.7']],
-  ])('%s lets exactly its own addresses in', async (entry, inside, outside) => {
+  ])('admits exactly the addresses of the allowlist entry %s', async (entry, inside, outside) => {
     const key = await newKey(await newTenant(), { ipAllowlist: [entry] });
     for (const ip of inside) await expectStatus(200, 'GET', '/v1/me', { key, ip });
     for (const ip of outside) {
       const { body } = await expectStatus(403, 'GET', '/v1/me', { key, ip });
-      // The list itself is nobody's business.
+      // The allowlist itself must not be revealed.
       expect(body.error).toMatchObject({ code: 'IP_NOT_ALLOWED', details: {} });
       expect(JSON.stringify(body.error)).not.toContain(entry);
     }
   });
 
-  test('lets in what any of its entries lets in, and everybody when it is empty', async () => {
+  test('admits addresses of any allowlist entry, and all addresses if the list is empty', async () => {
     const tenant = await newTenant();
     const key = await newKey(tenant, { ipAllowlist: ['198.51.100.1', '2001:db8::/32', '203.0.113.0/24'] });
     for (const ip of ['198.51.100.1', '2001:db8::5', '203.0.113.9'])
@@ -150,7 +153,7 @@ describe('the IP allowlist of a key', () => {
     await expectStatus(200, 'GET', '/v1/me', { key: tenant.key, ip: '198.51.100.2' });
   });
 
-  test('goes by the rightmost hop that is no trusted proxy, whatever the client wrote before it', async () => {
+  test('uses the rightmost untrusted hop as the address, regardless of hops that the client wrote', async () => {
     const key = await newKey(await newTenant(), { ipAllowlist: ['203.0.113.7'] });
     await expectStatus(200, 'GET', '/v1/me', { key, ip: '198.51.100.1, 203.0.113.7' });
     await expectStatus(200, 'GET', '/v1/me', { key, ip: '203.0.113.7, 127.0.0.1' });
@@ -160,10 +163,10 @@ describe('the IP allowlist of a key', () => {
   });
 });
 
-describe('the place of a key', () => {
+describe('the cached location of a key', () => {
   const forget = (key: string) => database()`delete from api_key_places where key_hash = ${sha256(key)} returning *`;
 
-  test('is asked for once; whether the key is still good, each time', async () => {
+  test('caches the location of a key, and checks its validity on each call', async () => {
     const { key } = await newTenant();
     await expectStatus(200, 'GET', '/v1/me', { key });
     await forget(key);
@@ -172,7 +175,7 @@ describe('the place of a key', () => {
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('API_KEY_REVOKED');
   });
 
-  test('is asked for again until there is one: a key may come yet', async () => {
+  test('looks an unknown key up again, because it may be created later', async () => {
     const key = await newKey(await newTenant());
     const [place] = await forget(key);
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('AUTH_INVALID_KEY');
@@ -181,14 +184,14 @@ describe('the place of a key', () => {
   });
 });
 
-describe('counting the use of a key', () => {
-  test('is exact under 200 concurrent calls', async () => {
+describe('usage counting', () => {
+  test('counts the usage of a key exactly under 200 concurrent calls', async () => {
     const { key } = await newTenant();
     await Promise.all(Array.from({ length: 200 }, () => expectStatus(200, 'GET', '/v1/me', { key })));
     await counted(key, { total: 200 });
   });
 
-  test('is exact for calls that are refused, fail, or are answered from what was kept', async () => {
+  test('counts calls that are rejected, fail, or return a stored response', async () => {
     const { key } = await newTenant();
     const create = (status: number, body: object, idempotencyKey: string | true) =>
       expectStatus(status, 'POST', '/v1/objects/accounts/records', { key, body, idempotencyKey });
@@ -201,7 +204,7 @@ describe('counting the use of a key', () => {
     await counted(key, { total: 8 });
   });
 
-  test('notes time and address at most once in five minutes', async () => {
+  test('records time and address of a key at most once in five minutes', async () => {
     const { key } = await newTenant();
     await expectStatus(200, 'GET', '/v1/me', { key, ip: '203.0.113.1' });
     const first = await counted(key, { total: 1, last_used_ip: '203.0.113.1' });
@@ -225,7 +228,7 @@ describe('two servers on one database', () => {
   });
   afterAll(() => other?.stop());
 
-  test('accept no call with a key that began after its revocation was answered (C8)', async () => {
+  test('accepts no call on two servers that starts after the revocation of its key (C8)', async () => {
     const tenant = await newTenant();
     const token = await adminToken(tenant);
     const servers = [inject('baseUrl'), other.url];
@@ -235,7 +238,7 @@ describe('two servers on one database', () => {
       const [row] = await database()`select id from api_keys where key_hash = ${sha256(key)}`;
       let revokedAt = Number.POSITIVE_INFINITY;
       let acceptedBefore = 0;
-      // Each caller goes on until ten of its calls began after the revocation.
+      // Each client continues until ten of its calls started after the revocation.
       const callers = Array.from({ length: 16 }, async (_, index) => {
         for (let after = 0; after < 10; ) {
           const began = performance.now();
@@ -257,7 +260,7 @@ describe('two servers on one database', () => {
     expect(accepted).toBe(0);
   });
 
-  test('accept no call with a session token that began after its sign-out was answered', async () => {
+  test('accepts no call on two servers that starts after the sign-out of its session', async () => {
     const tenant = await newTenant();
     const { access_token: token } = await signIn(tenant.admin.email);
     const servers = [inject('baseUrl'), other.url];
@@ -282,7 +285,7 @@ describe('two servers on one database', () => {
     expect(accepted).toBe(0);
   });
 
-  test('count many keys at once without one waiting for the other, and lose no call', async () => {
+  test('counts many keys concurrently without blocking and without losing calls', async () => {
     const tenant = await newTenant();
     const keys = await Promise.all(Array.from({ length: 40 }, () => newKey(tenant)));
     const servers = [inject('baseUrl'), other.url];
@@ -317,7 +320,7 @@ describe('while the database is down', () => {
     await ownDatabase?.stop();
   });
 
-  test('malformed keys and tokens are refused without asking it; only what could be good needs it (E4)', async () => {
+  test('rejects malformed keys and tokens without the database while it is down (E4)', async () => {
     const baseUrl = server.url;
     for (const key of malformed) await expectStatus(401, 'GET', '/v1/me', { key, baseUrl });
     for (const token of ['x', 'a.b.c', hex()]) await expectStatus(401, 'GET', '/v1/me', { token, baseUrl });
@@ -354,7 +357,7 @@ describe('secrets', () => {
       admin_user: { email, full_name: 'Sara Haddad', password: secretPassword },
     };
     await expectStatus(201, 'POST', '/v1/onboarding', { body: signup });
-    // Refusals are logged and answered as well: the secrets go where they do not belong.
+    // Rejections are logged and returned too, so secrets are sent where they do not belong.
     const wrongPassword = `wrong-${hex()}`;
     const query = { grant_type: 'password' };
     await expectStatus(400, 'POST', '/auth/v1/token', { query, body: { email, password: wrongPassword } });
@@ -382,12 +385,12 @@ describe('secrets', () => {
     const parts = secrets.map((secret) => secret.replace(/^svc_live_/, ''));
     for (const part of parts) expect(log).not.toContain(part);
     expect(await tablesWith(...parts)).toEqual([]);
-    // The search finds what is there.
+    // The search itself works.
     expect(await tablesWith(email)).toContain('users');
     expect(await tablesWith(sha256(minted.body.data.key).toString('hex'))).toEqual(['api_key_places', 'api_keys']);
   });
 
-  test('of two servers that start at once on one folder are the same one', async () => {
+  test('generates the same secrets on two servers that start at the same time in one folder', async () => {
     const { readSecretKey } = await import('../../runtime/credentials/secret-key.ts');
     const folder = resolve(inject('coverageFolder'), '..', 'secret');
     const made = readSecretKey(undefined, folder);
@@ -395,7 +398,7 @@ describe('secrets', () => {
     expect(readSecretKey(undefined, folder)).toBe(made);
   });
 
-  test('that were sealed cannot be altered or cut', async () => {
+  test('detects altered or truncated sealed secrets', async () => {
     const { Secrets } = await import('../../runtime/credentials/secrets.ts');
     const secrets = new Secrets('5e'.repeat(32));
     for (const text of ['text', '']) {
@@ -412,7 +415,7 @@ describe('secrets', () => {
   });
 });
 
-/** Waits until the use of a key is written down. */
+/** Waits until the usage of a key is stored. */
 async function counted(key: string, expected: object) {
   await vi.waitFor(async () => expect(await usageOf(key)).toMatchObject(expected));
   return usageOf(key);
@@ -432,7 +435,7 @@ async function usedAgo(key: string, seconds: number): Promise<void> {
     from api_keys k where k.id = u.api_key_id and k.key_hash = ${sha256(key)}`;
 }
 
-/** Tables with a row that holds one of some texts anywhere, in a text column or as the bytes of a binary one. */
+/** Returns the tables with a row that contains one of the texts, in a text column or as bytes. */
 async function tablesWith(...texts: string[]): Promise<string[]> {
   const sql = database();
   const wanted = texts.flatMap((text) => [text, Buffer.from(text).toString('hex')]);
@@ -441,7 +444,7 @@ async function tablesWith(...texts: string[]): Promise<string[]> {
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' order by c.relname`;
   const found: string[] = [];
   for (const { name } of tables) {
-    // Each row is made a text once, whatever is looked for in it.
+    // Each row is converted to text once for all searched values.
     const [row] = await sql`
       select exists (
         select from (select t::text as whole from ${sql(name)} t offset 0) as rows, unnest(${wanted}::text[]) as text

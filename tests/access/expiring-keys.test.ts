@@ -1,4 +1,4 @@
-// Keys that expire soon: told of once, in their own mode, whoever looks.
+// Events for API keys that expire soon: once each, in the mode of the key.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { announceExpiringKeys } from '../../jobs/access/expiring-keys.ts';
@@ -44,7 +44,7 @@ async function told(): Promise<{ test_mode: boolean; data: Record<string, string
     where company_id = ${tenant.companyId} and event = 'api_key.expiring' order by test_mode, id`;
 }
 
-test('is told of once, for its own mode, by however many servers', async () => {
+test('emits one event for an expiring key in its mode across concurrent servers', async () => {
   const expiresAt = new Date(Date.now() + 6 * day);
   await newKey(tenant, { expiresAt });
   await newKey(tenant, { expiresAt, environment: 'test' });
@@ -58,7 +58,7 @@ test('is told of once, for its own mode, by however many servers', async () => {
   expect(events[0]?.data).toMatchObject({ expires_at: expiresAt.toISOString(), name: expect.any(String) });
 });
 
-test('whose time is moved is told of again', async () => {
+test('emits another event when the expiry changes', async () => {
   const moved = new Date(Date.now() + 5 * day);
   await database()`
     update api_keys set expires_at = ${moved}

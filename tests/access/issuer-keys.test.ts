@@ -1,4 +1,4 @@
-// The keys of an OAuth issuer: kept, asked for again, and what a failing issuer cannot do.
+// Cached signing keys of an OAuth issuer, and the behavior when the issuer fails.
 import type { ServerResponse } from 'node:http';
 import type { JWSHeaderParameters } from 'jose';
 import { pino } from 'pino';
@@ -31,17 +31,17 @@ beforeEach(async () => {
   asked = issuer.keyRequests();
 });
 
-/** How often the issuer was asked since the test began. */
+/** Returns the requests to the issuer since the test started. */
 const requests = (): number => issuer.keyRequests() - asked;
 
-test('are asked for when they are needed first, once for all who need them then', async () => {
+test('fetches the keys on first use, once for all concurrent callers', async () => {
   expect(requests()).toBe(0);
   const found = await Promise.all(Array.from({ length: 50 }, () => keys.keyFor(known, at(0))));
   expect(new Set(found).size).toBe(1);
   expect(requests()).toBe(1);
 });
 
-test('are kept for ten minutes, and asked for again after that', async () => {
+test('caches the keys for ten minutes', async () => {
   const key = await keys.keyFor(known, at(0));
   expect(await keys.keyFor(known, at(10 * minute - 1))).toBe(key);
   expect(requests()).toBe(1);
@@ -50,7 +50,7 @@ test('are kept for ten minutes, and asked for again after that', async () => {
   expect(requests()).toBe(2);
 });
 
-test('that are not known are asked for at most once a minute, for all who ask', async () => {
+test('fetches for unknown keys at most once a minute across all callers', async () => {
   await keys.keyFor(known, at(0));
   await Promise.all(Array.from({ length: 50 }, () => keys.keyFor(unknown, at(1000))));
   expect(requests()).toBe(2);
@@ -58,12 +58,12 @@ test('that are not known are asked for at most once a minute, for all who ask', 
   expect(requests()).toBe(2);
   expect(await keys.keyFor(unknown, at(1000 + minute))).toBeUndefined();
   expect(requests()).toBe(3);
-  // The known ones cost nothing meanwhile.
+  // Known keys need no request meanwhile.
   await keys.keyFor(known, at(2 * minute));
   expect(requests()).toBe(3);
 });
 
-test('go on working while the issuer fails, who is asked again every second, until newer ones come', async () => {
+test('keeps using the cached keys while the issuer fails, and retries every second until it succeeds', async () => {
   const key = await keys.keyFor(known, at(0));
   issuer.breakKeys((response) => response.writeHead(500).end());
   const later = 10 * minute;
@@ -90,12 +90,12 @@ test.each<[string, (response: ServerResponse) => void]>([
   ['a redirect', (response) => response.writeHead(302, { location: '/elsewhere' }).end()],
   ['nothing', (response) => response.end()],
   ['a page', (response) => response.end('<html></html>')],
-  ['something that is no key set', (response) => response.end('{"keys": {}}')],
+  ['an invalid key set', (response) => response.end('{"keys": {}}')],
   ['no end', (response) => response.write('{"keys": [')],
   ['no answer', () => undefined],
   ['too much', (response) => response.end(huge)],
   ['a broken connection', (response) => response.destroy()],
-])('cannot be told while the issuer answers with %s, which is said once', async (_what, answer) => {
+])('reports a verification as unavailable and logs it once if the issuer responds with %s', async (_what, answer) => {
   issuer.breakKeys(answer);
   const attempts = Array.from({ length: 3 }, (_, index) => keys.keyFor(known, at(index)));
   for (const attempt of await Promise.allSettled(attempts))

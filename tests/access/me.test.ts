@@ -1,11 +1,11 @@
-// What GET /v1/me promises: any credential may ask what it is.
+// GET /v1/me: describes every kind of credential.
 import { describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
 import { adminToken, tokenFor } from '../support/sessions.ts';
 import { database, newKey, newTenant, newUser } from '../support/tenants.ts';
 
 describe('GET /v1/me', () => {
-  test('tells a key its workspace, environment, scopes, reach, expiry, modules and limits', async () => {
+  test('returns for a key its workspace, environment, scopes, reach, expiry, modules and limits', async () => {
     const tenant = await newTenant('Blue Lake');
     const expiresAt = new Date(Date.now() + 3_600_000);
     const reach = { kind: 'branch', id: tenant.branchId } as const;
@@ -24,12 +24,12 @@ describe('GET /v1/me', () => {
     });
   });
 
-  test('asks for no scope', async () => {
+  test('requires no scope', async () => {
     const tenant = await newTenant();
     await expectStatus(200, 'GET', '/v1/me', { key: await newKey(tenant, { scopes: ['reports:view'] }) });
   });
 
-  test('tells a test key that it is one, and a live key nothing of test mode', async () => {
+  test('marks a test key as one, and mentions no test mode to a live key', async () => {
     const tenant = await newTenant();
     const asTest = await expectStatus(200, 'GET', '/v1/me', { key: tenant.testKey });
     expect(asTest.body).toMatchObject({ data: { environment: 'test' }, meta: { test_mode: true } });
@@ -38,7 +38,7 @@ describe('GET /v1/me', () => {
     expect(asLive.body.meta).not.toHaveProperty('test_mode');
   });
 
-  test('tells a signed-in person the roles, and scopes and limits that there are none', async () => {
+  test('returns the roles of a signed-in person, and no scopes or limits', async () => {
     const tenant = await newTenant();
     const asAdmin = await expectStatus(200, 'GET', '/v1/me', { token: await adminToken(tenant) });
     expect(asAdmin.body.data).toMatchObject({
@@ -57,7 +57,7 @@ describe('GET /v1/me', () => {
     expect((await expectStatus(200, 'GET', '/v1/me', { token })).body.data.roles).toEqual(['Sales_Rep']);
   });
 
-  test('leaves out modules that the plan lacks or an administrator switched off', async () => {
+  test('omits modules that the plan lacks or an administrator disabled', async () => {
     const tenant = await newTenant();
     await database()`update companies set disabled_modules = '{leads}' where id = ${tenant.companyId}`;
     const { body } = await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });

@@ -1,4 +1,4 @@
-// Apps that register nowhere: their id is the address of their description.
+// Apps without registration, whose client_id is the URL of their metadata document.
 import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
@@ -23,7 +23,7 @@ let server: TestServer;
 let base: string;
 let origin: string;
 let tenant: Tenant;
-/** What is at each path. */
+/** Documents by path. */
 const served = new Map<string, object>();
 const fetched: string[] = [];
 
@@ -60,7 +60,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Puts a description at an address, which names it unless it is told to name another. */
+/** Serves a metadata document. It names its own URL unless overridden. */
 function describeAt(path: string, more: object = {}) {
   const client_id = origin + path;
   served.set(path, { client_id, client_name: 'Unregistered', redirect_uris: [redirect], ...more });
@@ -73,7 +73,7 @@ async function signedIn(): Promise<AppVisitor> {
   return visitor;
 }
 
-test('an app that only has a description is allowed, gets tokens, and is listed by its address', async () => {
+test('authorizes an app by its metadata document alone, and lists it by its URL', async () => {
   const app = describeAt('/app.json');
   const visitor = await signedIn();
   const { verifier, challenge } = newProof();
@@ -86,22 +86,22 @@ test('an app that only has a description is allowed, gets tokens, and is listed 
   expect(status).toBe(200);
   const { body: me } = await expectStatus(200, 'GET', '/v1/me', { token: body.access_token });
   expect(me.data.actor).toMatchObject({ id: `oauth_${app.client_id}`, name: 'Unregistered' });
-  // Once: it says itself how long it stays as it is.
+  // Fetched once, because the response is cacheable.
   expect(fetched.filter((path) => path === '/app.json')).toHaveLength(1);
 });
 
 test.each([
   ['names another address', '/other.json', { client_id: 'https://app.example/app.json' }],
-  ['leads to plain http', '/http.json', { redirect_uris: ['http://app.example/callback'] }],
+  ['redirects to plain http', '/http.json', { redirect_uris: ['http://app.example/callback'] }],
   ['has no name', '/nameless.json', { client_name: '' }],
-])('a description that %s is refused', async (_what, path, more) => {
+])('rejects a metadata document that %s', async (_what, path, more) => {
   const visitor = await signedIn();
   const asked = await visitor.ask(authorizeAddress(describeAt(path, more), newProof().challenge));
   expect([asked.status, asked.to]).toEqual([400, null]);
   expect(fetched).toContain(path);
 });
 
-test('an app without a description is refused', async () => {
+test('rejects an app without a metadata document', async () => {
   const missing = { client_id: `${origin}/missing.json`, redirect_uris: [redirect] };
   const asked = await (await signedIn()).ask(authorizeAddress(missing, newProof().challenge));
   expect([asked.status, asked.to]).toEqual([400, null]);

@@ -1,4 +1,4 @@
-// The consent page of apps: who asks, what can be chosen, for what, and how it ends.
+// The consent page of apps: identity of the app, choices, audiences and revocation.
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
@@ -49,18 +49,18 @@ async function signedIn(of: Tenant = tenant): Promise<AppVisitor> {
   return visitor;
 }
 
-/** Asks for consent. @returns the address of the page, and what it shows */
+/** Requests consent. @returns the address and the content of the page */
 async function consentPage(visitor: AppVisitor, app: Registered, more: Record<string, string> = {}) {
   const { to } = await visitor.ask(authorizeAddress(app, newProof().challenge, more));
   const address = to ?? '';
   return { address, text: (await visitor.ask(address)).text };
 }
 
-describe('who asks', () => {
-  /** Without isolation the page reads: Claude … You will be redirected to oi.x.edualc.ai … */
+describe('the identity of the app', () => {
+  /** Without isolation the page would read: Claude … You will be redirected to oi.x.edualc.ai … */
   const disguised = '\u202EedualC';
 
-  test('is shown without characters that reorder the page, and the host apart from the name', async () => {
+  test('shows the app without reordering characters, and its host separate from the name', async () => {
     const app = await register(base, 'https://ia.edualc.x.io/callback', { client_name: disguised });
     expect(app).toMatchObject({ client_name: 'edualC' });
     const { text } = await consentPage(await signedIn(), app);
@@ -69,7 +69,7 @@ describe('who asks', () => {
     expect(text).toContain('You will be redirected to <code>ia.edualc.x.io</code>.');
   });
 
-  test('is shown so if the app was registered before names were cleaned, and is stored without them', async () => {
+  test('cleans the name of an app that was registered before names were cleaned', async () => {
     const app = await register(base);
     await database()`
       update oauth_artifacts set payload = jsonb_set(payload, '{client_name}', ${JSON.stringify(disguised)}::text::jsonb)
@@ -82,14 +82,14 @@ describe('who asks', () => {
     expect(rows).toEqual([{ client_name: 'edualC' }]);
   });
 
-  test('has a host in ASCII', async () => {
+  test('shows the host of an app in ASCII', async () => {
     const app = await register(base, 'https://\u0430pple.example/callback');
     const { text } = await consentPage(await signedIn(), app);
     expect(text).toContain('<code>xn--pple-43d.example</code>');
     expect(text).not.toContain('\u0430pple');
   });
 
-  test('has a name of more than such characters', async () => {
+  test('rejects a name that consists of reordering characters', async () => {
     const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
       client_name: '\u202E\u2066 ',
       redirect_uris: ['https://app.example/callback'],
@@ -108,7 +108,7 @@ interface Chosen {
   scopes?: string[];
 }
 
-/** Consents to an app, and exchanges the code. */
+/** Consents to an app and exchanges the code. */
 async function tokensFor(app: Registered, { more = {}, groups = ['records'], scopes = [] }: Chosen = {}) {
   const visitor = await signedIn();
   const { verifier, challenge } = newProof();
@@ -136,8 +136,8 @@ const boxesIn = (text: string): { name: string; value: string; ticked: boolean }
     }),
   );
 
-describe('what can be chosen', () => {
-  test('has groups for a pipeline, on, and for the calendar, off, beside those of the product', async () => {
+describe('the choices', () => {
+  test('offers the pipeline group ticked and the calendar group unticked, besides the standard groups', async () => {
     const { text } = await consentPage(await signedIn(), await register(base));
     expect(boxesIn(text).map(({ value, ticked }) => [value, ticked])).toEqual([
       ['records', true],
@@ -150,7 +150,7 @@ describe('what can be chosen', () => {
     ]);
   });
 
-  test('opens deals, accounts, tasks, reports and every custom object with the pipeline, and bookings with the calendar', async () => {
+  test('grants deals, accounts, tasks, reports and custom objects with the pipeline, and bookings with the calendar', async () => {
     const object = { slug: 'visits', label: 'Visit', plural: 'Visits' };
     await expectStatus(201, 'POST', '/v1/objects', { key: tenant.key, body: object });
     const { tokens } = await tokensFor(await register(base), { groups: ['pipeline', 'calendar'] });
@@ -177,7 +177,7 @@ describe('what can be chosen', () => {
     expect(refused.body.error.details.required_scopes).toEqual(['object:visits:delete']);
   });
 
-  test('shows scopes that the app asks for by name outside of the ticked groups, unticked, and grants those that are ticked', async () => {
+  test('offers requested scopes outside of the groups unticked, and grants the ticked ones', async () => {
     const asked =
       'openid leads:view leads:delete inbox:view bookings:* object:visits:delete object:visits:view * onboarding nope:view messaging:send';
     const app = await register(base);
@@ -209,7 +209,7 @@ describe('what can be chosen', () => {
     expect((await (await signedIn()).ask('/console/apps')).text).toContain('records, leads:delete');
   });
 
-  test('is asked again if an app that is allowed something wants more', async () => {
+  test('asks again if an authorized app requests more', async () => {
     const app = await register(base);
     await tokensFor(app, { groups: ['records'] });
     const visitor = await signedIn();
@@ -229,8 +229,8 @@ describe('what can be chosen', () => {
   });
 });
 
-describe('one audience for each grant', () => {
-  test('is named on the page, and assistants are not offered to spend money', async () => {
+describe('the audience of a grant', () => {
+  test('names the audience on the page, and offers no billing to assistants', async () => {
     const app = await register(base);
     const visitor = await signedIn();
     const scope = 'openid billing:view billing:configure users:view';
@@ -246,7 +246,7 @@ describe('one audience for each grant', () => {
     expect(tokens.scope).not.toContain('billing');
   });
 
-  test('is a grant of its own: what is allowed for assistants opens nothing at the API, and the other way round', async () => {
+  test('keeps grants for assistants and for the API separate', async () => {
     const app = await register(base);
     const { tokens: api } = await tokensFor(app, { groups: ['records', 'billing'] });
     const { tokens: agent } = await tokensFor(app, { more: mcp(), groups: ['records'] });
@@ -263,7 +263,7 @@ describe('one audience for each grant', () => {
     expect((await refresh(app, api.refresh_token)).status).toBe(200);
   });
 
-  test('never changes: an authorization for both is refused, and a refresh token stays with its resource', async () => {
+  test('rejects an authorization for both audiences, and keeps refresh tokens on their resource', async () => {
     const app = await register(base);
     const visitor = await signedIn();
     const both = `${authorizeAddress(app, newProof().challenge)}&${new URLSearchParams({ resource: base })}&${new URLSearchParams(mcp())}`;
@@ -280,7 +280,7 @@ describe('one audience for each grant', () => {
     }
   });
 
-  test('is taken on by a grant of the time before', async () => {
+  test('assigns an audience to a grant from before audiences', async () => {
     const app = await register(base);
     const { tokens } = await tokensFor(app, { groups: ['records', 'billing'] });
     await database()`update oauth_grants set audience = null where client_id = ${app.client_id}`;
@@ -296,14 +296,14 @@ describe('an app on the computer of the person', () => {
   const local = 'http://127.0.0.1/callback';
   const warning = 'runs on your own computer';
 
-  test('is asked about each time, whatever was allowed before', async () => {
+  test('asks every time about an app on the computer of the person', async () => {
     const app = await register(base, local);
     await tokensFor(app);
     const { text } = await consentPage(await signedIn(), app);
     expect([text.includes('value="allow"'), text.includes(warning)]).toEqual([true, true]);
   });
 
-  test('is warned of wherever the answer goes there, also if the app has an address on the web', async () => {
+  test('warns if the redirect leads to the computer of the person, even for an app with a web address', async () => {
     const app = await register(base, callback, {
       redirect_uris: [callback, local, 'http://localhost/cb', 'http://[::1]/cb'],
     });
@@ -326,7 +326,7 @@ describe('revocation', () => {
   const revoke = (app: Registered, token: string) =>
     post(base, '/auth/v1/oauth/revoke', new URLSearchParams({ token, client_id: app.client_id }));
 
-  test('of a refresh token ends the access tokens of the same consent at the next call, and no others', async () => {
+  test('ends the access tokens of the same consent when a refresh token is revoked, and no others', async () => {
     const app = await register(base);
     const [{ tokens: own }, { tokens: other }] = [await tokensFor(app), await tokensFor(app)];
     const renewed = (await refresh(app, own.refresh_token)).body;
@@ -340,7 +340,7 @@ describe('revocation', () => {
     expect(row).toEqual({ actor_kind: 'oauth_client', actor_id: `oauth_${app.client_id}` });
   });
 
-  test('of an access token ends all that came of the same consent, and is left to its own app', async () => {
+  test('ends all tokens of a consent when its app revokes an access token', async () => {
     const [app, stranger] = [await register(base), await register(base)];
     for (const more of [{}, mcp()]) {
       const { tokens } = await tokensFor(app, { more });
@@ -357,14 +357,14 @@ describe('revocation', () => {
     expect((await revoke(app, 'a.b.c')).status).toBe(200);
   });
 
-  test('follows from a code that is used twice', async () => {
+  test('ends the consent when a code is used twice', async () => {
     const app = await register(base);
     const { tokens, exchange } = await tokensFor(app);
     expect(await endsAt(tokens.access_token, () => post(base, tokenPath, exchange))).toEqual(revoked);
     expect((await refresh(app, tokens.refresh_token)).body.error).toBe('invalid_grant');
   });
 
-  test('follows from a refresh token that is used again after the grace', async () => {
+  test('ends the consent when a refresh token is reused after the grace period', async () => {
     const app = await register(base);
     const { tokens } = await tokensFor(app);
     const renewed = (await refresh(app, tokens.refresh_token)).body;
@@ -374,7 +374,7 @@ describe('revocation', () => {
     expect(await endsAt(renewed.access_token, () => refresh(app, tokens.refresh_token))).toEqual(revoked);
   });
 
-  test('is remembered no longer than an access token is good', async () => {
+  test('stores revocations only as long as access tokens are valid', async () => {
     const app = await register(base);
     await tokensFor(app).then(({ tokens }) => revoke(app, tokens.refresh_token));
     await database()`

@@ -1,4 +1,4 @@
-// What a consent comes to: scopes within the role of the user, and the records that the user sees.
+// Scopes of a consent within the user's roles, and the records that its app can see.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { accessToken, consentGroups, everyModule, newBearer, newGrant } from '../support/access-tokens.ts';
@@ -20,13 +20,13 @@ describe('a consent group', () => {
     ['messaging', 'inbox:view inbox:create'],
     ['billing', 'billing:view billing:configure'],
     ['admin', 'settings:view settings:configure users:view users:configure access_control:view attachments:configure'],
-  ])('%s grants exactly its scopes', async (group, scopes) => {
+  ])('grants exactly its scopes for the consent group %s', async (group, scopes) => {
     const tenant = await newTenant();
     const token = await newBearer(tenant, [], { groups: [group] });
     expect((await me(token)).scopes.toSorted()).toEqual(scopes.split(' ').toSorted());
   });
 
-  test('never lets anything be sent, and nor does any scope, role or mixture of them', async () => {
+  test('never grants sending through any group, scope, role or combination', async () => {
     const tenant = await newTenant();
     const scopes = ['messaging:send', 'messaging:*', 'inbox:send', '*', 'onboarding', '*:*', 'object:*'];
     const token = await newBearer(tenant, scopes, { groups: consentGroups, extraScopes: scopes });
@@ -35,13 +35,13 @@ describe('a consent group', () => {
     await expectStatus(403, 'POST', '/v1/check-email', { token, body: { email: 'a@example.com' } });
   });
 
-  test('that nobody knows cannot be stored', async () => {
+  test('rejects unknown consent groups in the database', async () => {
     await expect(newGrant(await newTenant(), { groups: ['everything'] })).rejects.toThrow('oauth_grants_groups_check');
   });
 });
 
 describe('the scopes of a token', () => {
-  test('are those of the groups, of the grant and of the token together, each once and by its current name', async () => {
+  test('combines the scopes of groups, grant and token, each once and by its current name', async () => {
     const tenant = await newTenant();
     const options = { groups: ['messaging'], extraScopes: ['deals:view', 'leads:read', 'object:visits:*'] };
     const token = await newBearer(tenant, ['leads:view', 'openid', 'profile', 'inbox:view', 'x:y', ''], options);
@@ -58,13 +58,13 @@ describe('the scopes of a token', () => {
     ['a list', ['leads:view']],
     ['a number', 5],
     ['nothing', null],
-  ])('are none where the claim is %s', async (_what, scope) => {
+  ])('has no scopes if the claim is %s', async (_what, scope) => {
     const tenant = await newTenant();
     const token = await accessToken(tenant, await newGrant(tenant), { scope });
     expect((await me(token)).scopes).toEqual([]);
   });
 
-  /** By role: modules with all that the role may do in them; `records` stands for all objects. */
+  /** By role: modules with all permitted actions. `records` stands for all objects. */
   const table: [string, string, Record<string, string>][] = [
     [
       'Viewer',
@@ -147,7 +147,7 @@ describe('the scopes of a token', () => {
     ],
     ['Super_Admin', 'own', {}],
   ];
-  test.each(table)('of a %s are what the role allows, within reach %s', async (role, reach, allowed) => {
+  test.each(table)('limits the scopes of a %s to the role, with reach %s', async (role, reach, allowed) => {
     const tenant = await newTenant();
     const modules = [...everyModule, 'object:visits'];
     const token = await newBearer(
@@ -164,11 +164,11 @@ describe('the scopes of a token', () => {
     );
     const { scopes, reach: shown } = await me(token);
     expect(scopes.toSorted()).toEqual(expected.toSorted());
-    // Who belongs to no team sees what is their own.
+    // A user without a team sees only their own records.
     expect(shown.kind).toBe(reach);
   });
 
-  test('follow the roles of the user at the next call; several roles allow what any of them does, as far as the widest reaches', async () => {
+  test('applies changed roles at the next call, and combines several roles with the widest visibility of each action', async () => {
     const tenant = await newTenant();
     const user = await newUser(tenant, { role: 'Viewer' });
     const token = await newBearer(tenant, ['leads:*', 'settings:*'], { userId: user.id });
@@ -186,7 +186,7 @@ describe('the scopes of a token', () => {
   });
 });
 
-test('a custom profile of the user replaces what the roles allow, for their own records only', async () => {
+test('replaces the roles with a custom profile of the user, for own records only', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant, { role: 'Branch_Manager' });
   const token = await newBearer(tenant, ['leads:*', 'deals:*'], { userId: user.id });
@@ -197,7 +197,7 @@ test('a custom profile of the user replaces what the roles allow, for their own 
   expect(body.data.reach).toEqual({ kind: 'own', id: user.id });
 });
 
-describe('the records that an app sees', () => {
+describe('the visibility of an app', () => {
   interface People {
     tenant: Tenant;
     north: string;
@@ -241,7 +241,7 @@ describe('the records that an app sees', () => {
       .record.id;
   }
 
-  test('include the leads that it took in for its user, once nobody has them', async () => {
+  test('shows an app the leads that it created for its user, once they are unassigned', async () => {
     const { tenant, rep, other } = await newPeople();
     const [token, stranger] = [await asUser(tenant, rep), await asUser(tenant, other)];
     const body = { first_name: 'Sara', email: `${randomUUID()}@example.com` };
@@ -251,7 +251,7 @@ describe('the records that an app sees', () => {
     expect(await visible(stranger)).toEqual([]);
   });
 
-  test('are those of its user, of the team, of the branch or of the workspace, by the role', async () => {
+  test('shows an app the records of its user, team, branch or workspace, by role', async () => {
     const { tenant, north, team, rep, mate, manager, other } = await newPeople();
     const assigned = async (userId: string | null): Promise<string> =>
       (
@@ -285,7 +285,7 @@ describe('the records that an app sees', () => {
     await expectStatus(200, 'PATCH', recordsPath('leads', ofRep), { token, body: { city: 'Berlin' } });
   });
 
-  test('are for each action those of the widest role that permits it: one role lends its reach to no other', async () => {
+  test('limits each action of an app to the widest role that permits it', async () => {
     const { tenant, rep, mate } = await newPeople();
     await database()`
       insert into user_roles (company_id, user_id, role_id)
@@ -300,7 +300,7 @@ describe('the records that an app sees', () => {
     await expectStatus(200, 'PATCH', recordsPath('leads', own), { token, body: { city: 'Berlin' } });
   });
 
-  test('are also those that it made in the name of its user, and not those it made for a colleague', async () => {
+  test('shows an app the records that it created for its user, but not those for a colleague', async () => {
     const { tenant, north, rep, mate, manager, other } = await newPeople();
     const clientId = `app-${randomUUID()}`;
     const [token, forMate, forOther] = [
@@ -320,7 +320,7 @@ describe('the records that an app sees', () => {
     expect(body.data.records.map((record: { id: string }) => record.id).toSorted()).toEqual([byRep, byMate].toSorted());
   });
 
-  test('are also leads of intake that it made in the name of its user, once nobody is assigned', async () => {
+  test('shows an app the intake leads that it created for its user, once they are unassigned', async () => {
     const { tenant, rep, other } = await newPeople();
     const token = await asUser(tenant, rep);
     const body = { first_name: 'Sara', email: `${randomUUID()}@example.com` };
@@ -330,14 +330,14 @@ describe('the records that an app sees', () => {
     expect(await visible(await asUser(tenant, other))).toEqual([]);
   });
 
-  test('are live ones, whatever test keys have stored', async () => {
+  test('shows an app only live records', async () => {
     const { tenant, rep } = await newPeople();
     await createRecord(tenant.testKey, 'leads', { first_name: 'Sara', email: 'test@example.com', assigned_to: rep });
     expect(await visible(await asUser(tenant, rep))).toEqual([]);
   });
 });
 
-test('an app is refused what a module that is off would open, and may again when it is on', async () => {
+test('rejects an app for a disabled module, and accepts it again when the module is enabled', async () => {
   const tenant = await newTenant();
   const token = await newBearer(tenant);
   const path = recordsPath('leads');
@@ -351,7 +351,7 @@ test('an app is refused what a module that is off would open, and may again when
   await expectStatus(200, 'GET', path, { token });
 });
 
-test('of two consents to one app by one user only one can be in force', async () => {
+test('keeps only one of two concurrent consents to one app by one user', async () => {
   const tenant = await newTenant();
   const first = await newGrant(tenant, { groups: ['records'] });
   await expect(newGrant(tenant, first)).rejects.toThrow('oauth_grants_active');

@@ -1,4 +1,4 @@
-// The OAuth server: apps that register, people who consent, and what the tokens open.
+// The OAuth server: registration, consent, tokens, and rejected requests.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -58,7 +58,7 @@ async function signedIn(of: Tenant = tenant): Promise<AppVisitor> {
   return visitor;
 }
 
-/** Asks, consents, and comes back with a code. */
+/** Authorizes, consents, and returns the code. */
 async function codeFor(
   app: Registered,
   challenge: string,
@@ -87,13 +87,13 @@ const refresh = (app: Registered, token: string, more: Record<string, string> = 
     new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token, client_id: app.client_id, ...more }),
   );
 
-describe('what the server says of itself', () => {
+describe('server metadata', () => {
   test.each([
     '/auth/v1/.well-known/oauth-authorization-server',
     '/auth/v1/.well-known/openid-configuration',
     '/.well-known/oauth-authorization-server/auth/v1',
     '/.well-known/openid-configuration/auth/v1',
-  ])('at %s names addresses of the issuer, whatever the host of the request', async (path) => {
+  ])('names addresses of the issuer at %s, regardless of the Host header', async (path) => {
     const answer = await fetch(base + path, {
       headers: { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' },
     });
@@ -125,7 +125,7 @@ describe('what the server says of itself', () => {
   test.each([
     ['', ''],
     ['/v1/mcp', '/v1/mcp'],
-  ])('at /.well-known/oauth-protected-resource%s names the issuer', async (path, resource) => {
+  ])('names the issuer at /.well-known/oauth-protected-resource%s', async (path, resource) => {
     const answer = await fetch(`${base}/.well-known/oauth-protected-resource${path}`);
     expect(await answer.json()).toEqual({
       resource: base + resource,
@@ -148,7 +148,7 @@ describe('pages of other sites', () => {
     ['/auth/v1/oauth/clients/register', 'POST'],
     ['/auth/v1/oauth/token', 'POST'],
     ['/auth/v1/oauth/revoke', 'POST'],
-  ])('may ask %s, and read what it says, refusals included', async (path, method) => {
+  ])('lets pages of other sites call %s and read the response, including errors', async (path, method) => {
     const asked = {
       ...from,
       'access-control-request-method': method,
@@ -168,7 +168,7 @@ describe('pages of other sites', () => {
     expect(answer.headers.get('access-control-expose-headers')).toContain('Retry-After');
   });
 
-  test('may read the keys that tokens are signed with', async () => {
+  test('lets pages of other sites read the signing keys', async () => {
     const answer = await fetch(`${base}/auth/v1/.well-known/jwks.json`, {
       headers: { ...from, 'x-forwarded-for': anyAddress() },
     });
@@ -177,14 +177,17 @@ describe('pages of other sites', () => {
     expect([other.status, ...rights(other)]).toEqual([200, null, null, null, null]);
   });
 
-  test.each(['/auth/v1/oauth/authorize', '/console', '/console/api-keys'])('may not ask %s', async (path) => {
-    for (const method of ['OPTIONS', 'GET'])
-      expect(rights(await fetch(base + path, { method, headers: from, redirect: 'manual' }))[0]).toBeNull();
-  });
+  test.each(['/auth/v1/oauth/authorize', '/console', '/console/api-keys'])(
+    'lets no page of another site call %s',
+    async (path) => {
+      for (const method of ['OPTIONS', 'GET'])
+        expect(rights(await fetch(base + path, { method, headers: from, redirect: 'manual' }))[0]).toBeNull();
+    },
+  );
 });
 
 describe('an app', () => {
-  test('that nobody allowed anything is kept for thirty days, and one that somebody did for good', async () => {
+  test('keeps an app without consent for thirty days, and an authorized one permanently', async () => {
     const [unused, used] = [await register(base), await register(base)];
     const keptUntil = async ({ client_id: id }: Registered): Promise<Date | null | undefined> =>
       (
@@ -202,7 +205,7 @@ describe('an app', () => {
     expect(inFuture.map(({ id }) => id)).not.toContain(used.client_id);
   });
 
-  test('that registers gets refresh tokens and no scopes, whatever it asks for', async () => {
+  test('registers an app with refresh tokens and without scopes, whatever it requests', async () => {
     const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
       client_name: 'Assistant',
       redirect_uris: ['http://127.0.0.1:1234/callback'],
@@ -238,8 +241,8 @@ describe('an app', () => {
     ['a wildcard in a host', ['https://a*.app.example/callback'], 'invalid_redirect_uri'],
     ['a wildcard that is encoded', ['https://%2a.app.example/callback'], 'invalid_redirect_uri'],
     ['none', [], 'invalid_redirect_uri'],
-    ['no list', 'https://app.example/callback', 'invalid_redirect_uri'],
-  ])('with %s as its redirect is refused', async (_what, redirects, error) => {
+    ['a string', 'https://app.example/callback', 'invalid_redirect_uri'],
+  ])('rejects the registration of an app with %s as its redirect', async (_what, redirects, error) => {
     const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
       client_name: 'x',
       redirect_uris: redirects,
@@ -247,7 +250,7 @@ describe('an app', () => {
     expect([status, body.error, Object.keys(body)]).toEqual([400, error, ['error', 'error_description']]);
   });
 
-  test('that is no JSON, or has no proper name, is refused', async () => {
+  test('rejects metadata that is not JSON or has no valid name', async () => {
     for (const body of [
       [],
       { client_name: '', redirect_uris: ['https://app.example/'] },
@@ -261,7 +264,7 @@ describe('an app', () => {
     expect(answer.status).toBe(400);
   });
 
-  test('may be registered ten times an hour from an address', async () => {
+  test('limits registrations to ten per hour and address', async () => {
     const from = { 'x-forwarded-for': '198.51.100.77', 'content-type': 'application/json' };
     const body = JSON.stringify({ client_name: 'x', redirect_uris: ['https://app.example/'] });
     const statuses: number[] = [];
@@ -280,7 +283,7 @@ describe('an app', () => {
 });
 
 describe('a token', () => {
-  test('of a consent opens what the person chose, for that person, and is renewed', async () => {
+  test('issues tokens with the chosen permissions of the person, and renews them', async () => {
     const app = await register(base);
     const first = await tokensFor(app, {}, ['records']);
     const { body } = await expectStatus(200, 'GET', '/v1/me', { token: first.access_token });
@@ -304,7 +307,7 @@ describe('a token', () => {
     expect(payload.exp - payload.iat).toBe(3600);
   });
 
-  test('is given to strict clients too', async () => {
+  test('issues tokens to strict clients too', async () => {
     const options = { execute: [openid.allowInsecureRequests] };
     const config = await openid.dynamicClientRegistration(
       new URL(`${base}/auth/v1`),
@@ -349,7 +352,7 @@ describe('a token', () => {
     expect(result.token_type).toBe('bearer');
   });
 
-  test('that is used twice within the grace gives two pairs, and afterwards ends all of them', async () => {
+  test('renews a refresh token twice within the grace period, and afterwards ends all tokens', async () => {
     const app = await register(base);
     const { refresh_token: token } = await tokensFor(app);
     const [one, two] = [await refresh(app, token), await refresh(app, token)];
@@ -360,7 +363,7 @@ describe('a token', () => {
       expect((await refresh(app, each.body.refresh_token)).body).toMatchObject({ error: 'invalid_grant' });
   });
 
-  test('is kept as a digest', async () => {
+  test('stores tokens only as digests', async () => {
     const app = await register(base);
     const tokens = await tokensFor(app);
     const rows =
@@ -369,7 +372,7 @@ describe('a token', () => {
     expect(rows.filter(({ text }) => text.includes(tokens.refresh_token))).toEqual([]);
   });
 
-  test('opens nothing once the grant is revoked, and gives no other until somebody consents again', async () => {
+  test('rejects tokens of a revoked grant, and issues no others until the next consent', async () => {
     const app = await register(base);
     const tokens = await tokensFor(app);
     const token = await adminToken(tenant);
@@ -386,21 +389,21 @@ describe('a token', () => {
     const refused = await expectStatus(403, 'GET', '/v1/me', { token: tokens.access_token });
     expect(refused.body.error.details.reason).toBe('grant_revoked');
     expect((await refresh(app, tokens.refresh_token)).body).toMatchObject({ error: 'invalid_grant' });
-    // Not silently: the page is shown again.
+    // The page is shown again instead of a silent redirect.
     const visitor = await signedIn();
     const asked = await visitor.ask(authorizeAddress(app, newProof().challenge));
     expect((await visitor.ask(asked.to ?? '')).text).toContain('value="allow"');
     const later = await tokensFor(app);
     await expectStatus(200, 'GET', '/v1/me', { token: later.access_token });
     expect((await refresh(app, tokens.refresh_token)).body).toMatchObject({ error: 'invalid_grant' });
-    // What was given before stays what it was: taken back.
+    // Tokens from before stay revoked.
     const dead = await expectStatus(403, 'GET', '/v1/me', { token: tokens.access_token });
     expect(dead.body.error.details.reason).toBe('grant_revoked');
   });
 });
 
 describe('consent', () => {
-  test('that was given is used again without a question, unless the app wants one', async () => {
+  test('reuses a consent without a question, unless the app demands one', async () => {
     const app = await register(base);
     await tokensFor(app);
     const visitor = await signedIn();
@@ -414,7 +417,7 @@ describe('consent', () => {
     expect((await visitor.ask(asked.to ?? '')).text).toContain('value="allow"');
   });
 
-  test('that is denied tells the app so', async () => {
+  test('returns an error to the app if the consent is denied', async () => {
     const visitor = await signedIn();
     const asked = await visitor.ask(authorizeAddress(await register(base), newProof().challenge));
     const back = await visitor.decide(asked.to ?? '', 'deny', []);
@@ -425,7 +428,7 @@ describe('consent', () => {
     });
   });
 
-  test('is a matter of administrators: others are told whom to ask', async () => {
+  test('lets only administrators consent, and tells others whom to ask', async () => {
     const rep = await newPerson(tenant, 'Sales_Rep');
     const visitor = new AppVisitor(base);
     await visitor.signIn(rep.email);
@@ -440,8 +443,8 @@ describe('consent', () => {
   });
 });
 
-describe('what is refused (E11)', () => {
-  test('accepts none of the table', async () => {
+describe('rejected requests (E11)', () => {
+  test('rejects every request of the table', async () => {
     const app = await register(base);
     const other = await register(base, 'https://other.example/callback');
     const proof = newProof();
@@ -463,7 +466,7 @@ describe('what is refused (E11)', () => {
       const address = new URL(authorizeAddress(app, proof.challenge, more), base);
       if (drop) address.searchParams.delete(drop);
       const { to } = await visitor.ask(address.href);
-      // Led to the question, or to somewhere that the app did not register.
+      // Redirected to the consent page, or to an address that the app did not register.
       return (
         to !== null &&
         (to.includes('/console/consent/') || !(to.startsWith('https://app.example/callback') && to.includes('error=')))
@@ -620,11 +623,11 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
   });
   afterAll(() => browser?.close());
 
-  test('a person signs in, reads who asks, chooses, and comes back to the app', async () => {
+  test('lets a person sign in, read who asks, choose, and return to the app', async () => {
     const desktop = createServer((_, response) => response.end('Connected')).listen(0, '127.0.0.1');
     await once(desktop, 'listening');
     const { port } = desktop.address() as AddressInfo;
-    // The port is chosen when the app starts, after it was registered.
+    // The app chooses its port at start, after the registration.
     const redirect = `http://127.0.0.1:${port}/callback`;
     const app = await register(base, 'http://127.0.0.1/callback', { client_name: 'Desk <b>top</b>' });
     const { verifier, challenge } = newProof();

@@ -1,4 +1,4 @@
-// OAuth access tokens of a real issuer: what they open, until someone says no.
+// OAuth access tokens of a real issuer: access and revocation.
 
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -41,14 +41,14 @@ async function tokenOf(userId: string, scope?: string): Promise<string> {
   return (await app.authorize(userId, scope)).access_token;
 }
 
-/** Consents to the app, and gets a token of it. */
+/** Consents to the app and returns a token. */
 async function consented(tenant: Tenant, groups: string[], userId = tenant.admin.id): Promise<string> {
   await newGrant(tenant, { userId, clientId: app.clientId, groups });
   return tokenOf(userId);
 }
 
-describe('an app that a user allows something', () => {
-  test('acts in the workspace of the user, under its own name, with the groups that were consented to', async () => {
+describe('an authorized app', () => {
+  test('acts in the workspace of the user under the name of the app, with the consented groups', async () => {
     const tenant = await newTenant('Blue Lake');
     const token = await consented(tenant, ['records']);
     const { body } = await expectStatus(200, 'GET', '/v1/me', { token, baseUrl: baseUrl() });
@@ -67,7 +67,7 @@ describe('an app that a user allows something', () => {
     expect(left).toBeLessThanOrEqual(600_000);
   });
 
-  test('is what audit rows, events and records name, without a key', async () => {
+  test('records the app in audit rows, events and records, without a key', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const lead = { first_name: 'Sara', email: 'sara@example.com' };
@@ -88,7 +88,7 @@ describe('an app that a user allows something', () => {
     expect(event?.actor).toEqual(actor);
   });
 
-  test('is refused with 403 and the scope where the group was not granted', async () => {
+  test('rejects an app with 403 and the scope if the group was not granted', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const path = '/v1/objects/leads/records/x';
@@ -97,7 +97,7 @@ describe('an app that a user allows something', () => {
     await expectStatus(404, 'GET', '/v1/objects/deals/records', { token, baseUrl: baseUrl() });
   });
 
-  test('may do what the scopes of its token name, beside those for identity, which open nothing', async () => {
+  test('accepts scopes named in the token, and ignores identity scopes', async () => {
     const tenant = await newTenant();
     await newGrant(tenant, { clientId: app.clientId });
     const scopesWith = async (scope: string): Promise<string[]> => {
@@ -110,7 +110,7 @@ describe('an app that a user allows something', () => {
     expect(await scopesWith('openid leads:*')).toEqual(['leads:view', 'leads:create', 'leads:edit', 'leads:delete']);
   });
 
-  test('goes on with a refreshed token', async () => {
+  test('accepts a refreshed token', async () => {
     const tenant = await newTenant();
     await newGrant(tenant, { clientId: app.clientId, groups: ['records'] });
     const first = await app.authorize(tenant.admin.id);
@@ -119,7 +119,7 @@ describe('an app that a user allows something', () => {
     await expectStatus(200, 'GET', '/v1/me', { token: renewed.access_token, baseUrl: baseUrl() });
   });
 
-  test('may call 60 times a minute and endpoint for each user, whoever else it acts for', async () => {
+  test('limits an app to 60 calls per minute, endpoint and user', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const other = await newUser(tenant);
@@ -132,7 +132,7 @@ describe('an app that a user allows something', () => {
     await expectStatus(200, 'GET', '/v1/objects', { token, baseUrl: baseUrl() });
   });
 
-  test('does not count when an API key is sent too', async () => {
+  test('ignores the access token if an API key is sent too', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const { body } = await expectStatus(200, 'GET', '/v1/me', { token, key: tenant.testKey, baseUrl: baseUrl() });
@@ -141,18 +141,18 @@ describe('an app that a user allows something', () => {
   });
 });
 
-describe('a token without consent behind it', () => {
-  test('is refused with 403 when the user never allowed the app anything', async () => {
+describe('a token without consent', () => {
+  test('rejects a token with 403 if the user never authorized the app', async () => {
     const tenant = await newTenant();
     const token = await tokenOf(tenant.admin.id);
     const { body } = await expectStatus(403, 'GET', '/v1/me', { token, baseUrl: baseUrl() });
     expect(body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'no_grant' } });
-    // What somebody else of the same workspace allowed is not theirs.
+    // The consent of another user in the same workspace does not count.
     await newGrant(tenant, { clientId: app.clientId, userId: (await newUser(tenant)).id, groups: ['records'] });
     await expectStatus(403, 'GET', '/v1/me', { token, baseUrl: baseUrl() });
   });
 
-  test('is refused on every server from the call after the revocation on, until the user consents again (C8)', async () => {
+  test('rejects a token on every server from the call after the revocation until the next consent (C8)', async () => {
     let [asked, accepted] = [0, 0];
     for (let round = 0; round < 8; round += 1) {
       const tenant = await newTenant();
@@ -185,7 +185,7 @@ describe('a token without consent behind it', () => {
     expect(accepted).toBe(0);
   });
 
-  test('is a 401 when the user is inactive, removed or unknown, or the workspace is closed', async () => {
+  test('rejects a token with 401 if the user is inactive, removed or unknown, or the workspace is closed', async () => {
     const tenant = await newTenant();
     const user = await newUser(tenant, { role: 'Company_Admin' });
     const token = await consented(tenant, ['records'], user.id);
@@ -208,8 +208,8 @@ describe('a token without consent behind it', () => {
   });
 });
 
-describe('what a token carries', () => {
-  test('is in no line of the log and in no table (E10)', async () => {
+describe('the content of a token', () => {
+  test('keeps the content of tokens out of logs and tables (E10)', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const { refresh_token: refreshToken = '' } = await app.authorize(tenant.admin.id);
@@ -239,8 +239,8 @@ describe('what a token carries', () => {
   });
 });
 
-describe('the keys of the issuer', () => {
-  test('may change at any time: new tokens are good at once, in either algorithm, and old ones no more', async () => {
+describe('signing keys of the issuer', () => {
+  test('accepts rotated signing keys of the issuer immediately, in either algorithm, and rejects old ones', async () => {
     const tenant = await newTenant();
     await newGrant(tenant, { clientId: app.clientId, groups: ['records'] });
     const server = await newServer();
@@ -248,7 +248,7 @@ describe('the keys of the issuer', () => {
     expect(decodeProtectedHeader(before.access_token)).toMatchObject({ alg: 'ES256', typ: 'at+jwt' });
     await expectStatus(200, 'GET', '/v1/me', { token: before.access_token, baseUrl: server.url });
     await issuer.rotate('RS256');
-    // Nobody told the server yet.
+    // The server does not know about the rotation yet.
     await expectStatus(200, 'GET', '/v1/me', { token: before.access_token, baseUrl: server.url });
     const after = await app.refresh(before.refresh_token ?? '');
     expect(decodeProtectedHeader(after.access_token).alg).toBe('RS256');
@@ -258,7 +258,7 @@ describe('the keys of the issuer', () => {
     await server.stop();
   });
 
-  test('that nobody knows make the server ask the issuer once, however many such tokens come', async () => {
+  test('fetches unknown signing keys from the issuer once, however many tokens name them', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const server = await newServer();
@@ -280,7 +280,7 @@ describe('the keys of the issuer', () => {
     await server.stop();
   });
 
-  test('that are known go on working while the issuer is down; what only it could tell is a 503, said once in the log', async () => {
+  test('keeps verifying with known keys while the issuer is down, and otherwise returns 503 and logs it once', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const [warm, cold] = await Promise.all([newServer(), newServer()]);
@@ -292,7 +292,7 @@ describe('the keys of the issuer', () => {
         const { body } = await expectStatus(503, 'GET', '/v1/me', { token, baseUrl: cold.url });
         expect(body.error.code).toBe('SERVICE_UNAVAILABLE');
       }
-      // What no issuer could make good needs none.
+      // Tokens that no issuer could have signed need no request.
       await expectStatus(401, 'GET', '/v1/me', { token: 'e30.e30.e30', baseUrl: cold.url });
     } finally {
       await issuer.start();
@@ -305,7 +305,7 @@ describe('the keys of the issuer', () => {
 });
 
 describe('the settings', () => {
-  test('say whom tokens must be meant for, and where the keys are', async () => {
+  test('reads the expected audience and the location of the signing keys from the settings', async () => {
     const tenant = await newTenant();
     const token = await consented(tenant, ['records']);
     const elsewhere = await startIssuer();
@@ -316,7 +316,7 @@ describe('the settings', () => {
     ];
     const started = await Promise.all(settings.map((each) => newServer(each)));
     try {
-      // A busy issuer may not be heard in time.
+      // A busy issuer may respond late.
       const statuses = started.map(({ url }) =>
         vi.waitUntil(async () => {
           const { status } = await call('GET', '/v1/me', { token, baseUrl: url });
@@ -330,7 +330,7 @@ describe('the settings', () => {
     }
   });
 
-  test('that are no addresses are refused by their name', () => {
+  test('rejects settings that are not URLs by name', () => {
     for (const name of ['OAUTH_ISSUER', 'OAUTH_JWKS_URI'])
       expect(() => readConfig({ [name]: 'issuer.example' })).toThrow(
         `${name} must be an http or https URL; it is "issuer.example".`,

@@ -1,4 +1,4 @@
-// A change of the own password: the old one is asked for, other sessions end, guesses count.
+// Changing the own password: requires the old one, ends other sessions, limits guesses.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { audited } from '../support/records.ts';
@@ -23,7 +23,7 @@ describe('PATCH /v1/me/password', () => {
   const change = (status: number, token: string, body: object): Promise<Answer> =>
     expectStatus(status, 'PATCH', '/v1/me/password', { token, body });
 
-  test('replaces a password that was made for the user, and ends all other sessions', async () => {
+  test('replaces a generated password and ends all other sessions', async () => {
     const { user, temp_password: made } = (await create(201, person())).body.data;
     const session = (await enter(200, user.email, made)).body;
     const elsewhere = await tokenFor(tenant, user);
@@ -39,7 +39,7 @@ describe('PATCH /v1/me/password', () => {
     expect((await get(user.id)).must_change_password).toBe(false);
   });
 
-  test('refuses a wrong current password, the same one again and a short one, and changes nothing', async () => {
+  test('rejects a wrong current password, an unchanged and a short one, and changes nothing', async () => {
     const user = await newPerson(tenant);
     const token = await tokenFor(tenant, user);
     const other = await tokenFor(tenant, user);
@@ -58,7 +58,7 @@ describe('PATCH /v1/me/password', () => {
     await enter(200, user.email, adminPassword);
   });
 
-  test('wrong current passwords count as wrong sign-ins, and the sixth is not looked at', async () => {
+  test('counts wrong current passwords as failed sign-ins, and does not check the sixth', async () => {
     const user = await newPerson(tenant);
     const token = await tokenFor(tenant, user);
     const guess = { current_password: 'wrong', password: 'a phrase of mine' };

@@ -1,4 +1,4 @@
-// The operator's command: a key for onboarding on any database, printed once.
+// The operator's command that creates a platform key for onboarding on any database.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -44,7 +44,7 @@ const ask = (key: string, baseUrl?: string) =>
   });
 
 describe('make platform-key', () => {
-  test('mints a key of the platform that opens the platform routes and nothing of a workspace', async () => {
+  test('creates a platform key for platform routes only', async () => {
     const key = await expectKey({ DATABASE_URL: inject('databaseUrl') });
     expect((await ask(key)).body.data.exists).toBe(false);
     for (const path of ['/v1/me', '/v1/api-keys']) {
@@ -66,7 +66,7 @@ describe('make platform-key', () => {
     });
   });
 
-  test('revokes a key by the id that was printed with it, from its next call on and only once', async () => {
+  test('revokes a key by its printed id, from its next call on and only once', async () => {
     const env = { DATABASE_URL: inject('databaseUrl') };
     const { out, err } = await run(env);
     const id = /REVOKE=(\S+)/.exec(err)?.[1] ?? '';
@@ -89,7 +89,7 @@ describe('make platform-key', () => {
     expect(await expectKey(env)).not.toBe(await expectKey(env));
   });
 
-  test('works on the embedded database before the first start, and beside the server without disturbing it', async () => {
+  test('works on the embedded database before the first start, and next to a running server', async () => {
     const folder = resolve(inject('coverageFolder'), '..', 'platform-key');
     const early = await expectKey({ DATA_DIR: folder });
     expect(findRunning(folder)).toBeUndefined();
@@ -101,7 +101,7 @@ describe('make platform-key', () => {
       await ask(late, server.url);
       await ask(early, server.url);
       expect(findRunning(folder)).toBe(running);
-      // Nothing was lost; that a round waited for a connection may come of a machine that is busy.
+      // No data was lost. On a busy machine, a job may have to wait for a connection.
       const warnings = server
         .output()
         .split('\n')
@@ -113,7 +113,7 @@ describe('make platform-key', () => {
     expect(findRunning(folder)).toBeUndefined();
   });
 
-  test('says what is wrong when there is no database, and prints no key', async () => {
+  test('explains a missing database and prints no key', async () => {
     const { code, out, err } = await run({ DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' });
     expect([code, out]).toEqual([1, '']);
     expect(err).toMatch(/^Nothing was changed\. /);

@@ -1,4 +1,4 @@
-// Roles and profiles: the catalogue, custom ones, roles of old, and Super_Admin, never seen.
+// Roles and profiles: the catalog, custom profiles, legacy roles, and the hidden Super_Admin.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { permissionsOf, permissionsOfRole } from '../../domain/access/role-permissions.ts';
 import { isGrantable } from '../../domain/access/scopes.ts';
@@ -52,7 +52,7 @@ const matrix: Record<string, string[]> = {
 };
 
 describe('GET /v1/roles', () => {
-  test('lists one system profile for each role, and Super_Admin nowhere, whoever has it', async () => {
+  test('lists one system profile per role, and never Super_Admin', async () => {
     const sql = database();
     const { id } = await newUser(other);
     await sql`
@@ -73,7 +73,7 @@ describe('GET /v1/roles', () => {
       await expectStatus(404, 'GET', `/v1/roles/${each}`, { key: other.key });
   });
 
-  test('lists custom profiles of the tenant alone, and counts the active users who have each', async () => {
+  test('lists only custom profiles of the tenant, with their numbers of active users', async () => {
     const before = (await named('Sales_Rep')).active_member_count;
     const profile = await newProfile(tenant);
     const [plain, special, idle] = await Promise.all([
@@ -100,7 +100,7 @@ describe('GET /v1/roles', () => {
     expect(plain.id).not.toBe(special.id);
   });
 
-  test('lists a role of old with members and no profile under its own id, for the companies where it has some', async () => {
+  test('lists a legacy role without a profile under its own id, in companies where it has members', async () => {
     const sql = database();
     const name = `Legacy_${tenant.companyId}`;
     const [legacy] = await sql<{ id: string }[]>`
@@ -130,7 +130,7 @@ describe('GET /v1/roles', () => {
 });
 
 describe('GET /v1/roles/{id}', () => {
-  test.each(Object.entries(scopes))('%s has a row for every module, each with the scope %s', async (name, scope) => {
+  test.each(Object.entries(scopes))('shows for %s a row per module, each with the scope %s', async (name, scope) => {
     const slug = await newObject(tenant);
     const { id } = await named(name);
     const { permissions } = await get(id);
@@ -144,7 +144,7 @@ describe('GET /v1/roles/{id}', () => {
     }
   });
 
-  test('is found by the id of the profile and by that of the role, as users have it', async () => {
+  test('finds a role by the id of its profile and by its own id', async () => {
     const role = await named('Sales_Rep');
     const user = await newUser(tenant, { role: 'Sales_Rep' });
     const { body } = await expectStatus(200, 'GET', `/v1/users/${user.id}`, { key: tenant.key });
@@ -152,7 +152,7 @@ describe('GET /v1/roles/{id}', () => {
     expect(await get(role.role_id)).toEqual(await get(role.id));
   });
 
-  test('Company_Admin may do everything, Viewer may only view, and a Sales_Rep deletes and configures nothing', async () => {
+  test('lets Company_Admin do everything and Viewer only view, and a Sales_Rep delete and configure nothing', async () => {
     const actionsOf = async (name: string): Promise<Record<string, string[]>> => {
       const { permissions } = await get((await named(name)).id);
       return Object.fromEntries(permissions.map((row: Json) => [row.module, row.actions]));
@@ -167,7 +167,7 @@ describe('GET /v1/roles/{id}', () => {
       for (const refused of ['delete', 'configure']) expect(actions).not.toContain(refused);
   });
 
-  test('a custom profile has rows for all modules and the objects that it mentions, never a scope', async () => {
+  test('shows for a custom profile all modules and its objects, without scopes', async () => {
     const [mentioned, unmentioned] = [await newObject(tenant), await newObject(tenant)];
     const profile = await newProfile(tenant, {
       leads: ['view', 'edit', 'fly'],
@@ -195,7 +195,7 @@ describe('GET /v1/roles/{id}', () => {
   });
 });
 
-test('GET /v1/visibility-scopes says for each role and module whose records its users see', async () => {
+test('shows at GET /v1/visibility-scopes whose records each role sees in each module', async () => {
   const slug = await newObject(tenant);
   const { body } = await expectStatus(200, 'GET', '/v1/visibility-scopes', { key: tenant.testKey });
   const { visibility_scopes: shown } = body.data;
@@ -208,8 +208,8 @@ test('GET /v1/visibility-scopes says for each role and module whose records its 
   }
 });
 
-describe('what a user may do', () => {
-  test('every action of every role is a scope that can be granted', () => {
+describe('the permissions of a user', () => {
+  test('offers every action of every role as a grantable scope', () => {
     for (const role of Object.keys(scopes))
       for (const { module, actions } of permissionsOfRole(role, ['object:visits']))
         for (const action of actions)
@@ -218,7 +218,7 @@ describe('what a user may do', () => {
     expect(permissionsOfRole('constructor')).toEqual([]);
   });
 
-  test('is what all roles together permit, each action as far as the widest role that permits it', () => {
+  test('combines all roles of a user, each action with its widest role', () => {
     const both = permissionsOf(['Sales_Rep', 'Sales_Manager']);
     expect(
       ['leads:delete', 'object:visits:delete', 'users:view', 'users:configure', 'leads:fly'].map(both.allows),
@@ -245,7 +245,7 @@ describe('what a user may do', () => {
     ]);
   });
 
-  test('is what a custom profile permits in place of the roles, and only with own records', () => {
+  test('replaces the roles with a custom profile, for own records only', () => {
     const profile = [{ module: 'leads', actions: ['view', 'fly'] }];
     const { allows, reachOf } = permissionsOf(['Company_Admin'], profile);
     const scopesOfUser = ['leads:view', 'leads:edit', 'leads:fly', 'deals:view', 'object:visits:view'];
@@ -253,7 +253,7 @@ describe('what a user may do', () => {
     expect([reachOf([]), reachOf(['leads:view'])]).toEqual(['own', 'own']);
   });
 
-  test('of every role is what its profile says', () => {
+  test('permits for every role exactly what its profile lists', () => {
     for (const role of Object.keys(scopes)) {
       const { allows, reachOf } = permissionsOf([role]);
       for (const { module, actions, scope } of permissionsOfRole(role, ['object:visits'])) {

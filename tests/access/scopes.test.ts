@@ -1,4 +1,4 @@
-// What scopes grant, the wildcards and the old names among them, and what a platform key opens.
+// What scopes grant, including wildcards, legacy names and platform keys.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { grantsOf, isGrantable } from '../../domain/access/scopes.ts';
@@ -7,7 +7,7 @@ import { operations } from '../support/document.ts';
 import { alternativesOf } from '../support/requests.ts';
 import { newPlatformKey } from '../support/tenants.ts';
 
-/** The catalogue, written down a second time on purpose: a change of it must be made in two places. */
+/** The catalog, deliberately duplicated: a change must be made in both places. */
 const catalogue: Record<string, string> = {
   leads: 'view create edit delete',
   deals: 'view create edit delete',
@@ -43,7 +43,7 @@ const scopes = Object.entries(catalogue).flatMap(([module, actions]) =>
 const wildcards = Object.keys(catalogue).map((module) => `${module}:*`);
 const grantable = [...scopes, ...wildcards, ...Object.keys(legacy), '*'];
 
-/** What product-spec says that a granted scope opens. */
+/** Computes what a granted scope opens according to the product specification. */
 function opens(granted: string, asked: string): boolean {
   const scope = legacy[granted] ?? granted;
   if (asked === 'onboarding') return scope === 'onboarding';
@@ -51,7 +51,7 @@ function opens(granted: string, asked: string): boolean {
 }
 
 describe('a scope', () => {
-  test('grants what the table says and nothing else', () => {
+  test('grants exactly what the table lists for each scope', () => {
     const asked = [...scopes, 'onboarding', 'messaging:send', 'nonsense:view'];
     for (const granted of [...grantable, 'onboarding']) {
       const opened = asked.filter((scope) => grantsOf([granted]).allows(scope));
@@ -59,7 +59,7 @@ describe('a scope', () => {
     }
   });
 
-  test('grants beside others what it grants alone', () => {
+  test('grants the same with other scopes as alone', () => {
     const asked = [...scopes, 'onboarding'];
     for (const one of grantable)
       for (const other of grantable) {
@@ -68,7 +68,7 @@ describe('a scope', () => {
       }
   });
 
-  test('may be asked for by its old name too', () => {
+  test('accepts a check by legacy name', () => {
     for (const [old, current] of Object.entries(legacy)) {
       expect(grantsOf([current]).allows(old)).toBe(true);
       expect(grantsOf([old]).allows(old)).toBe(true);
@@ -76,7 +76,7 @@ describe('a scope', () => {
     expect(grantsOf(['leads:write']).allows('leads:edit')).toBe(false);
   });
 
-  test('of the catalogue can be held by a key; the platform scope, sending and unknown ones cannot', () => {
+  test('accepts every scope of the catalog for keys, but not the platform scope, sending and unknown ones', () => {
     expect(grantable.filter((scope) => !isGrantable(scope))).toEqual([]);
     const refused = [
       'onboarding',
@@ -90,24 +90,27 @@ describe('a scope', () => {
     expect(refused.filter((scope) => isGrantable(scope))).toEqual([]);
   });
 
-  test('named like a member of every object grants nothing', () => {
+  test('grants nothing for names of built-in object members', () => {
     for (const name of ['constructor', '__proto__', 'toString', 'hasOwnProperty'])
       for (const scope of scopes) expect(grantsOf([name, `${name}:*`]).allows(scope)).toBe(false);
   });
 });
 
 describe('a platform key', () => {
-  test.each(operations.map((operation) => [operation.id, operation] as const))('%s', async (_id, operation) => {
-    const path = operation.path.replace('{object}', 'leads').replace(/\{\w+\}/g, randomUUID());
-    const answer = await call(operation.method, path, { key: await platformKey() });
-    const isPublic = alternativesOf(operation).length === 0;
-    const isItsOwn = ['createOnboardingAsPlatform', 'checkEmail'].includes(operation.id);
-    const refused = [answer.status, answer.body?.error?.code ?? answer.body?.error];
-    if (isPublic || isItsOwn) expect(answer.status).not.toBe(403);
-    else expect(refused).toEqual([403, expect.stringMatching(/^(FORBIDDEN_SCOPE|insufficient_scope)$/)]);
-  });
+  test.each(operations.map((operation) => [operation.id, operation] as const))(
+    'checks the platform key in %s',
+    async (_id, operation) => {
+      const path = operation.path.replace('{object}', 'leads').replace(/\{\w+\}/g, randomUUID());
+      const answer = await call(operation.method, path, { key: await platformKey() });
+      const isPublic = alternativesOf(operation).length === 0;
+      const isItsOwn = ['createOnboardingAsPlatform', 'checkEmail'].includes(operation.id);
+      const refused = [answer.status, answer.body?.error?.code ?? answer.body?.error];
+      if (isPublic || isItsOwn) expect(answer.status).not.toBe(403);
+      else expect(refused).toEqual([403, expect.stringMatching(/^(FORBIDDEN_SCOPE|insufficient_scope)$/)]);
+    },
+  );
 
-  test('is told which key to send instead', async () => {
+  test('tells the sender of a platform key which key to use instead', async () => {
     const { body } = await expectStatus(403, 'GET', '/v1/me', { key: await platformKey() });
     expect(body.error.details).toEqual({ required_scopes: [], reason: 'workspace_key_required' });
   });

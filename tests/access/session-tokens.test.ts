@@ -1,4 +1,4 @@
-// What a session token cannot be: forged, altered, borrowed or outlived (E1).
+// Attacks on session tokens: forged, altered, borrowed or expired (E1).
 import { randomUUID } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ beforeAll(async () => {
   claims = good.claims;
 });
 
-/** A token that the server's own key signs. */
+/** Signs a token with the server's own key. */
 const signed = (changes?: attack.Claims, headerChanges?: object) => attack.signed(good, changes, headerChanges);
 
 async function expectRefused(attacks: readonly string[], code = 'AUTH_INVALID_KEY'): Promise<void> {
@@ -33,22 +33,22 @@ async function expectRefused(attacks: readonly string[], code = 'AUTH_INVALID_KE
 }
 
 describe('over HTTP', () => {
-  test('the token itself, and one like it from the same key, are accepted', async () => {
+  test('accepts the valid token and another one of the same key', async () => {
     await expectStatus(200, 'GET', '/v1/me', { token });
     await expectStatus(200, 'GET', '/v1/me', { token: await signed() });
   });
 
-  test('no character of it can be another', async () => {
+  test('rejects a token with any changed character', async () => {
     const attacks = attack.changed(token);
     expect(attacks.length).toBeGreaterThan(300);
     await expectRefused(attacks);
   });
 
-  test('no character of it can be missing, and none can be added at the seams', async () => {
+  test('rejects a token with any missing character, or one added at the seams', async () => {
     await expectRefused(attack.cutAndGrown(token));
   });
 
-  test('no part of it can be spelled in another way that decodes to the same bytes', async () => {
+  test('rejects other encodings that decode to the same bytes', async () => {
     const attacks = attack.respelled(token);
     expect(attacks.length).toBeGreaterThan(30);
     await expectRefused(attacks);
@@ -57,34 +57,34 @@ describe('over HTTP', () => {
       const { body } = await expectStatus(401, 'GET', '/v1/me', { headers: { authorization } });
       expect(body.error.code).toBe('AUTH_INVALID_KEY');
     }
-    // The scheme's name has no case.
+    // The scheme name is case-insensitive.
     await expectStatus(200, 'GET', '/v1/me', { headers: { authorization: `bearer ${token}` } });
   });
 
-  test('no unsigned token is accepted, however alg says none', async () => {
+  test('rejects unsigned tokens, however alg spells none', async () => {
     await expectRefused(attack.unsigned(good));
   });
 
-  test('no HMAC under the public key, in any of its forms, is taken for a signature', async () => {
+  test('rejects HMAC signatures with the public key in any form', async () => {
     const [jwk] = (await expectStatus(200, 'GET', '/auth/v1/.well-known/jwks.json')).body.keys;
     await expectRefused(attack.hmacUnderPublicKey(good, jwk));
   });
 
-  test('no key of somebody else signs for the server, whatever the header says about it', async () => {
+  test('rejects signatures of other keys, whatever the header says', async () => {
     await expectRefused(await attack.signedByOthers(good));
   });
 
-  test('signatures of zeros, and signatures in another form, are refused', async () => {
+  test('rejects zero signatures and signatures in other formats', async () => {
     await expectRefused(attack.oddSignatures(good));
   });
 
-  test('headers that ask for more than the server understands are refused', async () => {
+  test('rejects headers with unsupported requirements', async () => {
     const headers: object[] = [{ typ: 'at+jwt' }, { typ: undefined }, { typ: 'logout+jwt' }];
     await expectRefused(await Promise.all(headers.map((more) => signed({}, more))));
     await expectRefused(attack.criticalHeaders(good));
   });
 
-  test('claims of another issuer, audience or person, and missing ones, are refused even from the right key', async () => {
+  test('rejects claims of another issuer, audience or person, and missing claims, even from the right key', async () => {
     const stranger = await newTenant();
     const changes: attack.Claims[] = [
       { iss: 'https://attacker.example/auth/v1' },
@@ -116,13 +116,13 @@ describe('over HTTP', () => {
     await expectRefused([attack.signedTexts(good, JSON.stringify(good.header), JSON.stringify(never))]);
   });
 
-  test('an expired token says so; one within the skew of 60 seconds is accepted', async () => {
+  test('reports an expired token, and accepts one within the skew of 60 seconds', async () => {
     const seconds = Math.floor(Date.now() / 1000);
     await expectStatus(200, 'GET', '/v1/me', { token: await signed({ exp: seconds - 30 }) });
     await expectRefused([await signed({ exp: seconds - 60 }), await signed({ exp: 0 })], 'API_KEY_EXPIRED');
   });
 
-  test('that is expired and wrong in another way is not told that it only expired', async () => {
+  test('does not report expiry if anything else is wrong with the token', async () => {
     const exp = Math.floor(Date.now() / 1000) - 100;
     const forged = (await signed({ exp })).replace(/.{10}$/, 'AAAAAAAAAA');
     await expectRefused([
@@ -132,7 +132,7 @@ describe('over HTTP', () => {
     ]);
   });
 
-  test('of a deactivated user, an ended session or a removed user is refused', async () => {
+  test('rejects tokens of a deactivated or removed user and of an ended session', async () => {
     const person = await newPerson(tenant);
     const { access_token: theirs } = await signIn(person.email);
     const setStatus = (status: string) => database()`update users set status = ${status} where id = ${person.id}`;
@@ -145,7 +145,7 @@ describe('over HTTP', () => {
     await expectRefused([theirs]);
   });
 
-  test('that lost its role is refused what the role opened, at the next call', async () => {
+  test('rejects a call at once that needs a role the user has lost', async () => {
     const person = await newPerson(tenant, 'Company_Admin');
     const { access_token: theirs } = await signIn(person.email);
     await expectStatus(200, 'GET', '/v1/api-keys', { token: theirs });
@@ -154,13 +154,13 @@ describe('over HTTP', () => {
   });
 });
 
-describe('at the edges of the clock', () => {
+describe('clock skew', () => {
   const issuer = 'https://crm.example/auth/v1';
   const now = new Date('2026-11-20T12:00:00.000Z');
   const at = (seconds: number) => new Date(now.getTime() + seconds * 1000);
   const subject = { companyId: randomUUID(), userId: randomUUID(), sessionId: randomUUID() };
 
-  test('a token is good for an hour and 60 seconds of skew, to the second', async () => {
+  test('accepts a token for exactly an hour and 60 seconds of skew', async () => {
     const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const issued = await tokens.issue(subject, now);
     const verdict = async (seconds: number) => (await tokens.verify(issued, at(seconds))).kind;
@@ -175,7 +175,7 @@ describe('at the edges of the clock', () => {
     expect(await verdict(sessionTokenSeconds + 61)).toBe('expired');
   });
 
-  test('a token that is not good yet is accepted 60 seconds early and no earlier', async () => {
+  test('accepts a token that is not valid yet exactly 60 seconds early', async () => {
     const { companyId, userId, sessionId } = subject;
     const jwk = await newSigningKey('k');
     const tokens = await SessionTokens.fromKeys(issuer, [jwk]);
@@ -196,7 +196,7 @@ describe('at the edges of the clock', () => {
     expect([await verdict(59), await verdict(60), await verdict(61)]).toEqual(['valid', 'valid', 'invalid']);
   });
 
-  test('a token that is issued later is accepted 60 seconds early and no earlier', async () => {
+  test('accepts a token issued in the future exactly 60 seconds early', async () => {
     const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const verdict = async (early: number) => (await tokens.verify(await tokens.issue(subject, at(early)), now)).kind;
     expect([await verdict(59), await verdict(60), await verdict(61), await verdict(3600)]).toEqual([
@@ -207,7 +207,7 @@ describe('at the edges of the clock', () => {
     ]);
   });
 
-  test('a line break, which HTTP cannot carry, is refused wherever it stands', async () => {
+  test('rejects a line break anywhere in a token', async () => {
     const tokens = await SessionTokens.fromKeys(issuer, [await newSigningKey('k')]);
     const issued = await tokens.issue(subject, now);
     expect((await tokens.verify(issued, now)).kind).toBe('valid');
@@ -219,7 +219,7 @@ describe('at the edges of the clock', () => {
     }
   });
 
-  test('a token of another issuer with the same key, and of the same issuer with another key, are refused', async () => {
+  test('rejects tokens of another issuer with the same key, and of the same issuer with another key', async () => {
     const jwk = await newSigningKey('k');
     const tokens = await SessionTokens.fromKeys(issuer, [jwk]);
     const other = await SessionTokens.fromKeys('https://other.example/auth/v1', [jwk]);

@@ -1,4 +1,4 @@
-// Signing in: one refusal for every reason, refresh tokens that work once, an end at once.
+// Sign-in: uniform rejections, single-use refresh tokens, immediate sign-out.
 import { randomUUID } from 'node:crypto';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ const badToken = {
   body: { error: 'invalid_grant', error_description: 'The refresh token is invalid or has expired. Sign in again.' },
 };
 
-/** Begins a workspace whose administrator has this address, and a password made by the server. */
+/** Creates a workspace whose administrator has this address and a generated password. */
 const signUp = (email: string, baseUrl?: string): Promise<Answer> =>
   expectStatus(201, 'POST', '/v1/onboarding', {
     body: {
@@ -36,7 +36,7 @@ const signUp = (email: string, baseUrl?: string): Promise<Answer> =>
   });
 
 describe('POST /auth/v1/token?grant_type=password', () => {
-  test('answers a session token for an hour, a refresh token and the person, not to be stored by caches', async () => {
+  test('returns a session token for an hour, a refresh token and the person, not cacheable', async () => {
     const tenant = await newTenant();
     const { body, headers } = await expectStatus(200, 'POST', '/auth/v1/token', {
       query: password,
@@ -57,7 +57,7 @@ describe('POST /auth/v1/token?grant_type=password', () => {
     expect(left).toEqual({ noted: true, audit: [{ action: 'session.create', actor: `user ${tenant.admin.id}` }] });
   });
 
-  test('says so when the password was made here', async () => {
+  test('reports a generated password at sign-in', async () => {
     const email = `${randomUUID()}@example.com`;
     const signup = await signUp(email);
     const { body } = await expectStatus(200, 'POST', '/auth/v1/token', {
@@ -67,7 +67,7 @@ describe('POST /auth/v1/token?grant_type=password', () => {
     expect(body.user.must_change_password).toBe(true);
   });
 
-  test('refuses an unknown address, a wrong password, a deactivated user and an inactive company alike', async () => {
+  test('rejects an unknown address, a wrong password, a deactivated user and an inactive company alike', async () => {
     const tenant = await newTenant();
     const gone = await newPerson(tenant);
     await database()`update users set status = 'inactive' where id = ${gone.id}`;
@@ -105,12 +105,12 @@ describe('POST /auth/v1/token?grant_type=password', () => {
     ['a further field', password, { email: 'a@b.example', password: 'x', role: 'admin' }, 'invalid_request'],
     ['both bodies in one', refresh, { email: 'a@b.example', password: 'x', refresh_token: 'x' }, 'invalid_request'],
     ['a NUL character', password, { email: 'a@b.example', password: 'x\0' }, 'invalid_request'],
-  ])('answers %s in the words of RFC 6749', async (_what, query, body, error) => {
+  ])('rejects %s in the format of RFC 6749', async (_what, query, body, error) => {
     const answer = await expectStatus(400, 'POST', '/auth/v1/token', { query, body });
     expect(answer.body.error).toBe(error);
   });
 
-  test('answers a body that is not JSON in the words of RFC 6749', async () => {
+  test('rejects a body that is not JSON in the format of RFC 6749', async () => {
     const form = { 'content-type': 'application/x-www-form-urlencoded' };
     const answers = [
       await expectStatus(400, 'POST', '/auth/v1/token', { query: password, rawBody: '{' }),
@@ -121,7 +121,7 @@ describe('POST /auth/v1/token?grant_type=password', () => {
 });
 
 describe('POST /auth/v1/token?grant_type=refresh_token', () => {
-  test('renews the session with another pair, and the new tokens work', async () => {
+  test('renews a session with a new pair of working tokens', async () => {
     const tenant = await newTenant();
     const first = await signIn(tenant.admin.email);
     const second = await renew(first.refresh_token);
@@ -135,7 +135,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(sessions).toHaveLength(1);
   });
 
-  test('gives another pair for a token that was replaced less than 60 seconds ago', async () => {
+  test('returns another pair for a token replaced less than 60 seconds ago', async () => {
     const tenant = await newTenant();
     const { refresh_token: token } = await signIn(tenant.admin.email);
     const lost = await renew(token);
@@ -146,7 +146,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect((await renew(again.body.refresh_token)).status).toBe(200);
   });
 
-  test('the grace runs from the first use, and a retry does not lengthen it', async () => {
+  test('measures the grace period from the first use, which a retry does not extend', async () => {
     const tenant = await newTenant();
     const { refresh_token: token } = await signIn(tenant.admin.email);
     await renew(token);
@@ -156,7 +156,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(refusal(await renew(token))).toEqual(badToken);
   });
 
-  test('ends the whole session when a token turns up more than 60 seconds after it was replaced', async () => {
+  test('ends the whole session when a token is reused more than 60 seconds after its replacement', async () => {
     const tenant = await newTenant();
     const first = await signIn(tenant.admin.email);
     const second = await renew(first.refresh_token);
@@ -166,7 +166,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(refusal(await renew(second.body.refresh_token))).toEqual(badToken);
     await expectStatus(401, 'GET', '/v1/me', { token: second.body.access_token });
     await expectStatus(401, 'GET', '/v1/me', { token: first.access_token });
-    // Another session of the same person is not concerned.
+    // Another session of the same person is unaffected.
     await expectStatus(200, 'GET', '/v1/me', { token: other.access_token });
     const [audit] = await database()`
       select action, actor_id, metadata from audit_logs where company_id = ${tenant.companyId} and action = 'session.end'`;
@@ -177,7 +177,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     });
   });
 
-  test('16 renewals with one token at once all get a pair of their own, and the first use counts', async () => {
+  test('returns 16 separate pairs for 16 concurrent renewals, and counts the first use', async () => {
     const tenant = await newTenant();
     const { refresh_token: token } = await signIn(tenant.admin.email);
     const answers = await Promise.all(Array.from({ length: 16 }, () => renew(token)));
@@ -188,7 +188,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(tokens).toHaveLength(1);
   });
 
-  test('16 late uses of a replaced token at once are all refused and end the session once', async () => {
+  test('rejects 16 concurrent late uses of a replaced token, and ends the session once', async () => {
     const tenant = await newTenant();
     const { refresh_token: token } = await signIn(tenant.admin.email);
     await renew(token);
@@ -200,7 +200,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(ends).toHaveLength(1);
   });
 
-  test('works for seven days from its issue, and each renewal starts them anew', async () => {
+  test('accepts a refresh token for seven days, which each renewal restarts', async () => {
     const tenant = await newTenant();
     const first = await signIn(tenant.admin.email);
     await issuedAgo(first.refresh_token, 7 * 86_400 - 60);
@@ -213,7 +213,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     expect(refusal(await renew(second.body.refresh_token))).toEqual(badToken);
   });
 
-  test('refuses unknown tokens, and those of deactivated users', async () => {
+  test('rejects unknown refresh tokens, and those of deactivated users', async () => {
     const tenant = await newTenant();
     const person = await newPerson(tenant);
     const session = await signIn(person.email);
@@ -222,7 +222,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
     await expectStatus(401, 'GET', '/v1/me', { token: session.access_token });
     expect(refusal(await renew('x'))).toEqual(badToken);
     expect(refusal(await renew(`${session.refresh_token}=`))).toEqual(badToken);
-    // The secret of a good one under the name of another company.
+    // The secret of a valid token under the name of another company.
     const named = (company: string) => Buffer.from(company.replaceAll('-', ''), 'hex');
     const good = await signIn(tenant.admin.email);
     const secret = Buffer.from(good.refresh_token, 'base64url').subarray(16);
@@ -235,7 +235,7 @@ describe('POST /auth/v1/token?grant_type=refresh_token', () => {
 });
 
 describe('POST /auth/v1/logout', () => {
-  test('refuses both tokens of the session from the next call on, and leaves other sessions alone', async () => {
+  test('rejects both tokens of a session from the next call after the sign-out, and no other session', async () => {
     const tenant = await newTenant();
     const session = await signIn(tenant.admin.email);
     const other = await signIn(tenant.admin.email);
@@ -251,7 +251,7 @@ describe('POST /auth/v1/logout', () => {
     expect(audit).toEqual({ actor_id: tenant.admin.id, record_id: body.session_id });
   });
 
-  test('refuses other credentials in the words of RFC 6750', async () => {
+  test('rejects other credentials at the sign-out in the format of RFC 6750', async () => {
     const tenant = await newTenant();
     const none = await expectStatus(401, 'POST', '/auth/v1/logout');
     expect(none.body.error).toBe('invalid_token');
@@ -263,7 +263,7 @@ describe('POST /auth/v1/logout', () => {
   });
 });
 
-test('sessions are removed a day after their last refresh token ran out, and no others', async () => {
+test('deletes sessions a day after their last refresh token expired, and no others', async () => {
   const tenant = await newTenant();
   const { companyId } = tenant;
   await signIn(tenant.admin.email);
@@ -284,7 +284,7 @@ test('sessions are removed a day after their last refresh token ran out, and no 
 });
 
 describe('a session token', () => {
-  test('can be checked with the published keys, which hold nothing private', async () => {
+  test('publishes the keys for checking session tokens, without private parts', async () => {
     const tenant = await newTenant();
     const { access_token: token } = await signIn(tenant.admin.email);
     const { body, headers } = await expectStatus(200, 'GET', '/auth/v1/.well-known/jwks.json');
@@ -304,7 +304,7 @@ describe('a session token', () => {
     });
   });
 
-  test('opens no operation that does not name session tokens', async () => {
+  test('rejects session tokens for operations that do not declare them', async () => {
     const tenant = await newTenant();
     const { access_token: token } = await signIn(tenant.admin.email);
     const closed = operations.filter((operation) => {
@@ -323,7 +323,7 @@ describe('a session token', () => {
   });
 });
 
-describe('with passwords at their full cost, as in service', () => {
+describe('with password hashing at full cost', () => {
   let server: TestServer;
   beforeAll(async () => {
     const shared = { ...besideCommon() };
@@ -331,7 +331,7 @@ describe('with passwords at their full cost, as in service', () => {
   });
   afterAll(() => server?.stop());
 
-  test('lets 24 people sign in at once, although each costs a password check', async () => {
+  test('lets 24 people sign in at the same time despite the cost of password checks', async () => {
     const tenant = await newTenant();
     const hash = await hashPassword(adminPassword);
     await database()`update sign_ins set password_hash = ${hash} where email = ${tenant.admin.email}`;
@@ -339,7 +339,7 @@ describe('with passwords at their full cost, as in service', () => {
     expect(new Set(sessions.map((session) => session.refresh_token)).size).toBe(24);
   });
 
-  test('keeps a new password as a hash of the cost that it names', async () => {
+  test('stores a new password as a hash with the cost that it names', async () => {
     const email = `${randomUUID()}@example.com`;
     const signup = await signUp(email, server.url);
     const [row] = await database()<{ hash: string }[]>`
@@ -353,7 +353,7 @@ describe('with ANON_KEY set', () => {
   let server: TestServer | undefined;
   afterAll(() => server?.stop());
 
-  test('the sign-in routes ask for it in the header apikey, and no other route does', async () => {
+  test('requires the header apikey on the sign-in routes only', async () => {
     server = await startServer({
       ...testSettings,
       ...besideCommon(),
@@ -381,7 +381,7 @@ describe('with ANON_KEY set', () => {
   });
 });
 
-/** Moves the time at which a token was first used so much further back. */
+/** Moves the first use of a token back in time. */
 async function usedAgo(token: string, seconds: number): Promise<void> {
   await database()`
     update refresh_tokens set used_at = used_at - make_interval(secs => ${seconds}) where token_hash = ${sha256(token)}`;

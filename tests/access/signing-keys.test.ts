@@ -1,4 +1,4 @@
-// The change of the key that signs tokens, step by step.
+// Rotation of the key that signs tokens, step by step.
 import { execFile } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { promisify } from 'node:util';
@@ -20,7 +20,7 @@ afterAll(async () => {
   await database().unsafe(`drop database if exists ${name} with (force)`);
 });
 
-/** The names of the keys that a server which starts now shows; the first signs. */
+/** Returns the key ids of a server that starts now. The first key signs. */
 async function shownKeys(): Promise<string[]> {
   const server = await startServer(settings);
   try {
@@ -38,7 +38,7 @@ const rotate = (step: string) =>
     env: { PATH: process.env.PATH, ...settings, STEP: step },
   });
 
-test('shows the new key before it signs, and the old one after it has', async () => {
+test('publishes the new key before it signs, and the old one afterwards', async () => {
   await database().unsafe(`create database ${name} template template0`);
   const [old] = await shownKeys();
   await expect(rotate('sign')).rejects.toThrow('Start with STEP=publish');

@@ -1,4 +1,4 @@
-// A temporary password opens nothing but the change of password, wherever it is used.
+// Temporary passwords: they only permit choosing another password, on every path.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Answer, call, expectStatus } from '../support/client.ts';
@@ -14,7 +14,9 @@ interface Newcomer {
   refreshToken: string;
 }
 
-/** Signs a workspace up without a password, and signs its administrator in with the one that was generated. */
+/**
+ * Signs up a workspace without a password, and signs in its administrator with the generated one.
+ */
 async function signUpWithoutPassword(): Promise<Newcomer> {
   const email = `${randomUUID()}@newcomer.example`;
   const { body: signup } = await expectStatus(201, 'POST', '/v1/onboarding', {
@@ -33,7 +35,7 @@ async function signUpWithoutPassword(): Promise<Newcomer> {
   return { email, password, token: session.access_token, refreshToken: session.refresh_token };
 }
 
-/** With any ids in its path: the refusal must not depend on what they name. */
+/** Uses random ids in the path, because the rejection must not depend on them. */
 const send = ({ method, path }: DeclaredOperation, token: string): Promise<Answer> =>
   call(
     method,
@@ -48,7 +50,7 @@ const needCredential = operations.filter(
   ({ declared }) => declared.security?.length !== 0 && declared.security?.every((each) => Object.keys(each).length > 0),
 );
 const takeSessions = needCredential.filter(({ declared }) => declared.security?.some((each) => 'session' in each));
-/** What a person with a temporary password can do: look who they are, change it, and sign out. */
+/** Operations that a person with a temporary password can call. */
 const openBefore = ['getMe', 'updatePassword', 'endSession'];
 
 let newcomer: Newcomer;
@@ -57,8 +59,8 @@ beforeAll(async () => {
   newcomer = await signUpWithoutPassword();
 });
 
-describe('a session that began with a temporary password', () => {
-  test('is refused by every operation but GET /v1/me, the change of password and the sign-out', async () => {
+describe('a session with a temporary password', () => {
+  test('rejects a session with a temporary password, except for GET /v1/me, the password change and the sign-out', async () => {
     expect(takeSessions.length).toBeGreaterThan(10);
     for (const operation of needCredential.filter(({ id }) => !openBefore.includes(id))) {
       const { status, body } = await send(operation, newcomer.token);
@@ -73,7 +75,7 @@ describe('a session that began with a temporary password', () => {
     await expectStatus(200, 'GET', '/v1/me', { token: newcomer.token });
   });
 
-  test('makes no key, and the same session opens everything once the password is changed', async () => {
+  test('creates no API key with a temporary password, and permits everything after the change', async () => {
     const { token, refreshToken, password } = await signUpWithoutPassword();
     const mint = { token, body: { name: 'Import', scopes: ['*'] } };
     await expectStatus(403, 'POST', '/v1/api-keys', mint);
@@ -88,20 +90,20 @@ describe('a session that began with a temporary password', () => {
     await expectStatus(201, 'POST', '/v1/api-keys', mint);
   });
 
-  test('can be ended', async () => {
+  test('lets a session with a temporary password sign out', async () => {
     const { token } = await signUpWithoutPassword();
     await expectStatus(200, 'POST', '/auth/v1/logout', { token });
     await expectStatus(401, 'GET', '/v1/me', { token });
   });
 
-  test('does not open the MCP server', async () => {
+  test('rejects a session with a temporary password at the MCP server', async () => {
     const answer = await postToMcp('tools/list', {}, { token: newcomer.token });
     expect(answer.status).toBe(401);
   });
 });
 
-describe('somebody with a temporary password at the console', () => {
-  test('is asked for a new password before consenting to an app, and then led back to the consent', async () => {
+describe('a temporary password at the console', () => {
+  test('asks for a new password before the consent page, and then returns to it', async () => {
     const base = inject('baseUrl');
     const { email, password } = await signUpWithoutPassword();
     const visitor = new AppVisitor(base);
@@ -126,7 +128,7 @@ describe('somebody with a temporary password at the console', () => {
     expect((await visitor.ask(changed.to ?? '')).text).toContain('Assistant');
   });
 
-  test('is led to no other site afterwards', async () => {
+  test('redirects to no other site after the password change', async () => {
     const { email, password } = await signUpWithoutPassword();
     const visitor = new AppVisitor(inject('baseUrl'));
     await visitor.signIn(email, password);

@@ -1,4 +1,4 @@
-// Webhook deliveries: listed and shown as they went, and sent again one by one or by window.
+// Webhook deliveries: listing, details, replays and recoveries.
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -22,7 +22,7 @@ const post = (status: number, path: string, body?: object) =>
 const at = (day: number): Date => new Date(Date.UTC(2026, 10, day, 12));
 
 describe('deliveries', () => {
-  test('are shown with the body that was sent and what was answered', async () => {
+  test('shows a delivery with its body and the response', async () => {
     const { id } = await newWebhook(tenant, 'test');
     const body = '{"id":"evt_1", "spaced": true}';
     const deliveryId = await newDelivery(tenant, 'test', id, { body });
@@ -43,13 +43,13 @@ describe('deliveries', () => {
       replay_of: null,
     });
     expect(listed.event_id).toMatch(/^evt_[0-9a-f-]{36}$/);
-    // Of another subscription it is none.
+    // It does not exist for another subscription.
     const other = await newWebhook(tenant, 'test');
     await expectStatus(404, 'GET', `/v1/webhooks/${other.id}/deliveries/${deliveryId}`, { key: key() });
     await expectStatus(404, 'GET', `/v1/webhooks/${uuidv7()}/deliveries`, { key: key() });
   });
 
-  test('do not say when they are tried again while an attempt is on its way', async () => {
+  test('hides the time of the next attempt while one is under way', async () => {
     const { id } = await newWebhook(tenant, 'test');
     const soon = new Date(Date.now() + 30_000);
     const open = { status: 'retrying', next_attempt_at: soon, completed_at: null };
@@ -59,7 +59,7 @@ describe('deliveries', () => {
     expect((await list(id)).deliveries[0].next_attempt_at).toBeNull();
   });
 
-  test('are filtered by status, event and time, and paged by fifty', async () => {
+  test('filters deliveries by status, event and time in pages of fifty', async () => {
     const { id } = await newWebhook(tenant, 'test');
     for (let day = 1; day <= 3; day += 1)
       await newDelivery(tenant, 'test', id, {
@@ -83,7 +83,7 @@ describe('deliveries', () => {
 });
 
 describe('a replay', () => {
-  test('of one delivery is a fresh copy of it, sent again under the id of its event', async () => {
+  test('replays one delivery as a new copy with the same event id', async () => {
     const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
     const body = JSON.stringify({ id: `evt_${uuidv7()}`, event: 'record.created', data: {} });
     const original = await newDelivery(tenant, 'test', id, { status: 'succeeded', body });
@@ -96,7 +96,7 @@ describe('a replay', () => {
     expect(sent?.headers).toMatchObject({ 'service-event-id': delivery.event_id, 'service-attempt': '1' });
   });
 
-  test('of a window sends what lies in it again, but for tests, and says how many', async () => {
+  test('replays the deliveries of a window except tests, and returns their number', async () => {
     const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
     for (let day = 1; day <= 4; day += 1)
       await newDelivery(tenant, 'test', id, { created_at: at(day), status: day % 2 === 0 ? 'succeeded' : 'failed' });
@@ -113,7 +113,7 @@ describe('a replay', () => {
     expect(body.error.details.fields).toMatchObject([{ field: 'to', code: 'OUT_OF_RANGE' }]);
   });
 
-  test('and a recovery are refused while the subscription is disabled', async () => {
+  test('rejects replays and recoveries while the subscription is disabled', async () => {
     const { id } = await newWebhook(tenant, 'test', { disabled_at: new Date(), disabled_reason: 'failures' });
     const original = await newDelivery(tenant, 'test', id);
     for (const [path, body] of [
@@ -127,7 +127,7 @@ describe('a replay', () => {
   });
 });
 
-test('a recovery sends what failed, was cancelled or was skipped since then from the beginning, and nothing else', async () => {
+test('recovers exactly the deliveries that failed, were cancelled or were skipped since a time', async () => {
   const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
   const made = new Map<string, string>();
   for (const status of ['failed', 'cancelled', 'skipped', 'succeeded'])

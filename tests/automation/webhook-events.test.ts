@@ -1,4 +1,4 @@
-// The catalogue of events: what it says fits the bodies that are sent.
+// The event catalog matches the bodies that are sent.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import { beforeAll, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ beforeAll(async () => {
   events = (await expectStatus(200, 'GET', '/v1/webhook-events', { key: tenant.key })).body.data.events;
 });
 
-test('lists every event once, the same for live and test keys', async () => {
+test('lists every event once, with the same list for live and test keys', async () => {
   expect(events.map((event) => event.name)).toEqual([...new Set(eventCatalogue.map(({ name }) => name))]);
   const inTest = await expectStatus(200, 'GET', '/v1/webhook-events', { key: tenant.testKey });
   expect(inTest.body.data.events).toEqual(events);
@@ -23,13 +23,13 @@ test('lists every event once, the same for live and test keys', async () => {
   expect(first.body.data).toMatchObject({ events: events.slice(0, 2), has_more: true });
 });
 
-test.each(['webhooks:view', 'settings:view'])('is open with %s', async (scope) => {
+test.each(['webhooks:view', 'settings:view'])('lists the events with the scope %s', async (scope) => {
   const key = await newKey(tenant, { scopes: [scope] });
   await expectStatus(200, 'GET', '/v1/webhook-events', { key });
 });
 
 test.each(eventCatalogue)(
-  'the schema of $name fits its example, and what is sent',
+  'describes $name with a schema that fits its example and its body',
   ({ name, schema, example, fields }) => {
     const ajv = new Ajv2020({ strict: false });
     formats.default(ajv);
@@ -50,7 +50,7 @@ test.each(eventCatalogue)(
       [],
     );
     expect(fits(JSON.parse(sent)), ajv.errorsText(fits.errors)).toBe(true);
-    // What the catalogue does not name does not leave.
+    // Fields outside the catalog are not sent.
     expect(Object.keys(JSON.parse(sent).data).every((field) => fields.some((each) => each.name === field))).toBe(true);
     const tried = JSON.parse(composeTestBody(name, '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18', true, new Date(0)));
     expect(fits(tried), ajv.errorsText(fits.errors)).toBe(true);

@@ -1,4 +1,4 @@
-// The receivers of the guide: what is pasted from the page takes what is ours and refuses the rest.
+// The sample receivers of the guide accept genuine webhooks and reject others.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -23,7 +23,7 @@ afterEach(() => {
   child?.kill('SIGKILL');
 });
 
-/** Starts a receiver. @returns what it prints, and what it answers to a request */
+/** Starts a receiver. @returns its output, and a function that sends it a request */
 async function start(program: string, file: string, source: string, secret: string) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, file), source);
@@ -48,33 +48,36 @@ const programs = [
 ] as const;
 
 describe.each(programs)('the receiver in $language', ({ language, program, file }) => {
-  test.skipIf(!findProgram(program))(`takes what is ours, once, and refuses the rest${skipNote(program)}`, async () => {
-    const secret = newSigningSecret();
-    const source = sampleIn(language).replace("'@headless-crm/sdk'", JSON.stringify(sdk));
-    const { printed, post } = await start(findProgram(program) ?? '', file, source, secret);
-    const id = '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18';
-    const body = composeTestBody('record.created', id, true, new Date());
-    const signed = (key: string, sentAt = new Date()): Record<string, string> =>
-      signatures({ secrets: [key], messageId: eventName(id), body, sentAt });
-    expect(await post(signed(secret), body)).toBe(204);
-    expect(await post(signed(secret), body)).toBe(204);
-    const both = signatures({
-      secrets: [newSigningSecret(), secret],
-      messageId: eventName(id),
-      body,
-      sentAt: new Date(),
-    });
-    expect(await post(both, body)).toBe(204);
-    const old = new Date(Date.now() - 302_000);
-    for (const [headers, sent] of [
-      [signed(secret), body.replace('record.created', 'record.deleted')],
-      [signed(newSigningSecret()), body],
-      [signed(secret, old), body],
-      [{}, body],
-      [{ 'service-signature': 'nonsense' }, body],
-    ] as const)
-      expect(await post(headers, sent)).toBe(400);
-    await sleep(50);
-    expect(printed()).toEqual([`record.created ${eventName(id)}`]);
-  });
+  test.skipIf(!findProgram(program))(
+    `accepts genuine webhooks once and rejects others in the receiver of the guide${skipNote(program)}`,
+    async () => {
+      const secret = newSigningSecret();
+      const source = sampleIn(language).replace("'@headless-crm/sdk'", JSON.stringify(sdk));
+      const { printed, post } = await start(findProgram(program) ?? '', file, source, secret);
+      const id = '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18';
+      const body = composeTestBody('record.created', id, true, new Date());
+      const signed = (key: string, sentAt = new Date()): Record<string, string> =>
+        signatures({ secrets: [key], messageId: eventName(id), body, sentAt });
+      expect(await post(signed(secret), body)).toBe(204);
+      expect(await post(signed(secret), body)).toBe(204);
+      const both = signatures({
+        secrets: [newSigningSecret(), secret],
+        messageId: eventName(id),
+        body,
+        sentAt: new Date(),
+      });
+      expect(await post(both, body)).toBe(204);
+      const old = new Date(Date.now() - 302_000);
+      for (const [headers, sent] of [
+        [signed(secret), body.replace('record.created', 'record.deleted')],
+        [signed(newSigningSecret()), body],
+        [signed(secret, old), body],
+        [{}, body],
+        [{ 'service-signature': 'nonsense' }, body],
+      ] as const)
+        expect(await post(headers, sent)).toBe(400);
+      await sleep(50);
+      expect(printed()).toEqual([`record.created ${eventName(id)}`]);
+    },
+  );
 });

@@ -1,4 +1,4 @@
-// Which events reach a webhook: by name, by its filter, and what of them it is sent.
+// Matching of events with webhooks by name and filter, and the sent content.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { composeBody, type HappenedEvent, mostBodyBytes } from '../../domain/automation/webhook-bodies.ts';
@@ -23,7 +23,7 @@ const told = (event: string, data: Record<string, unknown>, id = 'other') => ({
   data,
 });
 
-/** Fields of events, with the values that they get and that conditions compare with. */
+/** Event fields with stored values and compared values. */
 const fields = [
   { name: 'object', kind: 'text', stored: ['leads', 'deals', 'object:visits'], asked: ['leads', 'Leads', 'eal', ''] },
   { name: 'record_id', kind: 'text', stored: ['019a', '019b'], asked: ['019a', '019B', '9'] },
@@ -64,7 +64,7 @@ const values = fc.record(
 );
 
 describe('a filter', () => {
-  test(`gives the verdict that records with these values get, ${runs} times with FILTER_SEED=${seed}`, () => {
+  test(`matches events like records with the same values, ${runs} times with FILTER_SEED=${seed}`, () => {
     let passed = 0;
     fc.assert(
       fc.property(filters, values, (filter, data) => {
@@ -74,7 +74,7 @@ describe('a filter', () => {
       }),
       { numRuns: runs, seed },
     );
-    // Of both verdicts there are many.
+    // Both results are common.
     expect(Math.min(passed, runs - passed)).toBeGreaterThan(runs / 10);
   });
 
@@ -85,7 +85,7 @@ describe('a filter', () => {
     ['in', ['x'], false],
     ['is_null', true, true],
     ['is_null', false, false],
-  ])('over a field that the event lacks: %s %j is %s', (op, value, verdict) => {
+  ])('evaluates a filter over a missing field: %s %j is %s', (op, value, verdict) => {
     const filter = { field: 'from', op, value };
     expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
   });
@@ -95,7 +95,7 @@ describe('a filter', () => {
     [{ op: 'contains', value: 'lead_status' }, true],
     [{ op: 'is_null', value: true }, false],
     [{ op: 'is_null', value: false }, true],
-  ])('over a list asks for one of its items: %j is %s', (part, verdict) => {
+  ])('evaluates a filter over a list: %j is %s', (part, verdict) => {
     const filter = { field: 'changed_fields', ...part };
     const data = { changed_fields: ['priority', 'lead_status'] };
     expect(matcherOf(wanted({ filter }))(told('record.updated', data))).toBe(verdict);
@@ -106,19 +106,19 @@ describe('a filter', () => {
     ['a field of records', { field: 'created_at', op: 'eq', value: '2026-01-01' }, 'UNKNOWN_FIELD'],
     ['a field of events that are not subscribed to', { field: 'level', op: 'eq', value: 1 }, 'UNKNOWN_FIELD'],
     ['an object within the event', { field: 'sla', op: 'is_null' }, 'UNKNOWN_FIELD'],
-    ['another operator than a list takes', { field: 'changed_fields', op: 'eq', value: 'x' }, 'INVALID_OPTION'],
-    ['an operator that there is not', { field: 'object', op: 'like', value: 'x' }, 'INVALID_OPTION'],
+    ['an operator that lists lack', { field: 'changed_fields', op: 'eq', value: 'x' }, 'INVALID_OPTION'],
+    ['an unknown operator', { field: 'object', op: 'like', value: 'x' }, 'INVALID_OPTION'],
     ['no value', { field: 'object', op: 'eq' }, 'INVALID_TYPE'],
     ['another shape', { object: 'leads' }, 'INVALID_FORMAT'],
     ['a fourth level', { and: [{ or: [{ and: [{ or: [{ field: 'object', op: 'is_null' }] }] }] }] }, 'INVALID_FORMAT'],
-  ])('with %s is refused', (_, filter, code) => {
+  ])('rejects a filter with %s', (_, filter, code) => {
     const { problems } = readEventFilter(filter, ['record.created', 'record.updated']);
     expect(problems).toMatchObject([{ field: 'filter', code }]);
   });
 });
 
 describe('events', () => {
-  test('are named one by one, in groups, or all of them', () => {
+  test('matches events by name, by group, or all', () => {
     const names = (pattern: string): string[] => eventsNamed(pattern).map(({ name }) => name);
     expect(names('record.*')).toEqual(['record.created', 'record.updated', 'record.deleted']);
     expect(names('record.created')).toEqual(['record.created']);
@@ -129,7 +129,7 @@ describe('events', () => {
     expect([isWanted(told('record.deleted', {})), isWanted(told('schema.changed', {}))]).toEqual([true, false]);
   });
 
-  test('of the credential itself are left out where that is asked for', () => {
+  test('skips events of the credential itself on request', () => {
     const own = wanted({ skipOwn: true });
     expect(matcherOf(own)(told('record.created', {}, 'own'))).toBe(false);
     expect(matcherOf(own)(told('record.created', {}, 'other'))).toBe(true);
@@ -150,12 +150,12 @@ describe('a body', () => {
   });
   const textOf = (length: number) => ({ notes: { from: null, to: 'é'.repeat(length) } });
 
-  test('says what changed only where that is asked for', () => {
+  test('includes changed fields in a body only on request', () => {
     expect(JSON.parse(composeBody(updated(textOf(1)), false, ['changes'])).data.changes).toEqual(textOf(1));
     expect(composeBody(updated(textOf(1)), false, [])).not.toContain('changes"');
   });
 
-  test('leaves it out where it would be longer than 64 KB, and says so', () => {
+  test('omits and reports changed fields if the body would exceed 64 KB', () => {
     const around = Buffer.byteLength(composeBody(updated(textOf(0)), false, ['changes']));
     const most = Math.floor((mostBodyBytes - around) / 2);
     expect(JSON.parse(composeBody(updated(textOf(most)), false, ['changes'])).data).toHaveProperty('changes');

@@ -1,4 +1,4 @@
-// Sending under a moved clock: when, how often, how fast, to whom no more, and nothing lost.
+// Sending webhooks under a fake clock: schedule, limits, disabling, and no lost deliveries.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterEach(async () => {
   await world.sender.settled();
   await Promise.all(receivers.splice(0).map((each) => each.stop()));
-  // Each test has its own clock and its own subscriptions.
+  // Each test has its own clock and subscriptions.
   await database()`delete from webhook_subscriptions`;
   await database()`delete from webhook_deliveries`;
   world.now = new Date();
@@ -50,7 +50,7 @@ async function subscribed(
 const hang: Behaviour = () => undefined;
 
 describe('a delivery', () => {
-  test('is sent once when the receiver takes it, with the headers that name it', async () => {
+  test('sends a delivery once with its identifying headers if the receiver accepts it', async () => {
     const { tenant, receiver, id } = await subscribed();
     const [event] = await world.tell(tenant, 'live');
     await world.send();
@@ -82,7 +82,7 @@ describe('a delivery', () => {
     });
   });
 
-  test('is tried ten times over 75.6 hours in live mode, and then given up', async () => {
+  test('tries a live delivery ten times over 75.6 hours before it fails', async () => {
     const { tenant, receiver, id } = await subscribed('live', answering(500));
     await world.tell(tenant, 'live');
     const start = world.now.getTime();
@@ -113,7 +113,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  test('is tried three times in test mode', async () => {
+  test('tries a test delivery three times', async () => {
     const { tenant, receiver, id } = await subscribed('test', answering(500));
     await world.tell(tenant, 'test');
     await world.sendUntil(new Date(world.now.getTime() + hour));
@@ -121,7 +121,7 @@ describe('a delivery', () => {
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 3, max_attempts: 3 }]);
   });
 
-  test('does not reach those of the other mode, nor another company', async () => {
+  test('does not send events to the other mode or to another company', async () => {
     const { tenant, receiver } = await subscribed('test');
     const other = await subscribed('live');
     await world.tell(tenant, 'live');
@@ -129,7 +129,7 @@ describe('a delivery', () => {
     expect([receiver.requests.length, other.receiver.requests.length]).toEqual([0, 0]);
   });
 
-  test('arrives when a receiver that was down for an hour comes back, each event once', async () => {
+  test('delivers each event once to a receiver that was down for an hour', async () => {
     const { tenant, receiver, id } = await subscribed();
     await receiver.stop();
     const events = await world.tell(tenant, 'live', 20);
@@ -143,7 +143,7 @@ describe('a delivery', () => {
     expect(await webhookOf(id)).toMatchObject({ consecutive_failures: 0, failing_since: null });
   });
 
-  test('waits as long as its receiver asks for, up to an hour', async () => {
+  test('honors the Retry-After of a receiver up to an hour', async () => {
     const { tenant, receiver, id } = await subscribed();
     const waited = async (status: number, retryAfter: string): Promise<number> => {
       receiver.behave = answering(status, { 'retry-after': retryAfter });
@@ -158,7 +158,7 @@ describe('a delivery', () => {
     expect(await waited(503, '3600')).toBe(hour);
     const inTwoMinutes = new Date(Math.floor(world.now.getTime() / second) * second + 120 * second);
     expect(await waited(503, inTwoMinutes.toUTCString())).toBe(inTwoMinutes.getTime() - world.now.getTime());
-    // Longer, of another status, or not to be understood: as ever.
+    // Longer, of another status, or invalid: the usual schedule.
     for (const [status, asked] of [
       [429, '3601'],
       [500, '120'],
@@ -167,7 +167,7 @@ describe('a delivery', () => {
       expect(Math.abs((await waited(status, asked)) / (5 * second) - 1)).toBeLessThanOrEqual(0.1);
   });
 
-  test('follows no redirect', async () => {
+  test('follows no redirects of a receiver', async () => {
     const target = await subscribed();
     const { tenant, id } = await subscribed('live', answering(302, { location: target.receiver.url }));
     await world.tell(tenant, 'live');
@@ -181,7 +181,7 @@ describe('a delivery', () => {
   test.each([
     ['more than it sends, and ends', '200 OK\r\nContent-Length: 1000', true],
     ['less than it sends', '200 OK\r\nContent-Length: 2', false],
-  ])('counts by its status where the receiver announces %s', async (_, head, ends) => {
+  ])('judges a response by its status if the receiver announces %s', async (_, head, ends) => {
     const { tenant, receiver, id } = await subscribed();
     receiver.behave = (_request, response) => {
       response.socket?.write(`HTTP/1.1 ${head}\r\n\r\nhello`);
@@ -192,7 +192,7 @@ describe('a delivery', () => {
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded', last_response_code: 200 }]);
   });
 
-  test('keeps no more than the beginning of a long answer, and nothing that the database would refuse', async () => {
+  test('stores only the start of a long response, without characters that the database rejects', async () => {
     const { tenant, receiver, id } = await subscribed();
     receiver.behave = (_, response) => void response.writeHead(500).end(`\0\ud800${'é'.repeat(100_000)}`);
     await world.tell(tenant, 'live');
@@ -202,7 +202,7 @@ describe('a delivery', () => {
     expect(delivery.last_response_snippet).toMatch(/^.é+$/);
   });
 
-  test('goes to no private address, whatever the subscription says', async () => {
+  test('sends to no private address, whatever the subscription says', async () => {
     const { tenant, receiver, id } = await subscribed();
     const sender = world.newSender({ client: new OutgoingClient({ privateAddresses: 'in_test_mode' }) });
     await world.tell(tenant, 'live');
@@ -213,12 +213,12 @@ describe('a delivery', () => {
   });
 });
 
-describe('what a receiver says', () => {
+describe('a response of the receiver', () => {
   test.each([
     ['410', answering(410), 'failed'],
     ['webhook-delivery: disable', answering(200, { 'webhook-delivery': 'disable' }), 'succeeded'],
   ])(
-    '%s disables the subscription at once, and administrators, subscribers and the audit log are told',
+    'disables the subscription immediately on %s, and notifies administrators, subscribers and the audit log',
     async (_, behave, status) => {
       const { tenant, id, receiver } = await subscribed('live', behave);
       await newUser(tenant);
@@ -241,7 +241,7 @@ describe('what a receiver says', () => {
       const audit = await database()`
       select action, record_id, actor_kind from audit_logs where company_id = ${companyId} and action = 'webhook.disable'`;
       expect(audit).toMatchObject([{ action: 'webhook.disable', record_id: id, actor_kind: 'system' }]);
-      // What happens from now on is only kept.
+      // From now on, events are only stored.
       await world.tell(tenant, 'live');
       world.later(day);
       await world.send();
@@ -250,7 +250,7 @@ describe('what a receiver says', () => {
     },
   );
 
-  test('in test mode disables as well, but nobody gets a mail', async () => {
+  test('disables a test subscription without a mail', async () => {
     const { tenant, id } = await subscribed('test', answering(410));
     await world.tell(tenant, 'test');
     await world.send();
@@ -258,7 +258,7 @@ describe('what a receiver says', () => {
     expect(await database()`select from mails where company_id = ${tenant.companyId}`).toHaveLength(0);
   });
 
-  test('webhook-delivery: abort-message ends this delivery alone', async () => {
+  test('ends only this delivery on webhook-delivery: abort-message', async () => {
     const { tenant, id } = await subscribed('live', answering(500, { 'webhook-delivery': 'abort-message' }));
     await world.tell(tenant, 'live');
     await world.send();
@@ -267,20 +267,20 @@ describe('what a receiver says', () => {
   });
 });
 
-describe('a receiver that keeps failing', () => {
+describe('a failing receiver', () => {
   const mailsOf = async (tenant: Tenant): Promise<string[]> =>
     (
       await database()<{ template: string }[]>`
       select template from mails where company_id = ${tenant.companyId} order by created_at`
     ).map((mail) => mail.template);
 
-  test('is given up after 100 deliveries in a row, half a day and one last chance; the administrators are warned half-way', async () => {
+  test('disables an endpoint after 100 consecutive failed deliveries, half a day and a last attempt, with a warning half-way', async () => {
     const { tenant, id } = await subscribed('live', answering(500));
     await world.tell(tenant, 'live', 50);
     await world.sendUntil(new Date(world.now.getTime() + 4 * day));
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 50 });
     expect(await mailsOf(tenant)).toEqual(['webhook_failing']);
-    // Just before five days, so that it is the count that decides.
+    // Just before five days, so that the count decides.
     await world.tell(tenant, 'live', 49);
     await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
     await world.sendUntil(new Date(world.now.getTime() + minute));
@@ -295,7 +295,7 @@ describe('a receiver that keeps failing', () => {
     expect(await mailsOf(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
   });
 
-  test('is given up after five days with ten deliveries given up', async () => {
+  test('disables an endpoint after five days with ten failed deliveries', async () => {
     const { tenant, id } = await subscribed('live', answering(503));
     await world.tell(tenant, 'live', 10);
     const start = world.now.getTime();
@@ -309,7 +309,7 @@ describe('a receiver that keeps failing', () => {
     expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
   });
 
-  test('is forgiven when it takes the last chance', async () => {
+  test('resets the health of a receiver that accepts its last attempt', async () => {
     const { tenant, id, receiver } = await subscribed('live', answering(503));
     await world.tell(tenant, 'live', 10);
     await world.sendUntil(new Date(world.now.getTime() + 5 * day));
@@ -327,7 +327,7 @@ describe('a receiver that keeps failing', () => {
     });
   });
 
-  test('gets what waited when it is enabled again', async () => {
+  test('sends skipped deliveries on recovery after a subscription is enabled again', async () => {
     const { tenant, id, receiver } = await subscribed('live', answering(410));
     await world.tell(tenant, 'live', 3);
     await world.send();
@@ -342,8 +342,8 @@ describe('a receiver that keeps failing', () => {
   });
 });
 
-describe('no subscription gets', () => {
-  test('more than 25 requests in any second', async () => {
+describe('limits of a subscription', () => {
+  test('sends at most 25 requests per second to a subscription', async () => {
     const { tenant, receiver } = await subscribed();
     await world.tell(tenant, 'live', 60);
     await world.send();
@@ -359,7 +359,7 @@ describe('no subscription gets', () => {
     expect(receiver.requests).toHaveLength(60);
   });
 
-  test('more than 10 requests at the same time, from two servers together; each event arrives once', async () => {
+  test('sends at most 10 concurrent requests to a subscription from two servers, each event once', async () => {
     const { tenant, receiver } = await subscribed();
     const held: (() => void)[] = [];
     receiver.behave = (_, response) => void held.push(() => response.end());
@@ -382,8 +382,8 @@ describe('no subscription gets', () => {
   });
 });
 
-describe('a receiver that does not answer', () => {
-  test('keeps no other waiting, with ten thousand deliveries that wait for it', async () => {
+describe('a receiver that does not respond', () => {
+  test('delays no other receiver while one with ten thousand deliveries does not respond', async () => {
     const dead = await subscribed('live', hang);
     await world.tell(dead.tenant, 'live', 10_000);
     const healthy = await subscribed();
@@ -397,7 +397,7 @@ describe('a receiver that does not answer', () => {
     receivers.splice(receivers.indexOf(dead.receiver), 1);
   });
 
-  test('leaves room with many of its kind: they fill half of it, and then get few each', async () => {
+  test('leaves capacity while many receivers do not respond: they fill half, then get few attempts each', async () => {
     const [tenant, receiver] = [await newTenant(), await Receiver.start(hang)];
     for (let count = 0; count < 40; count += 1) await newWebhook(tenant, 'live', { url: receiver.url });
     await world.tell(tenant, 'live', 20);
@@ -407,7 +407,7 @@ describe('a receiver that does not answer', () => {
     await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(2));
     expect(receiver.requests.length).toBeLessThan(350);
     await world.tell(healthy.tenant, 'live', 2);
-    // A round passes by what another transaction holds at the moment.
+    // The sender may skip a subscription that another transaction has locked.
     await vi.waitFor(async () => {
       await world.sender.run(world.context);
       expect(healthy.receiver.requests).toHaveLength(4);
@@ -416,10 +416,10 @@ describe('a receiver that does not answer', () => {
   });
 });
 
-describe('among very many receivers that do not answer', () => {
-  test('one that does is seen behind them, however long they have waited', async () => {
+describe('among many receivers that do not respond', () => {
+  test('finds a healthy receiver behind many longer waiting ones that do not respond', async () => {
     const receiver = await Receiver.start(hang);
-    // As many as a sender looks at in a round, and more; each of them has more than it may send.
+    // More receivers than one run processes, each with more deliveries than its limit.
     for (let count = 0; count < 3; count += 1) {
       const tenant = await newTenant();
       for (let number = 0; number < 40; number += 1) await newWebhook(tenant, 'live', { url: receiver.url });
@@ -437,8 +437,8 @@ describe('among very many receivers that do not answer', () => {
   });
 });
 
-describe('a receiver that has more than it may be sent', () => {
-  test('is not looked at again for what is added, and gets it once something has ended', async () => {
+describe('a receiver at its limit', () => {
+  test('does not process a subscription at its limit for new events, and sends them once an attempt has ended', async () => {
     const { tenant, receiver, id } = await subscribed('live', hang);
     await world.tell(tenant, 'live', 15);
     await world.sender.run(world.context);
@@ -456,7 +456,7 @@ describe('a receiver that has more than it may be sent', () => {
     expect(deliveries.map(({ status }) => status)).toEqual(Array(16).fill('succeeded'));
   });
 
-  test('and refuses whatever comes is sent two in a second, until it takes one', async () => {
+  test('sends two requests per second to a receiver that rejects everything, until it accepts one', async () => {
     const { tenant, receiver, id } = await subscribed('live', answering(500));
     await database()`update webhook_subscriptions set consecutive_failures = 5, failing_since = now() where id = ${id}`;
     await world.tell(tenant, 'live', 40);
@@ -472,8 +472,8 @@ describe('a receiver that has more than it may be sent', () => {
   });
 });
 
-describe('a sender that ended in the middle', () => {
-  test('leaves its deliveries to others when its lease is over, and no sooner', async () => {
+describe('a crashed sender', () => {
+  test('releases the deliveries of a crashed sender exactly when their lease expires', async () => {
     const { tenant, receiver, id } = await subscribed();
     await world.tell(tenant, 'live');
     const scope = { companyId: tenant.companyId, testMode: false, id };
@@ -486,7 +486,7 @@ describe('a sender that ended in the middle', () => {
     expect(receiver.requests.map(({ headers }) => headers['service-attempt'])).toEqual(['2']);
   });
 
-  test('with all that may be on its way has the subscription looked at when its lease is over', async () => {
+  test('processes a subscription at its limit again when the lease of a crashed sender expires', async () => {
     const { tenant, id } = await subscribed();
     await world.tell(tenant, 'live', 15);
     const scope = { companyId: tenant.companyId, testMode: false, id };
@@ -501,7 +501,7 @@ describe('a sender that ended in the middle', () => {
     ['live', 10, 75.6 * hour],
     ['test', 3, 70 * second],
   ] as const)(
-    'each time, in %s mode, ends the delivery after its %i attempts, which keep to the schedule',
+    'fails a delivery, in %s mode, after %i attempts on schedule if each sender crashes',
     async (mode, most, lasts) => {
       const { tenant, receiver, id } = await subscribed(mode);
       await world.tell(tenant, mode);
@@ -512,13 +512,13 @@ describe('a sender that ended in the middle', () => {
         const [next] = await deliveriesOf(id);
         if (next.next_attempt_at === null) break;
         world.now = next.next_attempt_at;
-        // Each attempt is begun, and nothing is heard of it any more.
+        // Each attempt starts and its outcome is never recorded.
         const retryAt = retriesAfterLoss(scope.testMode, world.now);
         const taken = await takeDeliveries(rowDatabase(), scope, 10, { ...claim(), retryAt }, world.now);
         if (taken.length > 0) began.push(world.now.getTime() - start);
       }
       expect(began).toHaveLength(most);
-      // The lease outlasts the shortest pauses.
+      // The lease is longer than the shortest pauses.
       expect(began.at(-1)).toBeGreaterThanOrEqual(lasts - hour / 60);
       expect(began.at(-1)).toBeLessThanOrEqual(lasts + hour);
       expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: most, last_error: 'timeout' }]);
@@ -527,7 +527,7 @@ describe('a sender that ended in the middle', () => {
     },
   );
 
-  test('with the last attempt is not followed by one more', async () => {
+  test('makes no further attempt after a crash during the last one', async () => {
     const { tenant, receiver, id } = await subscribed();
     await world.tell(tenant, 'live');
     await database()`update webhook_deliveries set attempts = 10 where subscription_id = ${id}`;
@@ -536,7 +536,7 @@ describe('a sender that ended in the middle', () => {
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 10, next_attempt_at: null }]);
   });
 
-  /** What a sender that ends says when it takes deliveries. */
+  /** The lease data of a sender. */
   function claim(): Claim {
     return {
       leasedUntil: new Date(world.now.getTime() + 30 * second),
@@ -545,8 +545,8 @@ describe('a sender that ended in the middle', () => {
   }
 });
 
-describe('what waits', () => {
-  test('for a subscription that is deleted is cancelled, however much it is, and its row goes', async () => {
+describe('waiting deliveries', () => {
+  test('cancels any number of waiting deliveries when their subscription is deleted', async () => {
     const { tenant, id, receiver } = await subscribed();
     await world.tell(tenant, 'live', 2500);
     await hideWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id, world.now);
@@ -556,7 +556,7 @@ describe('what waits', () => {
     expect(receiver.requests).toEqual([]);
   });
 
-  test('and what was sent is kept for 30 days', async () => {
+  test('keeps sent deliveries for 30 days', async () => {
     const { tenant, id } = await subscribed();
     await world.tell(tenant, 'live', 2);
     const inDays = (days: number) => new Date(world.now.getTime() + days * day);
@@ -571,7 +571,7 @@ describe('a signature', () => {
   const { signature } = new Stripe('sk_test_none').webhooks;
   if (!signature) throw new Error('the library has no check of signatures');
 
-  test('is verified by stock libraries of both schemes and by the client, and by none after a change', async () => {
+  test('signs bodies so that standard libraries and the client verify them, and detect any change', async () => {
     const { tenant, receiver, secret } = await subscribed();
     await world.tell(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
     await world.send();
@@ -589,7 +589,7 @@ describe('a signature', () => {
     }
   });
 
-  test('is made with both secrets while one is replaced, the new one first, and with the new one alone afterwards', async () => {
+  test('signs with both secrets during a rotation, new one first, and afterwards with the new one only', async () => {
     const { tenant, receiver, id, secret: old } = await subscribed();
     const secret = newSigningSecret();
     const sealing = new Secrets(inject('secretKey'));

@@ -1,4 +1,4 @@
-// Webhook subscriptions: made, shown, changed, deleted, given other secrets, and tested.
+// Webhook subscriptions: creation, changes, deletion, secrets and tests.
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
@@ -31,7 +31,7 @@ const auditOf = async (id: string): Promise<Json[]> => [
 ];
 
 describe('a subscription', () => {
-  test('is made with a secret that is shown once and stored encrypted, and is then shown without it', async () => {
+  test('shows the secret of a new subscription once and stores it encrypted', async () => {
     const { subscription, secret } = await create({ ...good, include: ['changes'], description: 'D' });
     expect(subscription).toMatchObject({
       ...good,
@@ -55,7 +55,7 @@ describe('a subscription', () => {
     const [row] = await database()`select * from webhook_subscriptions where id = ${subscription.id}`;
     expect(JSON.stringify(row)).not.toContain(secret.slice(6));
     expect(new Secrets(inject('secretKey')).decrypt(row?.sealed_secret)).toBe(secret);
-    // What follows the host of an address is often a secret, too.
+    // The path of a URL often contains a secret.
     const audit = await auditOf(subscription.id);
     expect(audit).toMatchObject([
       { action: 'webhook.create', changes: { url: { from: null, to: 'https://hooks.example.com/…' } } },
@@ -63,13 +63,13 @@ describe('a subscription', () => {
     expect(JSON.stringify(audit)).not.toContain('token=abc');
   });
 
-  test('belongs to the mode of its key', async () => {
+  test('assigns a subscription to the mode of its key', async () => {
     const { subscription } = await create(good, tenant.testKey);
     expect(subscription.test_mode).toBe(true);
     await expectStatus(404, 'GET', `/v1/webhooks/${subscription.id}`, { key: tenant.key });
   });
 
-  test('is changed field by field, and leaves what is not sent', async () => {
+  test('changes only the sent fields of a subscription', async () => {
     const { subscription } = await create({ ...good, description: 'D' });
     const { id } = subscription;
     const filter = { field: 'object', op: 'eq', value: 'leads' };
@@ -95,13 +95,13 @@ describe('a subscription', () => {
     expect(audit[3].changes.url).toEqual({ from: 'https://hooks.example.com/…', to: 'https://hooks.example.com/…' });
   });
 
-  test('that is sent as it is leaves no trace', async () => {
+  test('writes no audit row if a change changes nothing', async () => {
     const { subscription } = await create();
     expect(await patch(subscription.id, { events: good.events, is_active: true })).toEqual(subscription);
     expect(await auditOf(subscription.id)).toHaveLength(1);
   });
 
-  test('is disabled and enabled by hand; enabled, it begins anew', async () => {
+  test('resets the failure state of a subscription that is enabled by hand', async () => {
     const { subscription } = await create();
     const { id } = subscription;
     expect(await patch(id, { is_active: false })).toMatchObject({ status: 'disabled', disabled_reason: 'manual' });
@@ -120,7 +120,7 @@ describe('a subscription', () => {
     expect((await create({ ...good, is_active: false })).subscription.status).toBe('disabled');
   });
 
-  test('that is deleted is gone, what waits is cancelled, and what was sent can still be listed', async () => {
+  test('cancels waiting deliveries of a deleted subscription, and still lists sent ones', async () => {
     const { id } = await newWebhook(tenant, 'live', { disabled_at: new Date(), disabled_reason: 'manual' });
     const waiting = { status: 'pending', next_attempt_at: new Date(), completed_at: null };
     const delivery = await newDelivery(tenant, 'live', id, waiting);
@@ -143,7 +143,7 @@ describe('a subscription', () => {
   });
 });
 
-describe('a subscription is refused', () => {
+describe('an invalid subscription', () => {
   test.each([
     'http://hooks.example.com/crm',
     'ftp://hooks.example.com/crm',
@@ -166,20 +166,20 @@ describe('a subscription is refused', () => {
     'https://*.example.com/crm',
     `https://${'a'.repeat(64)}.example.com/crm`,
     'javascript:alert(1)',
-  ])('with the address %s, on creation and on change', async (url) => {
+  ])('rejects the address %s on creation and on change', async (url) => {
     expect(await refused(400, { ...good, url })).toMatchObject([{ field: 'url', code: 'INVALID_FORMAT' }]);
     const { id } = await newWebhook(tenant, 'live');
     const { body } = await expectStatus(400, 'PATCH', `/v1/webhooks/${id}`, { key: tenant.key, body: { url } });
     expect(body.error.details.fields).toMatchObject([{ field: 'url', code: 'INVALID_FORMAT' }]);
   });
 
-  test('with an unknown event, which is told what was probably meant', async () => {
+  test('rejects an unknown event and suggests a similar one', async () => {
     expect(await refused(422, { ...good, events: ['record.create', 'record.*'] })).toMatchObject([
       { field: 'events[0]', code: 'INVALID_OPTION', did_you_mean: 'record.created' },
     ]);
   });
 
-  test('with a filter over fields that its events do not carry, also when only the events change', async () => {
+  test('rejects a filter over fields that its events lack, even if only the events change', async () => {
     const filter = { field: 'level', op: 'eq', value: 0 };
     expect(await refused(422, { ...good, events: ['record.created'], filter })).toMatchObject([
       { field: 'filter', code: 'UNKNOWN_FIELD' },
@@ -190,12 +190,12 @@ describe('a subscription is refused', () => {
     expect(answer.body.error.details.fields).toMatchObject([{ field: 'filter', code: 'UNKNOWN_FIELD' }]);
   });
 
-  test('with all of its problems at once', async () => {
+  test('reports all problems of a subscription in one response', async () => {
     const fields = await refused(422, { url: 'http://x.example', events: ['nothing'], colour: 'red', skip_own: 1 });
     expect(fields.map(({ field }) => field).sort()).toEqual(['colour', 'events[0]', 'skip_own', 'url']);
   });
 
-  test('beyond the fiftieth of a mode, however many are made at once', async () => {
+  test('rejects the fifty-first subscription of a mode under concurrent creation', async () => {
     const crowded = await newTenant();
     for (let count = 0; count < 46; count += 1) await newWebhook(crowded, 'live');
     const { key } = crowded;
@@ -205,11 +205,11 @@ describe('a subscription is refused', () => {
     const refusals = answers.filter(({ status }) => status === 409);
     expect([answers.filter(({ status }) => status === 201).length, refusals.length]).toEqual([4, 4]);
     expect(refusals[0]?.body.error.details).toEqual({ reason: 'subscription_limit', limit: 50 });
-    // The other mode has its own.
+    // The other mode has its own limit.
     await create(good, crowded.testKey);
   });
 
-  test('by a key that sees only a part of the company, and so are its deliveries', async () => {
+  test('rejects keys with limited visibility for subscriptions and deliveries', async () => {
     const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
     const key = await newKey(tenant, { reach });
     const { id } = await newWebhook(tenant, 'live');
@@ -227,7 +227,7 @@ describe('a subscription is refused', () => {
 });
 
 describe('a secret', () => {
-  test('is replaced with an overlap, and the one before stays good until its end', async () => {
+  test('rotates a secret with an overlap in which the old one stays valid', async () => {
     const { subscription, secret: old } = await create({ ...good, url: receiver.url }, tenant.testKey);
     const path = `/v1/webhooks/${subscription.id}`;
     const key = tenant.testKey;
@@ -256,7 +256,7 @@ describe('a secret', () => {
     for (const secret of [old, rotated.secret, last.secret]) expect(audit).not.toContain(secret);
   });
 
-  test.each([-1, 169, 1.5])('is not replaced with an overlap of %d hours', async (overlap) => {
+  test.each([-1, 169, 1.5])('rejects an overlap of %d hours', async (overlap) => {
     const { id } = await newWebhook(tenant, 'live');
     const body = { overlap_hours: overlap };
     expect((await call('POST', `/v1/webhooks/${id}/rotate-secret`, { key: tenant.key, body })).status).toBeOneOf([
@@ -270,7 +270,7 @@ describe('a test', () => {
     (await expectStatus(200, 'POST', `/v1/webhooks/${id}/test`, { key: tenant.testKey, ...(body ? { body } : {}) }))
       .body.data.delivery;
 
-  test('is one signed request with the example of the event, and is listed with what came of it', async () => {
+  test('sends a test as one signed request with the example of the event, and lists its outcome', async () => {
     const { id, secret } = await newWebhook(tenant, 'test', {
       url: receiver.url,
       events: ['sla.breached', 'record.*'],
@@ -301,7 +301,7 @@ describe('a test', () => {
     expect(list.body.data.deliveries).toHaveLength(2);
   });
 
-  test('that fails says how, is not tried again, and is not held against the receiver', async () => {
+  test('reports a failed test without a retry and without effect on the health of the receiver', async () => {
     const failing = await Receiver.start(answering(500));
     const { id } = await newWebhook(tenant, 'test', { url: failing.url });
     expect(await test1(id)).toMatchObject({ status: 'failed', last_response_code: 500, last_error: 'http_error' });
@@ -310,7 +310,7 @@ describe('a test', () => {
     expect(await get(id, tenant.testKey)).toMatchObject({ consecutive_failures: 0, last_delivery_at: null });
   });
 
-  test('of a live subscription goes to no private address', async () => {
+  test('sends a test of a live subscription to no private address', async () => {
     const { id } = await newWebhook(tenant, 'live', { url: receiver.url });
     const before = receiver.requests.length;
     const answer = await expectStatus(200, 'POST', `/v1/webhooks/${id}/test`, { key: tenant.key });
@@ -318,7 +318,7 @@ describe('a test', () => {
     expect(receiver.requests).toHaveLength(before);
   });
 
-  test('of an event that there is not is refused', async () => {
+  test('rejects a test of an unknown event', async () => {
     const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
     const options = { key: tenant.testKey, body: { event: 'record.*' } };
     const { body } = await expectStatus(422, 'POST', `/v1/webhooks/${id}/test`, options);

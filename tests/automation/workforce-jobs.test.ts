@@ -1,4 +1,4 @@
-// The job that goes on with runs, under a clock that tests move.
+// The job that continues workforce runs, under a fake clock.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -45,7 +45,7 @@ function newServer(act: WorkforceServices['act'], now = () => new Date()): [Tena
 const runOf = async (id: string): Promise<Json> => (await database()`select * from workforce_runs where id = ${id}`)[0];
 const stepsOf = (id: string) => database()`select * from workforce_run_steps where run_id = ${id} order by position`;
 
-test('two servers at once take each step once', async () => {
+test('performs each step once on two concurrent servers', async () => {
   const made = await Promise.all(Array.from({ length: 25 }, () => arrangeRun(tenant, [note, note])));
   const deeds: Deed[] = [];
   const act = async (deed: Deed) => {
@@ -60,7 +60,7 @@ test('two servers at once take each step once', async () => {
   for (const { runId } of made) expect(await runOf(runId)).toMatchObject({ status: 'completed', position: 2 });
 });
 
-test('who was taken for dead changes nothing any more', async () => {
+test('ignores the late result of a server whose lease expired', async () => {
   const { runId } = await arrangeRun(tenant, [note, { kind: 'wait', minutes: 60 }]);
   const later = newServer(
     async () => added(),
@@ -75,7 +75,7 @@ test('who was taken for dead changes nothing any more', async () => {
   expect(await stepsOf(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
 });
 
-test('a step whose call is on its way when its run is cancelled is noted, once, and none follows', async () => {
+test('records a step whose run was cancelled during its call, and performs no further step', async () => {
   const { workforceId, runId } = await arrangeRun(tenant, [note, note]);
   const deeds: Deed[] = [];
   const server = newServer(async (deed) => {
@@ -91,7 +91,7 @@ test('a step whose call is on its way when its run is cancelled is noted, once, 
   expect(await stepsOf(runId)).toMatchObject([{ position: 0, status: 'done', made_object: 'notes' }]);
 });
 
-test('a step in vain is tried again with growing pauses, by the same call, and given up after half a day', async () => {
+test('retries a failing step with growing pauses and the same call, and abandons it after half a day', async () => {
   const { runId, leadId } = await arrangeRun(tenant, [note]);
   const began = Date.now();
   let now = began;
@@ -99,7 +99,7 @@ test('a step in vain is tried again with growing pauses, by the same call, and g
   const server = newServer(
     async (deed) => {
       deeds.push(deed);
-      // What the record is meanwhile does not change what was begun.
+      // Later changes of the record do not affect a call that was already prepared.
       await database()`update leads set first_name = 'Salma' where id = ${leadId}`;
       return deeds.length % 2 === 0
         ? { status: 503, body: { error: { code: 'SERVICE_UNAVAILABLE', message: 'Later' } } }
@@ -124,7 +124,7 @@ test('a step in vain is tried again with growing pauses, by the same call, and g
   expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'SERVICE_UNAVAILABLE' });
 });
 
-test('a record that went while its call was under way cancels the run; a refusal for another reason fails it', async () => {
+test('cancels the run if its record is deleted during a call, and fails it on other rejections', async () => {
   const [gone, there] = [await arrangeRun(tenant, [note]), await arrangeRun(tenant, [note])];
   const server = newServer(async () => {
     await database()`delete from leads where id = ${gone.leadId}`;
@@ -135,13 +135,13 @@ test('a record that went while its call was under way cancels the run; a refusal
   expect(await runOf(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
 });
 
-test('a condition that does not fit the fields any more fails the run, and says so', async () => {
+test('fails a run whose condition no longer fits the fields', async () => {
   const { runId } = await arrangeRun(tenant, [{ kind: 'stop_when', condition: { field: 'gone', op: 'eq', value: 1 } }]);
   await runWorkforces(...newServer(async () => added()));
   expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'VALIDATION_ERROR' });
 });
 
-test('a step is done with the scopes that it needs, and no others', async () => {
+test('performs a step with exactly the scopes that it needs', async () => {
   await arrangeRun(tenant, [
     note,
     { kind: 'create_task', title: 'Call' },

@@ -1,4 +1,4 @@
-// Runs of workforces: what their steps do for a record, once, and what ends them.
+// Workforce runs: steps are performed once, and how runs end.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -29,7 +29,7 @@ const change = (workforce: Json, body: object) =>
 const ended = /completed|stopped|failed|cancelled/;
 
 describe('a run', () => {
-  test('does every kind of step in the name of its workforce, as the API does it', async () => {
+  test('performs every kind of step as the workforce, with the same result as the API', async () => {
     const steps = [
       { kind: 'create_task', title: 'Call {{first_name}}', task_type: 'call', due_in_minutes: 60 },
       { kind: 'add_note', content: '{{first_name}} of {{company_name}}, {{lead_status}}{{job_title}}.' },
@@ -87,7 +87,7 @@ describe('a run', () => {
     expect(told).toContainEqual({ event: 'record.updated', actor: workforce.id });
   });
 
-  test('waits as long as it says, and goes on with the record as it is then', async () => {
+  test('waits as long as its step says, then uses the current record', async () => {
     const steps = [
       { kind: 'wait', minutes: 2880 },
       { kind: 'add_note', content: '{{first_name}}' },
@@ -101,7 +101,7 @@ describe('a run', () => {
     expect(await notesOf(lead.id)).toEqual([]);
     const path = `/v1/objects/leads/records/${lead.id}`;
     await expectStatus(200, 'PATCH', path, { key: tenant.key, body: { first_name: 'Salma' } });
-    // What is changed meanwhile is for those who are enrolled from now on.
+    // Changes apply only to records enrolled later.
     await change(workforce, { steps: [{ kind: 'add_note', content: 'Others' }] });
     await passWait(runId);
     await expect.poll(() => notesOf(lead.id)).toEqual(['Salma']);
@@ -110,7 +110,7 @@ describe('a run', () => {
     expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('completed');
   });
 
-  test('skips what has nothing to do for the record, and goes on', async () => {
+  test('skips a step without effect and continues', async () => {
     const steps = [
       { kind: 'draft_message', channel: 'sms', body: 'Hello' },
       { kind: 'add_note', content: '{{job_title}}' },
@@ -127,7 +127,7 @@ describe('a run', () => {
     ]);
   });
 
-  test('fails with a step that the API refuses, and says why', async () => {
+  test('fails a run with the reason if the API rejects a step', async () => {
     const steps = [
       { kind: 'set_field', field: 'email', value: null },
       { kind: 'add_note', content: 'Never' },
@@ -143,7 +143,7 @@ describe('a run', () => {
     expect(await notesOf(lead.id)).toEqual([]);
   });
 
-  test('is cancelled when its record is deleted', async () => {
+  test('cancels a run when its record is deleted', async () => {
     const workforce = await newWorkforce(tenant.key, {
       steps: [
         { kind: 'wait', minutes: 1 },
@@ -158,7 +158,7 @@ describe('a run', () => {
     expect(await runThatIs(ended, tenant.key, workforce, runId)).toMatchObject({ status: 'cancelled', error: null });
   });
 
-  test('stops where a condition holds: of a step, of the workforce, or that the record has replied', async () => {
+  test('stops a run if a condition of a step or the workforce holds, or the record has replied', async () => {
     const wait = { kind: 'wait', minutes: 1 };
     const note = { kind: 'add_note', content: 'Never' };
     const condition = { field: 'origin', op: 'eq', value: 'stop' };
@@ -185,7 +185,7 @@ describe('a run', () => {
     }
   });
 
-  test('stands still while its workforce is paused, and goes on where it was', async () => {
+  test('pauses a run with its workforce and resumes it there', async () => {
     const workforce = await newWorkforce(tenant.key, {
       steps: [
         { kind: 'wait', minutes: 1 },
@@ -205,7 +205,7 @@ describe('a run', () => {
     expect(await notesOf(lead.id)).toEqual(['Later']);
   });
 
-  test('stands still while the workspace has workforces switched off', async () => {
+  test('pauses runs while workforces are disabled in the workspace', async () => {
     const other = await newWideTenant();
     const workforce = await newWorkforce(other.key, { steps: [{ kind: 'wait', minutes: 1 }] });
     const lead = await createRecord(other.key, 'leads', { first_name: 'Sara', email: 's@x.example' });
@@ -226,7 +226,7 @@ describe('a run', () => {
     expect((await runThatIs(ended, other.key, workforce, runId)).status).toBe('completed');
   });
 
-  test('meets no limit of calls: nobody calls', async () => {
+  test('is not limited by rate limits or quotas', async () => {
     const other = await newWideTenant();
     const note = { kind: 'add_note', content: 'Hello' };
     const workforce = await newWorkforce(other.key, { steps: [{ kind: 'wait', minutes: 1 }, note, note, note] });
@@ -240,7 +240,7 @@ describe('a run', () => {
   });
 });
 
-describe('a run that is cancelled', () => {
+describe('a cancelled run', () => {
   const cancel = (key: string, workforce: Json, runId: string) =>
     call('POST', `/v1/workforces/${workforce.id}/runs/${runId}/cancel`, { key });
   const steps = [
@@ -255,7 +255,7 @@ describe('a run that is cancelled', () => {
     return { lead, other, runId, otherId: await enroll(tenant.key, workforce, other.id) };
   }
 
-  test('does no further step, keeps what it made, and lets the record be enrolled again', async () => {
+  test('performs no step after a run is cancelled, keeps its results, and permits another enrollment', async () => {
     const workforce = await newWorkforce(tenant.key, { steps });
     const { lead, other, runId, otherId } = await enrollTwo(workforce);
     for (const id of [runId, otherId]) await runThatIs(/waiting/, tenant.key, workforce, id);
@@ -275,7 +275,7 @@ describe('a run that is cancelled', () => {
     expect(await enroll(tenant.key, workforce, lead.id)).not.toBe(runId);
   });
 
-  test('stays out when its workforce goes on after a pause', async () => {
+  test('does not resume a cancelled run when its workforce resumes after a pause', async () => {
     const workforce = await newWorkforce(tenant.key, { steps });
     const { runId, otherId } = await enrollTwo(workforce);
     await change(workforce, { status: 'paused' });
@@ -285,7 +285,7 @@ describe('a run that is cancelled', () => {
     expect(await readRun(tenant.key, workforce, runId)).toMatchObject({ status: 'cancelled' });
   });
 
-  test('has not ended before, is of this workforce, and is asked for by who sees the whole company', async () => {
+  test('cancels only a running run of this workforce for callers with full visibility', async () => {
     const workforce = await newWorkforce(tenant.key);
     const runId = await enroll(tenant.key, workforce, (await newLead()).id);
     await runThatIs(/completed/, tenant.key, workforce, runId);
@@ -301,7 +301,7 @@ describe('enrolling', () => {
   const post = (key: string, workforce: Json, body: object, idempotencyKey?: string) =>
     call('POST', `/v1/workforces/${workforce.id}/enroll`, { key, body, ...(idempotencyKey ? { idempotencyKey } : {}) });
 
-  test('takes a record once at a time, also where many ask at once', async () => {
+  test('enrolls a record once at a time under concurrent calls', async () => {
     const workforce = await newWorkforce(tenant.key, { steps: [{ kind: 'wait', minutes: 1 }] });
     const lead = await newLead();
     const body = { subject_type: 'lead', subject_id: lead.id };
@@ -320,7 +320,7 @@ describe('enrolling', () => {
     expect(runs.map(({ subject_id }: Json) => subject_id)).toEqual([lead.id, lead.id]);
   });
 
-  test('answers a retry with the run that there is', async () => {
+  test('returns the existing run for a retry', async () => {
     const workforce = await newWorkforce(tenant.key, { steps: [{ kind: 'wait', minutes: 1 }] });
     const body = { subject_type: 'lead', subject_id: (await newLead()).id, context: { source: 'landing page' } };
     const key = randomUUID();
@@ -332,7 +332,7 @@ describe('enrolling', () => {
     expect(await readRun(tenant.key, workforce, first.body.data.run_id)).toMatchObject({ context: body.context });
   });
 
-  test('does nothing in test mode, and says how much it would have done', async () => {
+  test('only counts the records in test mode', async () => {
     const workforce = await newWorkforce(tenant.key);
     const lead = await createRecord(tenant.testKey, 'leads', { first_name: 'Test', email: 't@x.example' });
     const body = { subject_type: 'lead', subject_id: lead.id };
@@ -351,7 +351,7 @@ describe('enrolling', () => {
     expect(await database()`select from workforce_runs where workforce_id = ${workforce.id}`).toHaveLength(0);
   });
 
-  test('refuses records of other types, unknown ones, those out of sight, and workforces that are not active', async () => {
+  test('rejects records of other types, unknown or invisible records, and inactive workforces', async () => {
     const lead = await newLead();
     const workforce = await newWorkforce(tenant.key, { status: 'draft' });
     const reason = async (body: object, key = tenant.key) => {

@@ -1,4 +1,4 @@
-// Workforces: set up, checked, shown and changed.
+// Workforces: creation, validation and changes.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -29,7 +29,7 @@ const problemsOf = ({ status, body }: Answer): [number, string[]] => [
 const patch = (id: string, body: object) => call('PATCH', `${path}/${id}`, { key: tenant.key, body });
 
 describe('a workforce', () => {
-  test('is a draft that stops for nothing, unless it says otherwise', async () => {
+  test('creates a draft without stop conditions by default', async () => {
     const { workforce } = (await create({ name: ' Welcome ' })).body.data;
     expect(workforce).toMatchObject({
       name: 'Welcome',
@@ -53,7 +53,7 @@ describe('a workforce', () => {
     expect(active.body.data.workforces).not.toContainEqual(item);
   });
 
-  test('is changed by what is sent, and the audit log has what became of it', async () => {
+  test('changes only the sent fields and records them in the audit log', async () => {
     const { id } = await newWorkforce(tenant.key);
     const steps = [
       { kind: 'wait', minutes: 5 },
@@ -74,7 +74,7 @@ describe('a workforce', () => {
     expect(problemsOf(await patch(id, { kind: 'agent' }))).toEqual([422, ['kind IMMUTABLE']]);
   });
 
-  test('has a name of its own, and a workspace has 100', async () => {
+  test('requires a unique name and limits a workspace to 100 workforces', async () => {
     const other = await newWideTenant();
     const { id } = await newWorkforce(other.key, { name: 'Welcome' });
     const twin = await create({ name: 'WELCOME' }, other.key);
@@ -89,7 +89,7 @@ describe('a workforce', () => {
     });
   });
 
-  test('is changed with live keys that see the whole company, and have what its steps need', async () => {
+  test('requires live keys with full visibility and with the scopes of all steps', async () => {
     expect((await create({}, tenant.testKey)).body.error.details.reason).toBe('live_key_required');
     const branch = { kind: 'branch' as const, id: tenant.branchId };
     const narrow = await newKey(tenant, { reach: branch });
@@ -191,11 +191,11 @@ describe('steps', () => {
       ['steps[0].condition UNKNOWN_FIELD'],
     ],
     ['of a kind that there is not', { kind: 'send_message' }, 400, ['steps[0].kind INVALID_OPTION']],
-  ])('%s are refused', async (_, step, status, fields) => {
+  ])('rejects steps with %s', async (_, step, status, fields) => {
     expect(problemsOf(await create({ steps: [step] }))).toEqual([status, fields]);
   });
 
-  test('say what was meant, and what is allowed', async () => {
+  test('suggests similar names and lists allowed values for invalid steps', async () => {
     const [field] = (await create({ steps: [{ kind: 'add_note', content: '{{first_nam}}' }] })).body.error.details
       .fields;
     expect(field).toMatchObject({ did_you_mean: 'first_name' });
@@ -204,7 +204,7 @@ describe('steps', () => {
     expect(setting).toMatchObject({ did_you_mean: 'origin', allowed: expect.arrayContaining(['origin']) });
   });
 
-  test('are held against each type of record', async () => {
+  test('validates steps against each type of record', async () => {
     await newCustomField(tenant, 'leads', 'budget', { type: 'number' });
     const steps = [{ kind: 'set_field', field: 'budget', value: 5 }];
     expect((await create({ steps })).status).toBe(201);
@@ -219,7 +219,7 @@ describe('steps', () => {
     ]);
   });
 
-  test('of a workforce that is changed are checked with what it is then', async () => {
+  test('validates the steps of a change against the resulting workforce', async () => {
     const { id } = await newWorkforce(tenant.key);
     expect(problemsOf(await patch(id, { subject_types: ['deal'] }))).toEqual([
       422,

@@ -1,4 +1,4 @@
-// A change that raises the bill, though its name says otherwise, says so in its response.
+// Warnings of subscription changes that raise the bill unexpectedly.
 import { describe, expect, test } from 'vitest';
 import { subscribed } from '../support/billing.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -13,13 +13,13 @@ async function newSubscriber(more: Record<string, unknown> = {}): Promise<Tenant
 const change = async ({ key }: Tenant, what: string, body?: object): Promise<Json> =>
   (await expectStatus(200, 'POST', `/v1/subscription/${what}`, { key, ...(body ? { body } : {}) })).body.data;
 
-describe('a downgrade that raises the bill because of the seats', () => {
+describe('a downgrade that raises the bill', () => {
   const raised = {
     code: 'raises_bill',
     details: { current_period_minor: 32_600, next_period_minor: 32_900, currency: 'USD' },
   };
 
-  test('is made, and warns with both amounts, which are those of the bill to come', async () => {
+  test('warns with both amounts if a downgrade raises the bill because of the seats', async () => {
     const tenant = await newSubscriber();
     const { applies, warnings } = await change(tenant, 'downgrade', { package_code: 'starter' });
     expect(applies).toBe('period_end');
@@ -31,7 +31,7 @@ describe('a downgrade that raises the bill because of the seats', () => {
     expect(body.data.pending.total_minor).toBe(32_900);
   });
 
-  test('warns until fewer seats are set, whatever else is changed meanwhile', async () => {
+  test('keeps the warning through other changes until the seats are reduced', async () => {
     const tenant = await newSubscriber();
     await change(tenant, 'downgrade', { package_code: 'starter' });
     expect((await change(tenant, 'modules', { module_key: 'workforces' })).warnings).toMatchObject([
@@ -40,13 +40,13 @@ describe('a downgrade that raises the bill because of the seats', () => {
     expect((await change(tenant, 'seats', { seats: 20 })).warnings).toEqual([]);
   });
 
-  test('warns if the seats are raised after the downgrade was scheduled', async () => {
+  test('warns if seats are added after the downgrade was scheduled', async () => {
     const tenant = await newSubscriber({ seats: null });
     expect((await change(tenant, 'downgrade', { package_code: 'starter' })).warnings).toEqual([]);
     expect((await change(tenant, 'seats', { seats: 28 })).warnings).toMatchObject([raised]);
   });
 
-  test('warns no more once it is dropped, or the subscription ends with its period', async () => {
+  test('stops warning once the downgrade is dropped or the subscription is cancelled', async () => {
     const tenant = await newSubscriber();
     await change(tenant, 'downgrade', { package_code: 'starter' });
     expect((await change(tenant, 'cancel')).warnings).toEqual([]);
@@ -55,12 +55,12 @@ describe('a downgrade that raises the bill because of the seats', () => {
   });
 });
 
-test('a downgrade that lowers the bill has no warnings', async () => {
+test('does not warn about a downgrade that lowers the bill', async () => {
   const tenant = await newSubscriber();
   expect((await change(tenant, 'downgrade', { package_code: 'growth' })).warnings).toEqual([]);
 });
 
-test('a repeated call with the same Idempotency-Key has the same warnings', async () => {
+test('returns the same warnings for a retry with the same Idempotency-Key', async () => {
   const tenant = await newSubscriber();
   const ask = () =>
     expectStatus(200, 'POST', '/v1/subscription/downgrade', {

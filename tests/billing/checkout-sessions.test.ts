@@ -1,4 +1,4 @@
-// Checkouts: started by a person, paid on a page in a real browser, and what follows.
+// Checkouts: creation, payment on a page in a real browser, and the effects.
 import { randomUUID } from 'node:crypto';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -26,7 +26,7 @@ const shown = async (tenant: Tenant, id: string): Promise<Json> =>
 const subscription = async (tenant: Tenant): Promise<Json> =>
   (await expectStatus(200, 'GET', '/v1/subscription', { key: tenant.key })).body.data.subscription;
 
-/** Sends the form as a browser would. */
+/** Submits the form like a browser. */
 const pay = (url: string, number = goodNumber, action = 'pay'): Promise<Response> =>
   fetch(url, {
     method: 'POST',
@@ -35,7 +35,7 @@ const pay = (url: string, number = goodNumber, action = 'pay'): Promise<Response
   });
 
 describe('a checkout', () => {
-  test('is open for a day, and leads to a page of this server', async () => {
+  test('opens a checkout page of this server for a day', async () => {
     const tenant = await newTenant();
     const session = await subscribe(tenant, { billing_cycle: 'yearly' });
     expect(session).toMatchObject({
@@ -53,7 +53,7 @@ describe('a checkout', () => {
     });
   });
 
-  test('that is paid ends the trial: active, a new period, an invoice that is paid', async () => {
+  test('ends the trial when a checkout is paid, with a new period and a paid invoice', async () => {
     const tenant = await newTenant();
     const session = await subscribe(tenant, { package_code: 'starter', seats: 5 });
     const paid = await pay(session.url);
@@ -75,7 +75,7 @@ describe('a checkout', () => {
     expect(await charged(tenant)).toEqual([5300]);
   });
 
-  test('brings a workspace back whose subscription has ended', async () => {
+  test('restores a workspace whose subscription has ended when a checkout is paid', async () => {
     const tenant = await newTenant();
     const ended = { status: 'canceled', ended_at: new Date(Date.now() - 86_400_000) };
     await subscribed(tenant, 'live', ended);
@@ -88,7 +88,7 @@ describe('a checkout', () => {
     expect(await subscription(tenant)).toMatchObject({ billing_status: 'ACTIVE', dormant: null });
   });
 
-  test('that is sent sixteen times pays once', async () => {
+  test('charges once if a checkout is submitted sixteen times', async () => {
     const tenant = await newTenant();
     const top = await start(tenant, { kind: 'wallet_topup', amount_minor: 700 });
     const answers = await Promise.all(Array.from({ length: 16 }, () => pay(top.url)));
@@ -97,7 +97,7 @@ describe('a checkout', () => {
     expect((await shown(tenant, top.id)).wallet).toEqual({ credited: true, balance_minor: 700 });
   });
 
-  test('of a second subscription is refused, when it is started as when it is paid', async () => {
+  test('rejects a second subscription both at creation and at payment', async () => {
     const tenant = await newTenant();
     const [first, second] = [await subscribe(tenant), await subscribe(tenant)];
     await pay(first.url);
@@ -109,7 +109,7 @@ describe('a checkout', () => {
     expect([again.status, again.body.error.details.reason]).toEqual([409, 'subscription_exists']);
   });
 
-  test('is expired when its day is over, whoever noted it, and takes no payment', async () => {
+  test('expires a checkout after a day, whether or not a job recorded it, and takes no payment', async () => {
     const tenant = await newTenant();
     const session = await subscribe(tenant);
     await database()`update checkout_sessions set expires_at = now() - interval '1 second' where company_id = ${tenant.companyId}`;
@@ -147,7 +147,7 @@ describe('a checkout', () => {
     ],
     [{ kind: 'subscribe', package_code: 'growth', cancel_url: 'https://./' }, 'cancel_url', 'INVALID_FORMAT'],
     [{ kind: 'gift' }, 'kind', 'INVALID_OPTION'],
-  ])('%j is refused by name', async (body, field, code) => {
+  ])('rejects the body %j and names the field', async (body, field, code) => {
     const tenant = await newTenant();
     const { body: answer } = await expectStatus(400, 'POST', '/v1/checkout-sessions', {
       token: await sharedToken(tenant),
@@ -156,21 +156,21 @@ describe('a checkout', () => {
     expect(answer.error.details.fields).toMatchObject([{ field, code }]);
   });
 
-  test('of a package that cannot be bought is refused', async () => {
+  test('rejects a checkout of a package that cannot be bought', async () => {
     const token = await sharedToken(await newTenant());
     const body = { kind: 'subscribe', package_code: 'enterprise' };
     const { body: answer } = await expectStatus(409, 'POST', '/v1/checkout-sessions', { token, body });
     expect(answer.error.details.reason).toBe('package_not_configured');
   });
 
-  test('of a malformed, unknown or foreign id is 404', async () => {
+  test('returns 404 for a malformed, unknown or foreign checkout id', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     const foreign = await subscribe(other);
     for (const id of [foreign.id, 'cs_0', `cs_${'0'.repeat(24)}`, randomUUID(), 'x'])
       expect((await call('GET', `/v1/checkout-sessions/${id}`, { key: tenant.key })).status).toBe(404);
   });
 
-  test('page that is not there, or another workspace’s, is 404 as well', async () => {
+  test('returns 404 for a checkout page that does not exist or belongs to another workspace', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     const { url, id } = await subscribe(tenant);
     const base = inject('baseUrl');
@@ -204,7 +204,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.getByLabel('Security code').fill('123');
   }
 
-  test('a person pays by keyboard alone, after a declined card, and nothing else is asked for', async () => {
+  test('lets a person pay by keyboard alone after a declined card, without further questions', async () => {
     const tenant = await newTenant();
     const session = await subscribe(tenant);
     const { page, requests, complaints } = await open(session.url, 320);
@@ -228,11 +228,11 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect(await page.getByRole('status').textContent()).toContain('The subscription is active.');
     expect((await shown(tenant, session.id)).activation.active).toBe(true);
     expect(requests.every((url) => url === session.url)).toBe(true);
-    // The browser notes the status of the page that says that the card was declined.
+    // The browser logs the status of the page for a declined card.
     expect(complaints.filter((complaint) => !complaint.includes('402'))).toEqual([]);
   });
 
-  test('typing errors are told beside the form, and nothing is charged', async () => {
+  test('shows typing errors next to the form and charges nothing', async () => {
     const tenant = await newTenant();
     const { page } = await open((await subscribe(tenant)).url);
     await fill(page, '4242 4242 4242 4241');
@@ -242,7 +242,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect(await charged(tenant)).toEqual([]);
   });
 
-  test('whoever pays or cancels goes back where the checkout was started', async () => {
+  test('returns to the page that started the checkout after payment or cancellation', async () => {
     const tenant = await newTenant();
     const back = (name: string): string => `${inject('baseUrl')}/docs/deprecations?from=${name}`;
     const urls = { success_url: back('success'), cancel_url: back('cancel') };
@@ -256,7 +256,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect([...cancelled.complaints, ...paid.complaints]).toEqual([]);
   });
 
-  test('the id of the checkout takes the place of its placeholder in success_url', async () => {
+  test('replaces the placeholder in success_url with the id of the checkout', async () => {
     const tenant = await newTenant();
     const back = `${inject('baseUrl')}/docs/deprecations`;
     const success_url = `${back}?checkout={CHECKOUT_SESSION_ID}&again={CHECKOUT_SESSION_ID}`;
@@ -267,7 +267,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.waitForURL(`${back}?checkout=${session.id}&again=${session.id}`);
   });
 
-  test('every field has its label, and the page its language and one heading', async () => {
+  test('gives every field a label, and the page its language and one heading', async () => {
     const { page } = await open((await subscribe(await newTenant())).url);
     const unlabelled = await page
       .locator('input')
@@ -280,7 +280,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
   });
 
-  test('the portal changes the card that is charged next', async () => {
+  test('changes the card of the next charge in the portal', async () => {
     const tenant = await newTenant();
     await subscribed(tenant, 'live', { payment_method: database().json(declinedCard) });
     const upgrade = { key: tenant.key, body: { package_code: 'growth' } };

@@ -1,4 +1,4 @@
-// Invoices and the bill to come: every sum is the sum of its lines.
+// Invoices and the pending bill: every total is the sum of its lines.
 import { expect, test } from 'vitest';
 import { invoiced, subscribed } from '../support/billing.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -9,7 +9,7 @@ const shown = async (key: string, query = {}): Promise<Json> =>
 const change = (tenant: Tenant, what: string, body: object) =>
   expectStatus(200, 'POST', `/v1/subscription/${what}`, { key: tenant.key, body });
 
-test('each change that costs something has an invoice, numbered in order, whose lines add up', async () => {
+test('creates a numbered invoice for each change with costs, with lines that add up', async () => {
   const tenant = await newTenant();
   await subscribed(tenant);
   await change(tenant, 'upgrade', { package_code: 'growth' });
@@ -26,7 +26,7 @@ test('each change that costs something has an invoice, numbered in order, whose 
   expect({ next_cursor, has_more }).toEqual({ next_cursor: null, has_more: false });
 });
 
-test('the bill to come counts what is scheduled, and less the credit', async () => {
+test('includes scheduled changes and credit in the pending bill', async () => {
   const tenant = await newTenant();
   const scheduled = [
     { action: 'downgrade', package_code: 'starter' },
@@ -45,7 +45,7 @@ test('the bill to come counts what is scheduled, and less the credit', async () 
   expect(pending.total_minor).toBe(13_000);
 });
 
-test('there is no bill to come in a trial, after a cancellation, and after the end', async () => {
+test('shows no pending bill in a trial, after a cancellation, and after the end', async () => {
   const tenant = await newTenant();
   expect((await shown(tenant.key)).pending).toBeNull();
   await subscribed(tenant, 'live', { cancel_at_period_end: true });
@@ -54,7 +54,7 @@ test('there is no bill to come in a trial, after a cancellation, and after the e
   expect((await shown(tenant.key)).pending).toBeNull();
 });
 
-test('the 24 newest are listed, each mode has its own, and they are paged where that is asked for', async () => {
+test('lists the 24 newest invoices of each mode, and pages through all on request', async () => {
   const tenant = await newTenant();
   await invoiced(tenant, 'live', 30);
   await invoiced(tenant, 'test', 10);

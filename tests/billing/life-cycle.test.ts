@@ -1,4 +1,4 @@
-// What becomes of subscriptions by themselves, in a database of its own whose clock is moved.
+// Time-driven steps of subscriptions, in a separate database with a fake clock.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,17 +45,17 @@ const services = () => ({
   removeFile: async (key: string) => void removed.push(key),
 });
 
-/** What an operation of a page needs. */
+/** Dependencies of an operation without a call. */
 const operationServices = (): OperationServices => ({
   transaction: (scope, work) => inTransaction(pools.tenants, scope, 5000, work),
   provider: services().provider,
 });
 
-/** Does what is due by then, as one server does. */
+/** Performs what is due at that time, like one server. */
 const runBillingAt = (now: Date): Promise<number> =>
   runBilling(contextOf('billing', pools, { now: () => now }), services());
 
-/** Lets everything happen that is due so many days after a moment, one day after the other as servers would. */
+/** Advances the clock day by day, like servers would. */
 async function pass(from: Date, days: number): Promise<Date> {
   let now = from;
   for (let passed = 1; passed <= days; passed += 1) {
@@ -76,7 +76,7 @@ const invoices = async ({ companyId }: Tenant) =>
   database()<{ status: string; total: number }[]>`
     select status, total_minor::int as total from invoices where company_id = ${companyId} order by number`;
 
-/** One whose period ends tomorrow. */
+/** A subscriber whose period ends tomorrow. */
 async function newSubscriber(more: Record<string, unknown> = {}): Promise<Tenant> {
   const tenant = await newTenant();
   const end = new Date(Date.now() + day / 2);
@@ -89,7 +89,7 @@ async function newSubscriber(more: Record<string, unknown> = {}): Promise<Tenant
   return tenant;
 }
 
-test('a trial ends, and the administrators are told once, by however many servers', async () => {
+test('ends a trial and notifies the administrators once across concurrent servers', async () => {
   const tenant = await newTenant();
   await newUser(tenant, { role: 'Company_Admin' });
   await newUser(tenant);
@@ -103,8 +103,8 @@ test('a trial ends, and the administrators are told once, by however many server
   expect(audit).toHaveLength(1);
 });
 
-describe('at the end of a period', () => {
-  test('the next is charged, once by however many servers, and nobody is told', async () => {
+describe('the end of a period', () => {
+  test('charges the next period exactly once across concurrent servers, without a mail', async () => {
     const tenant = await newSubscriber();
     const now = new Date(Date.now() + day);
     await Promise.all([1, 2, 3].map(() => runBillingAt(now)));
@@ -116,7 +116,7 @@ describe('at the end of a period', () => {
     expect([due_at, new Date(period_end).getTime() > now.getTime()]).toEqual([period_end, true]);
   });
 
-  test('what is scheduled holds, and the bill is that of the new plan', async () => {
+  test('applies scheduled changes at the end of the period and bills the new plan', async () => {
     const scheduled = [
       { action: 'downgrade', package_code: 'starter' },
       { action: 'set_seats', seats: 4 },
@@ -134,13 +134,13 @@ describe('at the end of a period', () => {
     });
   });
 
-  test('a server that was away for a quarter charges each month of it, in order', async () => {
+  test('charges every missed month in order after a quarter without a server', async () => {
     const tenant = await newSubscriber();
     await runBillingAt(new Date(Date.now() + 80 * day));
     expect(await charged(tenant)).toEqual([2900, 2900, 2900]);
   });
 
-  test('a cancelled one ends: dormant, and nothing is charged', async () => {
+  test('makes a cancelled workspace dormant at the end of the period without a charge', async () => {
     const tenant = await newSubscriber({ cancel_at_period_end: true });
     await pass(new Date(), 1);
     expect(await storedSubscription(tenant)).toMatchObject({ status: 'canceled', cancel_at_period_end: false });
@@ -149,8 +149,8 @@ describe('at the end of a period', () => {
   });
 });
 
-describe('a payment that fails', () => {
-  test('is tried again on days 1, 3, 5, 7 and 14; then the subscription ends, and the invoice is given up', async () => {
+describe('a failed payment', () => {
+  test('retries a failed payment on days 1, 3, 5, 7 and 14, then ends the subscription and gives up the invoice', async () => {
     const tenant = await newSubscriber({ payment_method: database().json(declinedCard) });
     const { companyId } = tenant;
     await pass(new Date(), 1);
@@ -170,7 +170,7 @@ describe('a payment that fails', () => {
     expect(await invoices(tenant)).toEqual([{ status: 'uncollectible', total: 2900 }]);
   });
 
-  test('and goes through later brings the subscription back, paid once', async () => {
+  test('restores a past-due subscription when a retry succeeds, paid once', async () => {
     const tenant = await newSubscriber({ payment_method: database().json(declinedCard) });
     const now = await pass(new Date(), 2);
     await database()`update subscriptions set payment_method = ${database().json(goodCard)} where company_id = ${tenant.companyId}`;
@@ -191,7 +191,7 @@ describe('after the end', () => {
   ] as const;
 
   test.each(steps)(
-    'by day %i it is %s, everybody was told what there was to tell, and a plan brings all back',
+    'reaches on day %i after the end the state %s with its mails, and can be restored by a plan',
     async (days, status, told) => {
       const tenant = await newSubscriber({ cancel_at_period_end: true });
       const now = await pass(new Date(), days);
@@ -217,7 +217,7 @@ describe('after the end', () => {
     },
   );
 
-  test('104 days later everything of it is gone, its files too, nothing of anybody else’s, and one row says so', async () => {
+  test('deletes all data and files of a workspace 104 days after the end, nothing of others, and keeps one audit row', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     const ended = new Date(Date.now() - 103.5 * day);
     const sql = database();
@@ -252,7 +252,7 @@ describe('after the end', () => {
     expect(Number(last?.removed_rows)).toBeGreaterThan(20);
     expect(await sql`select from companies where id = ${tenant.companyId}`).toHaveLength(0);
 
-    // What was under way meanwhile ends after it.
+    // Operations under way at that moment end later.
     await sql`
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       values (${tenant.companyId}, true, ${uuidv7()}, 'Late', 'system', 'x', now(), now())`;
@@ -267,7 +267,7 @@ describe('after the end', () => {
     expect(await sql`select * from purged_companies where company_id = ${tenant.companyId}`).toEqual([swept]);
   });
 
-  test('every table with a company is open to the purge', async () => {
+  test('can delete from every table that has a company', async () => {
     const closed = await database()<{ name: string }[]>`
       select t as name from tables_of_companies() t
       where not exists (select from pg_policies where tablename = t and policyname = 'purge') or not has_table_privilege('crm_purge', t, 'delete')`;
@@ -275,11 +275,11 @@ describe('after the end', () => {
   });
 });
 
-describe('an order that was left in the middle', () => {
+describe('an interrupted operation', () => {
   test.each([
     ['before the provider was asked', false],
     ['after the provider had charged', true],
-  ])('%s is finished by the job, charged once', async (_, isCharged) => {
+  ])('finishes in the job, with one charge, an operation interrupted %s', async (_, isCharged) => {
     const tenant = await newTenant();
     await subscribed(tenant);
     const { companyId } = tenant;
@@ -306,7 +306,7 @@ describe('an order that was left in the middle', () => {
   });
 });
 
-test('a month-end of many companies: every state right, every mail once, with few statements for each', async () => {
+test('processes a month-end of many companies with correct states, one mail each, and few statements per company', async () => {
   const count = Number(process.env.COMPANIES ?? 60);
   const tenants: Tenant[] = [];
   for (let number = 0; number < count; number += 1) {
@@ -334,7 +334,7 @@ test('a month-end of many companies: every state right, every mail once, with fe
   process.stdout.write(`month-end: ${count} companies, ${milliseconds.toFixed(1)} ms each\n`);
 }, 600_000);
 
-/** How many rows of a company there are, by table. */
+/** Counts the rows of a company by table. */
 async function rowsOf({ companyId }: Tenant): Promise<Record<string, number>> {
   const sql = database();
   const counts: Record<string, number> = {};

@@ -1,4 +1,4 @@
-// Plans and modules: what is shown of them, and that what is charged is what is shown.
+// Plans and modules: what the API lists is what is charged.
 import { expect, test } from 'vitest';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { subscribed } from '../support/billing.ts';
@@ -10,7 +10,7 @@ const list = async (key: string, path: string): Promise<Json[]> => {
   return data.plans ?? data.modules;
 };
 
-test('the plans are those of the price list, the cheapest first, with the one that the workspace is on', async () => {
+test('lists the plans of the catalog, cheapest first, and marks the current one', async () => {
   const tenant = await newTenant();
   const shown = await list(tenant.key, '/v1/plans');
   expect(shown.map((plan) => [plan.package_code, plan.price_monthly_minor, plan.price_yearly_minor])).toEqual([
@@ -33,12 +33,12 @@ test('the plans are those of the price list, the cheapest first, with the one th
   ]);
 });
 
-test('a year costs as much as ten months, for everything', () => {
+test('charges ten months for every yearly item', () => {
   for (const item of [...Object.values(plans), ...Object.values(addOns)])
     if (item.prices) expect(item.prices.yearly.USD).toBe(10 * (item.prices.monthly.USD ?? 0));
 });
 
-test('modules say where they are included and whether the workspace has them', async () => {
+test('lists for each module the plans that include it, and its status in the workspace', async () => {
   const tenant = await newTenant();
   await subscribed(tenant, 'live', {
     package_code: 'growth',
@@ -59,7 +59,7 @@ test('modules say where they are included and whether the workspace has them', a
   expect(shown.get('workforces').active_until).not.toBeNull();
 });
 
-test('without a subscription both are shown, and nothing is current or active', async () => {
+test('marks no plan as current and no module as active without a subscription', async () => {
   const tenant = await newTenant();
   await database()`update subscriptions set status = 'canceled', ended_at = now() where company_id = ${tenant.companyId}`;
   expect((await list(tenant.key, '/v1/plans')).some((plan) => plan.is_current)).toBe(false);

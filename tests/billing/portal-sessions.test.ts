@@ -1,4 +1,4 @@
-// The portal: who may open it, for how long, and what it cannot do.
+// The portal: who can open it, for how long, and what it does not offer.
 import { expect, test } from 'vitest';
 import { subscribed } from '../support/billing.ts';
 import { call, expectStatus } from '../support/client.ts';
@@ -7,20 +7,20 @@ import { database, newTenant } from '../support/tenants.ts';
 const open = (key: string, body?: object) =>
   call('POST', '/v1/billing/portal-session', { key, ...(body ? { body } : {}) });
 
-test('a workspace that never checked out has none', async () => {
+test('offers no portal to a workspace that never checked out', async () => {
   const { key } = await newTenant();
   const answer = await open(key);
   expect([answer.status, answer.body.error.code]).toEqual([409, 'NO_BILLING_CUSTOMER']);
 });
 
-test('a test key has one from the beginning', async () => {
+test('offers a portal to test keys from the start', async () => {
   const { testKey } = await newTenant();
   const { data } = (await open(testKey)).body;
   expect(data.url).toContain('/portal/test/');
   expect(await (await fetch(data.url)).text()).toContain('visa, ending in 4242');
 });
 
-test('its page is open for five minutes, and for nobody who guesses', async () => {
+test('keeps a portal page open for five minutes, at an address that cannot be guessed', async () => {
   const tenant = await newTenant();
   await subscribed(tenant);
   const { data } = (await open(tenant.key)).body;
@@ -31,7 +31,7 @@ test('its page is open for five minutes, and for nobody who guesses', async () =
   expect((await fetch(data.url)).status).toBe(404);
 });
 
-test('it answers without a subscription, and offers neither to cancel, to pause nor to switch plans', async () => {
+test('opens the portal without a subscription, and never lets it cancel, pause or switch plans', async () => {
   const tenant = await newTenant();
   await subscribed(tenant, 'live', { status: 'canceled', ended_at: new Date() });
   const { body } = await expectStatus(200, 'POST', '/v1/billing/portal-session', { key: tenant.key });
@@ -40,7 +40,7 @@ test('it answers without a subscription, and offers neither to cancel, to pause 
 });
 
 test.each(['http://app.example.com', 'javascript:alert(1)', 'app.example.com'])(
-  '%j is no address to go back to',
+  'rejects %j as the return address',
   async (return_url) => {
     const { testKey } = await newTenant();
     const { body } = await expectStatus(400, 'POST', '/v1/billing/portal-session', {

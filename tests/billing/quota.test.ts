@@ -1,4 +1,4 @@
-// The monthly quota over HTTP: what it counts, when it refuses, and what if it cannot be asked.
+// The monthly quota over HTTP: what counts, when it rejects calls, and what happens in an outage.
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -19,7 +19,7 @@ import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts'
 
 const day = 86_400_000;
 
-/** A tenant of a package of its own, with so many calls a month. */
+/** A tenant with its own package and this number of calls per month. */
 async function newCapped(cap: number, used = 0): Promise<Tenant> {
   const tenant = await newTenant();
   await database()`
@@ -37,11 +37,11 @@ async function used(tenant: Tenant): Promise<number> {
   return row?.calls;
 }
 
-/** Waits for a count: what a call turned out not to cost is given back after its answer. */
+/** Waits for a count. Calls that turn out to be free are returned after the response. */
 const untilUsed = (tenant: Tenant, count: number): Promise<void> =>
   vi.waitFor(async () => expect(await used(tenant)).toBe(count));
 
-/** As the server opens it, with places for four processes. */
+/** A pool like that of the server, with connections for four processes. */
 const openCredentialPool = (): Pool =>
   new Pool({
     url: inject('databaseUrl'),
@@ -57,8 +57,8 @@ const me = (key: string, options: object = {}): Promise<Answer> => call('GET', '
 const quotaHeaders = ({ headers }: Answer) =>
   ['limit', 'used', 'remaining'].map((name) => headers.get(`x-quota-${name}`));
 
-describe('a cap of N calls a month', () => {
-  test.each([1, 7, 100])('lets exactly %s of 64 clients pass, on two servers', async (cap) => {
+describe('a quota of N calls per month', () => {
+  test.each([1, 7, 100])('admits exactly %s of 64 concurrent clients on two servers', async (cap) => {
     const other = await startServer({
       ...testSettings,
       ...besideCommon(),
@@ -112,13 +112,13 @@ describe('a cap of N calls a month', () => {
       expect(first).toBe(640);
       expect((await blocks()).length).toBeGreaterThan(0);
       await killed.stop('SIGKILL');
-      // The other one gives its own back; what remains is that of the dead.
+      // The other server returns its own lease. The remaining one belongs to the killed server.
       await expect.poll(async () => (await blocks()).length).toBeLessThan(2);
       const [dead] = await blocks();
       await database()`
         update api_quota_blocks set renewed_at = now() - interval '31 seconds' where company_id = ${tenant.companyId}`;
       const second = await passed(3200, [left.url]);
-      // Calls that the killed one let pass after it last told of its block are not known.
+      // Calls that the killed server admitted after its last report are unknown.
       expect(first + second).toBeGreaterThanOrEqual(cap);
       expect(first + second).toBeLessThanOrEqual(cap + (dead?.calls ?? 0));
       await untilUsed(tenant, cap);
@@ -127,7 +127,7 @@ describe('a cap of N calls a month', () => {
     }
   });
 
-  test('is exact while processes charge, give back and sweep at the same moment, none of whom waits for another in a circle', async () => {
+  test('counts exactly without deadlocks while processes acquire, return and sweep leases at the same time', async () => {
     const { companyId } = await newCapped(1_000_000);
     await database()`update subscriptions set package_code = 'enterprise', api_call_cap = null where company_id = ${companyId}`;
     const pool = openCredentialPool();
@@ -160,11 +160,11 @@ describe('a cap of N calls a month', () => {
     }
     expect(failures).toEqual([]);
     const [month] = await database()`select calls::int from api_quota where company_id = ${companyId}`;
-    // What was charged alone; every block came back.
+    // Only the charged calls remain, and every lease was returned.
     expect(month?.calls).toBe(1 + 4 * 40);
   });
 
-  test('is charged in blocks, however many calls come while one is charged', async () => {
+  test('acquires leases in blocks, however many calls arrive during one acquisition', async () => {
     const { companyId } = await newCapped(1_000_000);
     const pool = openCredentialPool();
     let charges = 0;
@@ -176,7 +176,7 @@ describe('a cap of N calls a month', () => {
     const ledger = new QuotaLedger(pool, 10_000, statements, { callsPerMonth, extraCalls });
     const nextTurn = () => new Promise(setImmediate);
     const client = async (_: unknown, turn: number): Promise<void> => {
-      // Not all of them at once, so that some come while others are being charged.
+      // Not all at the same time, so that some arrive while others are being charged.
       for (let turns = 0; turns < turn; turns += 1) await nextTurn();
       for (let calls = 0; calls < 50; calls += 1) {
         expect(await ledger.charge(companyId, new Date())).toMatchObject({ charged: true });
@@ -189,13 +189,13 @@ describe('a cap of N calls a month', () => {
     } finally {
       await pool.close(1);
     }
-    // Blocks of 16, 32, 64, 128 and 256.
+    // Leases of 16, 32, 64, 128 and 256 calls.
     expect(charges).toBeLessThan(10);
     const [month] = await database()`select calls::int from api_quota where company_id = ${companyId}`;
     expect(month?.calls).toBe(400);
   });
 
-  test('speaks after the scopes: who may not call is told that, with and without calls left', async () => {
+  test('checks the quota after the scopes: a missing scope is reported with and without calls left', async () => {
     for (const used of [0, 1]) {
       const tenant = await newCapped(1, used);
       const key = await newKey(tenant, { scopes: ['leads:view'] });
@@ -206,7 +206,7 @@ describe('a cap of N calls a month', () => {
     }
   });
 
-  test('is refused beyond N with the figures, a Retry-After until the next month, and nothing done', async () => {
+  test('rejects calls beyond the quota with its figures and a Retry-After until the next month, and performs nothing', async () => {
     const tenant = await newCapped(1);
     await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
     const refused = await expectStatus(429, 'POST', '/v1/objects/leads/records', {
@@ -228,7 +228,7 @@ describe('a cap of N calls a month', () => {
     expect(left?.leads).toBe(0);
   });
 
-  test('begins anew with the next month of the subscription, which follows its own calendar', async () => {
+  test('resets the quota with the month of the subscription', async () => {
     const tenant = await newCapped(2, 2);
     expect((await me(tenant.key)).status).toBe(429);
     await database()`
@@ -252,8 +252,8 @@ describe('a cap of N calls a month', () => {
   });
 });
 
-describe('the quota counts', () => {
-  test('every call that passed authentication, whatever its status', async () => {
+describe('counted calls', () => {
+  test('counts every authenticated call, regardless of its status', async () => {
     const tenant = await newCapped(100);
     await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
     await expectStatus(404, 'GET', `/v1/objects/leads/records/${randomUUID()}`, { key: tenant.key });
@@ -263,7 +263,7 @@ describe('the quota counts', () => {
     await untilUsed(tenant, 4);
   });
 
-  test('no call in test mode, of a person, without a good credential, or from an address that the key refuses', async () => {
+  test('does not count calls of test mode, of people, without valid credentials, or from blocked addresses', async () => {
     const tenant = await newCapped(100);
     await expectStatus(200, 'GET', '/v1/me', { key: tenant.testKey });
     await expectStatus(200, 'GET', '/v1/me', { token: await adminToken(tenant) });
@@ -273,7 +273,7 @@ describe('the quota counts', () => {
     await untilUsed(tenant, 1);
   });
 
-  test('the calls of apps that a user allows, and of no others', async () => {
+  test('counts calls of the apps that a user allows, and of no others', async () => {
     const tenant = await newCapped(2);
     const allowed = await newGrant(tenant, { groups: ['records'] });
     const token = await accessToken(tenant, allowed);
@@ -286,7 +286,7 @@ describe('the quota counts', () => {
     await untilUsed(tenant, 2);
   });
 
-  test('neither replays nor calls that a rate limit refused', async () => {
+  test('does not count replays or rate-limited calls', async () => {
     const tenant = await newCapped(100);
     const idempotencyKey = randomUUID();
     const body = { first_name: 'Once', email: 'once@example.com' };
@@ -301,7 +301,7 @@ describe('the quota counts', () => {
     await untilUsed(tenant, 2);
   });
 
-  test('nothing that is beyond the cap when the cap is raised later', async () => {
+  test('keeps rejected calls out of the count when the quota is raised later', async () => {
     const tenant = await newCapped(1);
     await me(tenant.key);
     for (let turn = 0; turn < 5; turn += 1) expect((await me(tenant.key)).status).toBe(429);
@@ -311,7 +311,7 @@ describe('the quota counts', () => {
     ]);
   });
 
-  test('without an end where the plan is unlimited', async () => {
+  test('counts without a limit on an unlimited plan', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set package_code = 'enterprise' where company_id = ${tenant.companyId}`;
     await database()`update api_quota set calls = 900000000 where company_id = ${tenant.companyId}`;
@@ -323,7 +323,7 @@ describe('the quota counts', () => {
     ['starter', 50_000],
     ['growth', 500_000],
     ['scale', 3_000_000],
-  ])('up to what the package %s includes: %s', async (code, cap) => {
+  ])('admits calls up to the limit of the package %s: %s', async (code, cap) => {
     const tenant = await newTenant();
     await database()`update subscriptions set package_code = ${code} where company_id = ${tenant.companyId}`;
     await database()`update api_quota set calls = ${cap - 1} where company_id = ${tenant.companyId}`;
@@ -336,7 +336,7 @@ describe('the quota counts', () => {
   });
 });
 
-describe('a workspace without a subscription that is paid for', () => {
+describe('a workspace without a paid subscription', () => {
   test.each([
     ['canceled', null, 'subscription_ended'],
     ['pending_deletion', null, 'subscription_ended'],
@@ -344,7 +344,7 @@ describe('a workspace without a subscription that is paid for', () => {
     ['incomplete', null, 'no_subscription'],
     ['trialing', new Date(Date.now() - 1000), 'no_subscription'],
   ] as const)(
-    '(%s, trial until %s) is refused with 402, its figures and the reason %s',
+    'rejects calls of a workspace (%s, trial until %s) with 402, its figures and the reason %s',
     async (status, trialEnd, reason) => {
       const tenant = await newTenant();
       await database()`
@@ -358,12 +358,12 @@ describe('a workspace without a subscription that is paid for', () => {
         expect(quotaHeaders(refused)).toEqual([String(limit), '1234', '0']);
         expect(refused.headers.get('retry-after')).toBeNull();
       }
-      // Its people can still sign in, and revoke a key.
+      // People of the workspace can still sign in and revoke a key.
       await expectStatus(200, 'GET', '/v1/api-keys', { token: await adminToken(tenant) });
     },
   );
 
-  test('shows the figures of its last month for as long as it stays closed, and its refusals cost nothing', async () => {
+  test('shows the figures of the last month while a workspace is closed, and counts no rejected calls', async () => {
     const tenant = await newTenant();
     const { companyId } = tenant;
     const arrange = (status: string, packageCode: string, since: string, until: string, countedFrom: string) =>
@@ -393,7 +393,7 @@ describe('a workspace without a subscription that is paid for', () => {
     ['past_due', null],
     ['trialing', null],
     ['trialing', new Date(Date.now() + day)],
-  ] as const)('is served while it is %s', async (status, trialEnd) => {
+  ] as const)('serves a workspace while it is %s', async (status, trialEnd) => {
     const tenant = await newTenant();
     await database()`
       update subscriptions set status = ${status}, trial_ends_at = ${trialEnd} where company_id = ${tenant.companyId}`;
@@ -401,7 +401,7 @@ describe('a workspace without a subscription that is paid for', () => {
     await untilUsed(tenant, 1);
   });
 
-  test('is one whose trial ends at this very instant', () => {
+  test('serves a workspace whose trial ends at this very instant', () => {
     const now = new Date();
     expect(accessOf('trialing', now, now)).toBe('no_subscription');
     expect(accessOf('trialing', new Date(now.getTime() + 1), now)).toBe('open');
@@ -409,8 +409,8 @@ describe('a workspace without a subscription that is paid for', () => {
   });
 });
 
-describe('a daily cap', () => {
-  test('that was agreed refuses like a rate limit', async () => {
+describe('a daily limit', () => {
+  test('enforces an agreed daily limit like a rate limit', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set api_daily_cap = 2 where company_id = ${tenant.companyId}`;
     const statuses = [];
@@ -430,14 +430,14 @@ describe('a daily cap', () => {
     ['bespoke', 9, 1000, 9],
     ['bespoke', null, null, null],
   ])(
-    'of the package %s, with %s a day and %s a month agreed, is %s',
+    'derives the daily limit of the package %s, with %s a day and %s a month agreed, as %s',
     (packageCode, agreedPerDay, agreedPerMonth, cap) => {
       expect(callsPerDay({ packageCode, agreedPerMinute: null, agreedPerDay, agreedPerMonth })).toBe(cap);
     },
   );
 });
 
-describe('while the quota cannot be charged', () => {
+describe('an unavailable quota', () => {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `quota-${process.pid}`);
   const logFile = resolve(folder, 'server.log');
   let server: TestServer;
@@ -456,15 +456,15 @@ describe('while the quota cannot be charged', () => {
       .filter((line) => line.includes('"alert":"api_quota_unavailable"') && line.includes(`"severity":"${severity}"`))
       .length;
 
-  test('every call of a key is refused with 503, one critical alert is raised per outage, and calls pass again afterwards', async () => {
+  test('rejects API keys with 503 while the quota is unavailable, raises one alert per outage, and recovers', async () => {
     const tenant = await newTenant();
     const token = await accessToken(tenant, await newGrant(tenant, { groups: ['records'] }));
     const blocks = () => database()`select calls from api_quota_blocks where company_id = ${tenant.companyId}`;
     for (const outage of [1, 2]) {
-      // Calls that were charged ahead would pass, as they may.
+      // Leased calls would be admitted during the outage.
       await vi.waitFor(async () => expect(await blocks()).toEqual([]));
       await database().begin(async (sql) => {
-        // Only this tenant's counter: other tests go on.
+        // Only this tenant's counter is locked, because other tests continue.
         await sql`select from api_quota where company_id = ${tenant.companyId} for update`;
         const answers = await Promise.all(
           Array.from({ length: 5 }, () => me(tenant.key, { baseUrl: server.url, within: 15_000 })),
@@ -498,13 +498,13 @@ describe('while the quota cannot be charged', () => {
           baseUrl: narrow.url,
           within: 15_000,
         });
-      // The key is known from now on.
+      // The key is cached from now on.
       expect((await change(other.id)).status).toBe(200);
       const before = alarms('critical');
       await database().begin(async (sql) => {
         const [own] = await sql`select pg_backend_pid() as pid from accounts where id = ${held.id} for update`;
         const first = change(held.id);
-        // It has the only connection.
+        // It holds the only connection.
         await vi.waitFor(async () => {
           const waiting =
             await database()`select from pg_stat_activity where ${own?.pid}::int = any(pg_blocking_pids(pid))`;

@@ -1,4 +1,4 @@
-// Subscriptions that are paid through Stripe show what Stripe charges, not the price list.
+// Subscriptions paid through Stripe show what Stripe charges, not the prices of the catalog.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
@@ -28,20 +28,20 @@ async function pending({ key }: Tenant): Promise<Json> {
 
 const sumOf = (lines: Json[]): number => lines.reduce((sum, line) => sum + line.amount_minor, 0);
 
-/** Makes the price list of Stripe as if the subscription were from a time when an item cost something else. */
+/** Changes the Stripe prices as if the subscription had started under an older price of an item. */
 function setPrice(item: string, amount: number, tenantPrice = `crm.${item}.monthly.usd`): void {
   const price = [...world.standIn.books.prices.values()].find(({ lookup_key }) => lookup_key === tenantPrice);
   if (!price) throw new Error(`there is no price ${tenantPrice}`);
   Object.assign(price, { lookup_key: null, unit_amount: amount });
 }
 
-/** Lets Stripe say that something about a customer changed. */
+/** Makes Stripe send an event about a customer. */
 async function ring(tenant: Tenant): Promise<void> {
   world.standIn.books.tell('customer.updated', { object: 'customer', id: await customerOf(tenant) });
   await world.catchUp();
 }
 
-describe('a subscription at a price that the price list no longer has', () => {
+describe('a subscription at an old price', () => {
   let tenant: Tenant;
   beforeAll(async () => {
     tenant = await newSubscriber();
@@ -51,13 +51,13 @@ describe('a subscription at a price that the price list no longer has', () => {
     await ring(tenant);
   });
 
-  test('shows the prices that are paid', async () => {
+  test('shows the price that is paid instead of the current catalog price', async () => {
     const { plan, modules } = await world.subscription(tenant);
     expect(plan.price_minor).toBe(1900);
     expect(modules).toMatchObject([{ module_key: 'inbox', price_minor: 1500 }]);
   });
 
-  test('shows the bill to come at those prices, and is charged just that', async () => {
+  test('computes the pending bill from the kept prices and charges exactly that', async () => {
     expect(await pending(tenant)).toMatchObject({
       currency: 'USD',
       subtotal_minor: 3400,
@@ -75,7 +75,7 @@ describe('a subscription at a price that the price list no longer has', () => {
 });
 
 describe('a coupon and a tax rate', () => {
-  test('are in the bill to come, in the invoices and in the subscription', async () => {
+  test('includes a coupon and a tax rate in the pending bill, the invoices and the subscription', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     const ends = Math.floor(Date.now() / 1000) + 90 * 86_400;
     world.standIn.books.setTerms(await customerOf(tenant), {
@@ -106,7 +106,7 @@ describe('a coupon and a tax rate', () => {
     expect((await world.charged(tenant)).at(-1)).toBe(9425);
   });
 
-  test('that the prices include is shown as tax, and the lines add up all the same', async () => {
+  test('shows included taxes as tax, with lines that still add up', async () => {
     const tenant = await newSubscriber();
     world.standIn.books.setTerms(await customerOf(tenant), { tax: { percentage: 20, inclusive: true } });
     await world.catchUp();
@@ -116,7 +116,7 @@ describe('a coupon and a tax rate', () => {
   });
 });
 
-test('a downgrade from a kept price warns with what is paid now', async () => {
+test('warns about a downgrade from a kept price with the amount that is paid now', async () => {
   const tenant = await newSubscriber({ package_code: 'growth', seats: 10 });
   setPrice('plan.growth', 7900);
   await ring(tenant);
@@ -128,8 +128,8 @@ test('a downgrade from a kept price warns with what is paid now', async () => {
   expect((await pending(tenant)).total_minor).toBe(2900 + 7 * 1200);
 });
 
-describe('the bill to come', () => {
-  test('has what is scheduled for the end of the period, at the prices that stay and those that come', async () => {
+describe('the pending bill', () => {
+  test('includes scheduled changes in the pending bill, at kept and at new prices', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
     setPrice('module.campaigns', 3900);
@@ -142,7 +142,7 @@ describe('the bill to come', () => {
     expect(await world.subscription(tenant)).toMatchObject({ plan: { package_code: 'growth', price_minor: 9900 } });
   });
 
-  test('is null once the subscription ends with its period', async () => {
+  test('shows no pending bill once the subscription is cancelled', async () => {
     const tenant = await newSubscriber();
     expect((await change(tenant, 'cancel')).status).toBe(200);
     expect(await pending(tenant)).toBeNull();
@@ -150,7 +150,7 @@ describe('the bill to come', () => {
     expect(await pending(tenant)).toMatchObject({ total_minor: 2900, is_estimate: false });
   });
 
-  test('is null while Stripe collects nothing, and is back with the collection', async () => {
+  test('shows no pending bill while Stripe pauses the collection, and shows it again afterwards', async () => {
     const tenant = await newSubscriber();
     const customer = await customerOf(tenant);
     const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
@@ -162,19 +162,19 @@ describe('the bill to come', () => {
     expect(await pending(tenant)).toMatchObject({ total_minor: 2900 });
   });
 
-  test('is an estimate at the kept prices if Stripe gives no preview, and nothing else fails', async () => {
+  test('estimates the pending bill at the kept prices if Stripe has no preview, and succeeds otherwise', async () => {
     const tenant = await newSubscriber();
     setPrice('plan.starter', 1700);
     world.standIn.faults.push({ of: /^POST \/v1\/invoices\/create_preview$/, how: 'refused' });
     await ring(tenant);
     expect(await pending(tenant)).toMatchObject({ total_minor: 1700, is_estimate: true });
     expect((await world.subscription(tenant)).plan.price_minor).toBe(1700);
-    // The preview is asked for again within minutes, though no event comes.
+    // The preview is fetched again within minutes, even without an event.
     expect(await world.look(tenant, new Date(Date.now() + 6 * 60_000))).toBeDefined();
     expect(await pending(tenant)).toMatchObject({ total_minor: 1700, is_estimate: false });
   });
 
-  test('is read without asking Stripe', async () => {
+  test('reads the pending bill without a request to Stripe', async () => {
     const tenant = await newSubscriber();
     const before = world.standIn.asked.length;
     expect(await pending(tenant)).toMatchObject({ total_minor: 2900 });
@@ -183,7 +183,7 @@ describe('the bill to come', () => {
     expect(world.standIn.asked.length).toBe(before);
   });
 
-  test('of a test key is computed here, and no estimate', async () => {
+  test('computes the pending bill of test keys itself, not as an estimate', async () => {
     const tenant = await newSubscriber();
     const { body } = await call('GET', '/v1/invoices', { key: tenant.testKey });
     expect(body.data.pending).toMatchObject({ total_minor: 9900, is_estimate: false });

@@ -1,4 +1,4 @@
-// What Stripe tells: a doorbell, which rings for whoever signed it, and never says what there is.
+// Stripe events: verified by signature, and only a signal to fetch the customer.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Random } from '../faults/support/random.ts';
@@ -7,7 +7,7 @@ import { send } from '../support/stripe/stand-in.ts';
 import { cards, change, StripeWorld } from '../support/stripe/world.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
-/** Orders in which events are told; the figure is of ORDERS=1000. */
+/** Orders in which events arrive. The benchmark figure uses ORDERS=1000. */
 const orders = Number(process.env.ORDERS ?? 60);
 const random = new Random();
 
@@ -23,7 +23,7 @@ async function customerOf({ companyId }: Tenant): Promise<string> {
   return row?.id ?? '';
 }
 
-/** True when somebody is to look at the customer now. */
+/** Returns true if the customer is due to be fetched. */
 async function isDue({ companyId }: Tenant): Promise<boolean> {
   const rows = await database()`select from provider_customers where company_id = ${companyId} and due_at <= now()`;
   return rows.length === 1;
@@ -40,7 +40,7 @@ const newEvent = (customer: string, more: object = {}) => ({
 
 const seconds = (): number => Math.floor(Date.now() / 1000);
 
-test('an event about a charge that Stripe cannot be asked about is not taken, so that Stripe sends it again', async () => {
+test('rejects an event about a charge if Stripe cannot be asked about it, so that Stripe sends it again', async () => {
   world.standIn.faults.push(
     { of: /^GET \/v1\/charges\//, how: 'refused' },
     { of: /^GET \/v1\/charges\//, how: 'refused' },
@@ -60,7 +60,7 @@ describe('an event', () => {
     customer = await customerOf(tenant);
   });
 
-  test('that Stripe signed just now is heard, once', async () => {
+  test('accepts a freshly signed event once', async () => {
     const event = newEvent(customer);
     const answer = await send(world.server.url, event);
     expect([answer.status, await answer.json()]).toEqual([200, { received: true }]);
@@ -81,7 +81,7 @@ describe('an event', () => {
     ['with another secret', { secret: 'whsec_other' }],
     ['too long ago', { timestamp: seconds() - 301 }],
     ['in the future', { timestamp: seconds() + 400 }],
-  ])('that was signed %s is refused, and not heard', async (_how, more) => {
+  ])('rejects and ignores an event that was signed %s', async (_how, more) => {
     const answer = await send(world.server.url, newEvent(customer), more);
     expect([answer.status, await answer.json()]).toMatchObject([
       400,
@@ -90,7 +90,7 @@ describe('an event', () => {
     expect(await isDue(tenant)).toBe(false);
   });
 
-  test.each([['nothing'], ['t=1,v1=00'], ['nonsense']])('with the signature %s is refused', async (signature) => {
+  test.each([['nothing'], ['t=1,v1=00'], ['nonsense']])('rejects an event with the signature %s', async (signature) => {
     const answer = await fetch(`${world.server.url}/v1/billing/provider-events`, {
       method: 'POST',
       headers: {
@@ -104,26 +104,27 @@ describe('an event', () => {
   });
 
   test.each([
-    ['of a kind that says nothing to us', { type: 'payout.paid' }],
-    ['of a customer that is not ours', { data: { object: { object: 'invoice', customer: 'cus_unknown' } } }],
-    ['of no customer', { data: { object: { object: 'invoice', customer: null } } }],
+    ['an unhandled type', { type: 'payout.paid' }],
+    ['an unknown customer', { data: { object: { object: 'invoice', customer: 'cus_unknown' } } }],
+    ['no customer', { data: { object: { object: 'invoice', customer: null } } }],
     [
-      'of a charge that is not there',
+      'an unknown charge',
       { type: 'charge.dispute.closed', data: { object: { object: 'dispute', charge: 'ch_unknown' } } },
     ],
-  ])('%s is answered, and nothing comes of it', async (_what, more) => {
+  ])('accepts an event about %s without effect', async (_what, more) => {
     expect((await send(world.server.url, newEvent(customer, more))).status).toBe(200);
     expect(await isDue(tenant)).toBe(false);
   });
 });
 
-test('a look that began earlier is not written over one that began later', async () => {
+test('does not overwrite a newer fetch with one that started earlier', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);
   const customer = await customerOf(tenant);
   await send(world.server.url, newEvent(customer));
   let later: Promise<unknown> | undefined;
-  // While the first look waits for its answer, things go on, and another look is quicker.
+  // While the first fetch waits for its response, the state changes and another fetch finishes
+  // first.
   const goOn = async (): Promise<void> => {
     world.standIn.books.putOnFile(customer, '5555555555554444');
     await world.standIn.eventsSent();
@@ -136,13 +137,13 @@ test('a look that began earlier is not written over one that began later', async
   expect((await world.subscription(tenant)).payment_method.last4).toBe('4444');
 });
 
-test('a look in the middle of an order writes nothing: the order relies on what there was', async () => {
+test('stores nothing if a fetch runs during an operation, which relies on the earlier state', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);
   await change(tenant, 'modules', { module_key: 'campaigns' });
   await change(tenant, 'modules/campaigns');
   const looks: unknown[] = [];
-  // The schedule has been taken off, and Stripe has told so.
+  // The schedule was released, and Stripe has sent the event.
   const look = async (): Promise<void> => {
     await world.standIn.eventsSent();
     expect(await isDue(tenant)).toBe(true);
@@ -159,7 +160,7 @@ test('a look in the middle of an order writes nothing: the order relies on what 
   });
 });
 
-test('what nobody told is found within a day', async () => {
+test('finds changes without an event within a day', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);
   world.standIn.eventsTo = undefined;
@@ -171,7 +172,7 @@ test('what nobody told is found within a day', async () => {
 });
 
 describe('the events of one subscription', () => {
-  test('in many shuffled, doubled and thinned orders: one projection', async () => {
+  test('reaches one projection from many shuffled, duplicated and incomplete event orders', async () => {
     process.stdout.write(`the seed of the orders of events is ${random.seed}\n`);
     const tenant = await newTenant();
     const { books, events } = world.standIn;
@@ -202,13 +203,13 @@ describe('the events of one subscription', () => {
       await forget(tenant, initial as object);
       const heard = random.shuffled([...told, ...told].filter(() => random.chance(0.6)));
       const half = Math.floor(heard.length / 2);
-      // In between somebody looks, at whatever there was then.
+      // In between, the customer is fetched in some intermediate state.
       books.restore(moments[1 + (order % (moments.length - 1))] ?? books.copy());
       await Promise.all(heard.slice(0, half).map((event) => send(world.server.url, event)));
       await world.look(tenant);
       books.restore(moments.at(-1) ?? books.copy());
       await Promise.all(heard.slice(half).map((event) => send(world.server.url, event)));
-      // Whether the last were heard or not: the daily look finds what is left.
+      // Even if the last events were lost, the daily fetch finds the rest.
       await world.look(tenant, new Date(Date.now() + 25 * 3_600_000));
       const now = await projection(tenant);
       if (JSON.stringify(now) !== JSON.stringify(final)) differing.push({ order, now });
@@ -217,7 +218,7 @@ describe('the events of one subscription', () => {
     expect(differing).toEqual([]);
   }, 600_000);
 
-  /** All that is kept of what Stripe has. */
+  /** All stored data of the Stripe customer. */
   async function projection({ companyId }: Tenant): Promise<unknown> {
     const sql = database();
     const [subscription] = await sql`
@@ -227,7 +228,7 @@ describe('the events of one subscription', () => {
     return { subscription: subscription?.row, invoices: invoices.map(({ row }) => row) };
   }
 
-  /** As if nothing had ever been heard. */
+  /** Resets the state as if no event had arrived. */
   async function forget({ companyId }: Tenant, row: object): Promise<void> {
     const sql = database();
     await sql`delete from provider_events where company_id = ${companyId}`;

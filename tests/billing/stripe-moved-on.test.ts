@@ -1,4 +1,4 @@
-// Changes of subscriptions that have moved on at Stripe before anything was heard of it here.
+// Changes of subscriptions that changed at Stripe before their events arrived.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Json } from '../support/client.ts';
@@ -22,7 +22,9 @@ async function changed(tenant: Tenant, what: string, body?: object): Promise<voi
   expect((await change(tenant, what, body)).status).toBe(200);
 }
 
-/** Tries a change again until it succeeds. While the server's job carries it out, a retry is answered with 409. */
+/**
+ * Retries a change until it succeeds. While the server's job carries it out, a retry returns 409.
+ */
 async function retry(tenant: Tenant, what: string, body: object | undefined, key: string): Promise<void> {
   const succeeded = await vi.waitUntil(async () => {
     const { status, body: answer } = await change(tenant, what, body, key);
@@ -44,7 +46,7 @@ describe('after a scheduled downgrade took effect at Stripe and its event was lo
     return tenant;
   }
 
-  test('a cancellation charges nothing and leaves the new plan', async () => {
+  test('cancels without a charge and keeps the new plan after a downgrade whose event was lost', async () => {
     const tenant = await downgraded();
     await changed(tenant, 'cancel');
     expect(await world.subscription(tenant)).toMatchObject({
@@ -54,7 +56,7 @@ describe('after a scheduled downgrade took effect at Stripe and its event was lo
     expect(await world.charged(tenant)).toEqual([29_900, 2900]);
   });
 
-  test('more seats are charged at the price of the new plan', async () => {
+  test("charges more seats at the new plan's price after a downgrade whose event was lost", async () => {
     const tenant = await downgraded();
     await changed(tenant, 'seats', { seats: 5 });
     expect(await world.subscription(tenant)).toMatchObject({
@@ -64,7 +66,7 @@ describe('after a scheduled downgrade took effect at Stripe and its event was lo
     expect(await world.charged(tenant)).toEqual([29_900, 2900, 2 * 1200]);
   });
 
-  test('a module is charged alone', async () => {
+  test('charges only the module after a downgrade whose event was lost', async () => {
     const tenant = await downgraded();
     await changed(tenant, 'modules', { module_key: 'phone_numbers' });
     const subscription = await world.subscription(tenant);
@@ -73,7 +75,7 @@ describe('after a scheduled downgrade took effect at Stripe and its event was lo
     expect(await world.charged(tenant)).toEqual([29_900, 2900, 1500]);
   });
 
-  test('a second downgrade to the same plan is refused', async () => {
+  test('rejects a second downgrade to the same plan', async () => {
     const tenant = await downgraded();
     const { status, body } = await change(tenant, 'downgrade', { package_code: 'starter' });
     expect([status, body.error.details.reason]).toEqual([409, 'already_on_package']);
@@ -81,7 +83,7 @@ describe('after a scheduled downgrade took effect at Stripe and its event was lo
   });
 });
 
-test('a cancellation after a module ended at Stripe does not buy the module again', async () => {
+test('does not buy a module again that ended at Stripe when the subscription is cancelled', async () => {
   const tenant = await newSubscriber();
   await changed(tenant, 'modules', { module_key: 'workforces' });
   await changed(tenant, 'modules/workforces');
@@ -91,7 +93,7 @@ test('a cancellation after a module ended at Stripe does not buy the module agai
   expect(await world.charged(tenant)).toEqual([2900, 9900, 2900]);
 });
 
-test('a plan that support changed at Stripe is kept by the next change', async () => {
+test('keeps a plan that support changed at Stripe through the next change', async () => {
   const tenant = await newSubscriber();
   const other = await newSubscriber({ package_code: 'growth' });
   expect(await world.charged(other)).toEqual([9900]);
@@ -104,8 +106,8 @@ test('a plan that support changed at Stripe is kept by the next change', async (
   expect(await world.charged(tenant)).toEqual([2900, 2 * 1000]);
 });
 
-describe('an upgrade that failed in the middle, and whose period ended before it was tried again', () => {
-  /** On starter, with a module that is to leave: an upgrade takes the schedule off and puts it back. */
+describe('an upgrade that failed midway before the period ended', () => {
+  /** On starter, with a module about to end: an upgrade releases the schedule and restores it. */
   async function arranged(): Promise<Tenant> {
     const tenant = await newSubscriber();
     await changed(tenant, 'modules', { module_key: 'campaigns' });
@@ -116,31 +118,31 @@ describe('an upgrade that failed in the middle, and whose period ended before it
 
   const stays = [{ action: 'remove_module', module_key: 'campaigns' }];
 
-  describe.each(['the caller', 'the job'])('tried again by %s', (who) => {
+  describe.each(['the caller', 'the job'])('retried by %s', (who) => {
     test.each<{ what: string; of: RegExp; how: Fault['how']; charged: number[]; scheduled: object[] }>([
       {
-        what: 'before anything was done: is computed anew',
+        what: 'recomputes an upgrade that failed before its first step',
         of: /release$/,
         how: 'refused',
         charged: [2900, 7000],
         scheduled: [],
       },
       {
-        what: 'with its schedule taken off: is computed anew, and the schedule is put back',
+        what: 'recomputes an upgrade that failed with its schedule released, and restores the schedule',
         of: /^POST \/v1\/subscriptions\//,
         how: 'refused',
         charged: [2900 + 4900, 7000],
         scheduled: stays,
       },
       {
-        what: 'charged, without its schedule: is done, and the schedule is put back',
+        what: 'completes an upgrade that was charged without its schedule, and restores the schedule',
         of: /^POST \/v1\/subscription_schedules$/,
         how: 'refused',
         charged: [7000, 9900 + 4900],
         scheduled: stays,
       },
       {
-        what: 'with everything done: is done',
+        what: 'completes an upgrade whose last response was lost',
         of: /^POST \/v1\/subscription_schedules\/\w+$/,
         how: 'failed',
         charged: [7000, 9900],
@@ -149,7 +151,8 @@ describe('an upgrade that failed in the middle, and whose period ended before it
     ])('$what', async ({ of, how, charged, scheduled }) => {
       const tenant = await arranged();
       const key = randomUUID();
-      // The period ends before the failure is answered. After that, the server's own job could go on with the upgrade at any moment.
+      // The period ends before the failure response. Afterwards, the server's own job may continue
+      // the upgrade at any time.
       world.standIn.faults.push({ of, how, act: () => world.unheard(() => world.turnPeriod(tenant)) });
       expect((await change(tenant, 'upgrade', { package_code: 'growth' }, key)).status).toBe(503);
       if (who === 'the job') await world.catchUp();
@@ -164,7 +167,7 @@ describe('an upgrade that failed in the middle, and whose period ended before it
   });
 });
 
-test('a cancellation that failed in the middle and has taken effect is answered with success', async () => {
+test('returns success for the retry of a cancellation that failed midway and has taken effect', async () => {
   const tenant = await newSubscriber();
   const key = randomUUID();
   const act = (): Promise<void> => world.unheard(() => world.turnPeriod(tenant));
@@ -174,8 +177,8 @@ test('a cancellation that failed in the middle and has taken effect is answered 
   expect((await world.subscription(tenant)).billing_status).toBe('CANCELED');
 });
 
-describe('steps that the calendar takes look at Stripe first', () => {
-  test('a trial that was paid for does not end', async () => {
+describe('time-driven steps check Stripe first', () => {
+  test('does not end a trial that was paid for at Stripe', async () => {
     const tenant = await newTenant();
     const { url } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     await world.unheard(() => world.fillIn(url));
@@ -186,7 +189,7 @@ describe('steps that the calendar takes look at Stripe first', () => {
     expect(await database()`select from mails where company_id = ${tenant.companyId}`).toEqual([]);
   });
 
-  test('a workspace that came back is not removed', async () => {
+  test('does not delete a workspace that resubscribed at Stripe', async () => {
     const tenant = await newSubscriber();
     await changed(tenant, 'cancel');
     await world.turnPeriod(tenant);

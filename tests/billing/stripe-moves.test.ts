@@ -1,5 +1,5 @@
-// Every operation after every pending change, on a subscription that has moved on at Stripe.
-// What it does must not depend on whether the events of the move were heard before it, later, twice or never.
+// Every operation after every pending change, on a subscription that has changed at Stripe.
+// The result must not depend on whether the events arrived before, later, twice or never.
 import type Stripe from 'stripe';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random } from '../faults/support/random.ts';
@@ -8,13 +8,13 @@ import { send } from '../support/stripe/stand-in.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 
-/** How many of all combinations are drawn; MOVES=all: every one. */
+/** The number of combinations drawn at random. MOVES=all: every one. */
 const drawn = process.env.MOVES === 'all' ? Number.POSITIVE_INFINITY : Number(process.env.MOVES ?? 20);
 const random = new Random();
 
 type Asked = readonly [what: string, body?: object];
 
-/** Begins on growth with 12 seats and the module workforces. */
+/** Starts on growth with 12 seats and the module workforces. */
 const pendings: Readonly<Record<string, Asked>> = {
   'a downgrade': ['downgrade', { package_code: 'starter' }],
   'the end of a module': ['modules/workforces'],
@@ -60,7 +60,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-/** A few at a time: the server has two cores, as do others. */
+/** A few at a time, because the server shares two cores. */
 async function each<Thing>(things: readonly Thing[], work: (thing: Thing) => Promise<void>): Promise<void> {
   const rest = [...things];
   const next = async (): Promise<void> => {
@@ -85,7 +85,7 @@ async function tell(events: readonly Stripe.Event[]): Promise<void> {
   for (const event of random.shuffled(events)) expect((await send(world.server.url, event)).status).toBe(200);
 }
 
-/** What an operation did, without what differs from tenant to tenant. */
+/** The outcome of an operation, without values that differ between tenants. */
 interface Outcome {
   answer: Json;
   subscription: Json;
@@ -101,11 +101,11 @@ async function outcomeOf(tenant: Tenant, answer: Json): Promise<Outcome> {
   return { answer, subscription, charged: await world.charged(tenant) };
 }
 
-/** Carries an operation out. @returns its status, and what it refused */
+/** Performs an operation. @returns its status and rejection */
 async function ask(tenant: Tenant, operation: string): Promise<Json> {
   const { status, body } = await change(tenant, ...(operations[operation] as [string, object?]));
   const { code, details } = body.error ?? {};
-  // Once it is known that the subscription has ended, the call is refused before its operation is.
+  // Once the end of the subscription is known, the call is rejected before its operation.
   if (code === 'QUOTA_EXCEEDED' && details.reason === 'subscription_ended')
     return { status: 409, code: 'NO_ACTIVE_SUBSCRIPTION' };
   return { status, code, reason: details?.reason, applies: body.data?.applies };
@@ -119,14 +119,15 @@ async function moveOn(move: Combination['move'], pairs: readonly { heard: Tenant
 }
 
 test.each(Object.keys(pendings))(
-  'after %s each operation does the same, whatever was heard of the move before it',
+  'has the same result for each operation after %s, whether or not its events arrived before',
   async (pending) => {
     const own = random
       .shuffled(everyCombination)
       .slice(0, drawn)
       .filter((each) => each.pending === pending);
     process.stdout.write(`${own.length} combinations after ${pending}; the seed is ${random.seed}\n`);
-    // Of each combination one tenant whose events are heard at once, and one whose events are not.
+    // For each combination, one tenant whose events arrive immediately, and one whose events do
+    // not.
     const pairs = await Promise.all(
       own.map(async (combination) => ({ ...combination, heard: await newTenant(), other: await newTenant() })),
     );
@@ -143,7 +144,7 @@ test.each(Object.keys(pendings))(
     await world.catchUp();
 
     const differing: unknown[] = [];
-    // One move after the other: when a period ends, it ends for all.
+    // One move after the other, because a period ends for all tenants.
     for (const move of ['support changes the plan', 'the period ends'] as const) {
       const moved = pairs.filter((pair) => pair.move === move);
       const since = world.standIn.events.length;
@@ -167,7 +168,7 @@ test.each(Object.keys(pendings))(
   600_000,
 );
 
-/** Proration is by the second: what was asked for a few seconds later costs a few minor units less. */
+/** Proration is by the second, so a few seconds later a change costs a few minor units less. */
 function isAlike(one: Outcome, other: Outcome): boolean {
   const { charged, ...rest } = one;
   const { charged: others, ...otherRest } = other;

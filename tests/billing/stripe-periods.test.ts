@@ -1,4 +1,4 @@
-// What happens at the ends of periods to subscriptions that are paid through Stripe.
+// Ends of periods of subscriptions that are paid through Stripe.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { signIn } from '../support/sign-in.ts';
@@ -26,8 +26,8 @@ const mails = async ({ companyId }: Tenant): Promise<string[]> =>
     >`select template from mails where company_id = ${companyId} order by created_at, id`
   ).map(({ template }) => template);
 
-describe('what is scheduled', () => {
-  test('happens at the end of the period, all of it, and stands in the subscription until then', async () => {
+describe('scheduled changes', () => {
+  test('lists scheduled changes until the end of the period and applies all of them then', async () => {
     const tenant = await newSubscriber({ package_code: 'growth', seats: 12 });
     expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
     expect((await change(tenant, 'downgrade', { package_code: 'starter' })).body.data.applies).toBe('period_end');
@@ -41,7 +41,7 @@ describe('what is scheduled', () => {
     expect(await world.charged(tenant)).toEqual([9900 + 2000, 4900, 2900 + 2400]);
   });
 
-  test('survives what is changed at once, and a cancellation that is taken back', async () => {
+  test('keeps scheduled changes through immediate changes and a withdrawn cancellation', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     await change(tenant, 'modules', { module_key: 'campaigns' });
     await change(tenant, 'modules/campaigns');
@@ -58,7 +58,7 @@ describe('what is scheduled', () => {
     expect(await world.charged(tenant)).toEqual([9900, 4900, 5000, 9900 + 5000]);
   });
 
-  test('survives a card that is declined', async () => {
+  test('keeps scheduled changes through a declined card', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     await change(tenant, 'downgrade', { package_code: 'starter' });
     for (const number of [cards.declined, cards.wantsPerson]) {
@@ -74,7 +74,7 @@ describe('what is scheduled', () => {
     expect(await world.charged(tenant)).toEqual([9900]);
   });
 
-  test('a downgrade is dropped by asking for the plan that one is on', async () => {
+  test('drops a scheduled downgrade when the current plan is requested', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     await change(tenant, 'downgrade', { package_code: 'starter' });
     expect((await change(tenant, 'upgrade', { package_code: 'growth' })).status).toBe(200);
@@ -85,7 +85,7 @@ describe('what is scheduled', () => {
 });
 
 describe('a cancellation', () => {
-  test('ends the subscription with its period, and the workspace is dormant', async () => {
+  test('ends a cancelled subscription with its period and makes the workspace dormant', async () => {
     const tenant = await newSubscriber();
     await change(tenant, 'cancel');
     await world.pass(32);
@@ -93,7 +93,7 @@ describe('a cancellation', () => {
     expect(subscription).toMatchObject({ billing_status: 'CANCELED', dormant: { days_left: expect.any(Number) } });
     expect(await world.charged(tenant)).toEqual([2900]);
     expect(await mails(tenant)).toEqual(['subscription_ended']);
-    // Looked at again, the end is not moved, nor told again.
+    // A second fetch neither moves the end nor sends a second mail.
     await world.pass(2);
     expect((await world.subscription(tenant)).dormant.days_left).toBe(subscription.dormant.days_left - 2);
     expect(await mails(tenant)).toEqual(['subscription_ended']);
@@ -101,7 +101,7 @@ describe('a cancellation', () => {
     expect(await world.subscription(tenant)).toMatchObject({ billing_status: 'ACTIVE', dormant: null });
   });
 
-  test('that is taken back is none', async () => {
+  test('continues the subscription after a withdrawn cancellation', async () => {
     const tenant = await newSubscriber();
     await change(tenant, 'cancel');
     await change(tenant, 'reactivate');
@@ -111,7 +111,7 @@ describe('a cancellation', () => {
   });
 });
 
-test('a payment that fails makes it past due, is told once, and a good card mends it', async () => {
+test('becomes past due with one mail after a failed payment, and recovers with a valid card', async () => {
   const tenant = await newSubscriber();
   await world.putOnFile(tenant, cards.declined);
   await world.pass(33);
@@ -125,7 +125,7 @@ test('a payment that fails makes it past due, is told once, and a good card mend
   expect(await world.charged(tenant)).toEqual([2900, 2900]);
 });
 
-test('what a change gives back is kept as credit, which the next charge is less by', async () => {
+test('keeps the refund of a change as credit for the next charge', async () => {
   const tenant = await newSubscriber({ billing_cycle: 'yearly' });
   expect((await change(tenant, 'upgrade', { package_code: 'starter', billing_cycle: 'monthly' })).status).toBe(200);
   await world.pass(32);
@@ -136,7 +136,7 @@ test('what a change gives back is kept as credit, which the next charge is less 
     expect(lines.reduce((sum: number, line: Json) => sum + line.amount_minor, 0)).toBe(total);
 });
 
-describe('a subscription that is paused at Stripe', () => {
+describe('a subscription paused at Stripe', () => {
   let tenant: Tenant;
   const setStatus = async (status: string): Promise<void> => {
     const [row] = await database()<{ id: string }[]>`
@@ -149,7 +149,7 @@ describe('a subscription that is paused at Stripe', () => {
   const subscriptionFor = async (more: object): Promise<Json> =>
     (await expectStatus(200, 'GET', '/v1/subscription', more)).body.data.subscription;
 
-  test('is past due with the billing status NONE, and closes the API but for the bill', async () => {
+  test('makes a paused subscription past due with the billing status NONE, and closes the API except billing', async () => {
     tenant = await newSubscriber();
     await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
     await setStatus('paused');
@@ -167,7 +167,7 @@ describe('a subscription that is paused at Stripe', () => {
     expect(body.data.pending).toBeNull();
   });
 
-  test('is not replaced by another, and the refusal says what to do', async () => {
+  test('rejects a second subscription while one is paused, and says what to do', async () => {
     const { access_token: token } = await signIn(tenant);
     const body = { kind: 'subscribe', package_code: 'growth' };
     const started = await call('POST', '/v1/checkout-sessions', { token, body });
@@ -175,13 +175,13 @@ describe('a subscription that is paused at Stripe', () => {
     expect(started.body.error.message).toContain('/v1/billing/portal-session');
   });
 
-  test('opens the API again when it is resumed', async () => {
+  test('opens the API again when a subscription is resumed', async () => {
     await setStatus('active');
     expect(await subscriptionFor({ key: tenant.key })).toMatchObject({ billing_status: 'ACTIVE' });
     await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
   });
 
-  test('stays active while Stripe only pauses the collection of its payments', async () => {
+  test('stays active while Stripe only pauses the collection of payments', async () => {
     const [row] = await database()<{ id: string }[]>`
       select customer_id as id from provider_customers where company_id = ${tenant.companyId}`;
     const live = [...world.standIn.books.subscriptions.values()].find(({ customer }) => customer === row?.id);

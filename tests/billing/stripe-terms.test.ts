@@ -1,4 +1,4 @@
-// Discounts, taxes and other terms at Stripe, through changes that write the schedule.
+// Discounts, taxes and other terms at Stripe, through changes that rewrite the schedule.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Subscription } from '../support/stripe/books.ts';
@@ -14,7 +14,7 @@ afterAll(() => world?.close());
 
 const taxRate = (id: string) => ({ id, object: 'tax_rate' as const });
 
-/** What support agreed with a customer, as Stripe has it. */
+/** Terms that support agreed with a customer, in Stripe's format. */
 const agreed = {
   automatic_tax: { enabled: true, liability: null },
   collection_method: 'send_invoice',
@@ -80,8 +80,8 @@ describe.each<{ what: string; changes: [string, object?][] }>([
     what: 'the end of a module, and another plan at once',
     changes: [['modules/campaigns'], ['upgrade', { package_code: 'scale' }]],
   },
-])('the terms of a subscription survive $what', ({ changes }) => {
-  test('at once, and in the next two periods', async () => {
+])('the terms of a subscription after $what', ({ changes }) => {
+  test('keeps the agreed terms immediately and in the next two periods', async () => {
     const tenant = await newSubscriber();
     for (const [what, body] of changes) await changed(tenant, what, body);
     await expectAgreed(tenant);
@@ -94,14 +94,14 @@ describe.each<{ what: string; changes: [string, object?][] }>([
   });
 });
 
-describe('what support changed while something was scheduled', () => {
+describe('changes by support during a schedule', () => {
   async function scheduled(): Promise<Tenant> {
     const tenant = await newSubscriber();
     await changed(tenant, 'downgrade', { package_code: 'starter' });
     return tenant;
   }
 
-  test('a discount that was taken away is not given again', async () => {
+  test('does not grant a removed discount again', async () => {
     const tenant = await scheduled();
     Object.assign(await atStripe(tenant), { discounts: [] });
     await changed(tenant, 'modules/campaigns');
@@ -110,7 +110,7 @@ describe('what support changed while something was scheduled', () => {
     expect((await atStripe(tenant)).discounts).toEqual([]);
   });
 
-  test('a discount that was given holds in the next period too', async () => {
+  test('keeps a granted discount in the next period', async () => {
     const tenant = await scheduled();
     Object.assign(await atStripe(tenant), { discounts: ['di_whole', 'di_more'] });
     await changed(tenant, 'modules/campaigns');
@@ -121,7 +121,7 @@ describe('what support changed while something was scheduled', () => {
   test.each<[string, string, object?]>([
     ['a change under the same schedule', 'modules/campaigns'],
     ['a change that takes the schedule off and puts it back', 'seats', { seats: 12 }],
-  ])('a coupon that was planned for the next period stays planned through %s', async (_what, ...asked) => {
+  ])('keeps a coupon planned for the next period through %s', async (_what, ...asked) => {
     const tenant = await scheduled();
     const { schedule } = await atStripe(tenant);
     const coupon = { coupon: 'co_planned', discount: null, promotion_code: null };
@@ -132,7 +132,7 @@ describe('what support changed while something was scheduled', () => {
     expect((await atStripe(tenant)).discounts).toHaveLength(2);
   });
 
-  test('a coupon that was planned stays planned if the server fails while the schedule is off', async () => {
+  test('keeps a planned coupon if the server fails while the schedule is released', async () => {
     const tenant = await scheduled();
     const { schedule } = await atStripe(tenant);
     const coupon = { coupon: 'co_planned', discount: null, promotion_code: null };
@@ -144,7 +144,7 @@ describe('what support changed while something was scheduled', () => {
     expect((await atStripe(tenant)).schedule?.phases[1]?.discounts).toContainEqual(coupon);
   });
 
-  test('an item that is not of the catalogue is kept', async () => {
+  test('keeps an item outside the catalog', async () => {
     const tenant = await newSubscriber();
     const { books } = world.standIn;
     const live = await atStripe(tenant);

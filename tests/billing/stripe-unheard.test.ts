@@ -1,4 +1,4 @@
-// What happened at Stripe without a word: checkouts that were paid, and second subscriptions.
+// Lost events: paid checkouts and second subscriptions that Stripe did not report.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { signIn } from '../support/sign-in.ts';
@@ -15,7 +15,7 @@ async function poll({ key }: Pick<Tenant, 'key'>, id: string): Promise<Json> {
   return (await expectStatus(200, 'GET', `/v1/checkout-sessions/${id}`, { key })).body.data.checkout_session;
 }
 
-/** A checkout that was paid, without anybody hearing of it. */
+/** A paid checkout whose event was lost. */
 async function paidUnheard(body: object): Promise<{ tenant: Tenant; session: Json }> {
   const tenant = await newTenant();
   const session = await world.startCheckout(tenant, body);
@@ -26,10 +26,10 @@ async function paidUnheard(body: object): Promise<{ tenant: Tenant; session: Jso
 const looks = (): number =>
   world.standIn.asked.filter(({ call: what }) => what.startsWith('GET /v1/customers/')).length;
 
-describe('a checkout that was paid, and whose event was lost', () => {
+describe('a paid checkout whose event was lost', () => {
   const body = { kind: 'subscribe', package_code: 'starter' };
 
-  test('is complete for whoever polls it', async () => {
+  test('completes a paid checkout for a polling client although its event was lost', async () => {
     const { tenant, session } = await paidUnheard(body);
     expect(await poll(tenant, session.id)).toMatchObject({
       status: 'complete',
@@ -38,7 +38,7 @@ describe('a checkout that was paid, and whose event was lost', () => {
     expect((await world.subscription(tenant)).billing_status).toBe('ACTIVE');
   });
 
-  test('of the wallet is credited for whoever polls it', async () => {
+  test('credits a wallet top-up for a polling client although its event was lost', async () => {
     const { tenant, session } = await paidUnheard({ kind: 'wallet_topup', amount_minor: 5000 });
     expect(await poll(tenant, session.id)).toMatchObject({
       status: 'complete',
@@ -46,20 +46,20 @@ describe('a checkout that was paid, and whose event was lost', () => {
     });
   });
 
-  test('is found within two minutes if nobody polls it', async () => {
+  test('finds a paid checkout within two minutes without an event or a poll', async () => {
     const { tenant } = await paidUnheard(body);
     const found = await world.look(tenant, new Date(Date.now() + 120_000));
     expect(found).toMatchObject({ status: 'active', packageCode: 'starter' });
     expect(await world.look(tenant, new Date(Date.now() + 23 * 3_600_000))).toBeUndefined();
   });
 
-  test('lets a change through', async () => {
+  test('permits a change after a paid checkout whose event was lost', async () => {
     const { tenant } = await paidUnheard(body);
     expect((await change(tenant, 'upgrade', { package_code: 'growth' })).status).toBe(200);
     expect(await world.charged(tenant)).toEqual([2900, 7000]);
   });
 
-  test('refuses another checkout, and lets a change through', async () => {
+  test('rejects another checkout and permits a change after a lost event', async () => {
     const { tenant } = await paidUnheard(body);
     const { access_token: token } = await signIn(tenant);
     const second = await call('POST', '/v1/checkout-sessions', { token, body });
@@ -68,14 +68,14 @@ describe('a checkout that was paid, and whose event was lost', () => {
     expect((await change(tenant, 'cancel')).status).toBe(200);
   });
 
-  test('opens the portal', async () => {
+  test('opens the portal after a paid checkout whose event was lost', async () => {
     const { tenant } = await paidUnheard(body);
     expect((await call('POST', '/v1/billing/portal-session', { key: tenant.key })).status).toBe(200);
   });
 });
 
-describe('a checkout that is open', () => {
-  test('has Stripe asked once, however many poll it, and again after five seconds', async () => {
+describe('an open checkout', () => {
+  test('asks Stripe once for many polling clients, and again after five seconds', async () => {
     const tenant = await newTenant();
     const { id } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     await world.catchUp();
@@ -92,7 +92,7 @@ describe('a checkout that is open', () => {
     expect(looks() - before).toBe(2);
   });
 
-  test('is shown as it is known if Stripe fails', async () => {
+  test('shows the stored state of an open checkout if Stripe fails', async () => {
     const { tenant, session } = await paidUnheard({ kind: 'subscribe', package_code: 'starter' });
     for (let time = 0; time < 2; time += 1) world.standIn.faults.push({ of: /^GET \/v1\/customers\//, how: 'refused' });
     expect((await poll(tenant, session.id)).status).toBe('open');
@@ -109,12 +109,12 @@ describe('a second live subscription of a customer', () => {
     const session = [...books.sessions.values()].find((each) => each.customer === customer);
     if (!first || !session) throw new Error('no subscription at Stripe');
     const second = books.newSubscription({ ...session, details: {} }, books.newMethod('4242424242424242'));
-    // Made later, though within the same second.
+    // Created later, but within the same second.
     first.created -= 60;
     return { tenant, second: second.id };
   }
 
-  test('is shown, and raises one alert', async () => {
+  test('shows a second live subscription and raises one alert', async () => {
     const { tenant, second } = await withSecond();
     const alerts = () =>
       [...world.alerts, ...world.server.alerts()].filter((alert) => JSON.stringify(alert).includes(second));
@@ -128,7 +128,7 @@ describe('a second live subscription of a customer', () => {
     await expect.poll(() => alerts().length).toBe(1);
   });
 
-  test('never takes the place of the first, whatever is heard of either', async () => {
+  test('never replaces the first subscription with the second, in any order of events', async () => {
     const { tenant, second } = await withSecond();
     const { books } = world.standIn;
     await world.catchUp();
@@ -144,7 +144,7 @@ describe('a second live subscription of a customer', () => {
     }
   });
 
-  test('without a plan of the catalogue does not count, though it is older', async () => {
+  test('ignores an older subscription without a plan of the catalog', async () => {
     const { tenant, second } = await withSecond();
     const { books } = world.standIn;
     const other = books.subscriptions.get(second);
@@ -164,7 +164,7 @@ describe('a second live subscription of a customer', () => {
     expect((await change(tenant, 'seats', { seats: 5 })).status).toBe(200);
   });
 
-  test('is not shown any more once it has ended', async () => {
+  test('stops showing a second subscription once it has ended', async () => {
     const { tenant, second } = await withSecond();
     await world.catchUp();
     const other = world.standIn.books.subscriptions.get(second);

@@ -1,4 +1,4 @@
-// Subscriptions that are paid through Stripe, of which a stand-in keeps the books.
+// Subscriptions paid through Stripe, with a fake Stripe server.
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ const failure = ({ status, body }: { status: number; body: Json }) => ({
 describe('the settings', () => {
   const settings = { STRIPE_SECRET_KEY: 'sk_test_1', STRIPE_WEBHOOK_SECRET: 'whsec_1' };
 
-  test('are a key, the secret of the events, and another host', () => {
+  test('requires an API key and a webhook secret, and accepts another host', () => {
     expect(readConfig({}).stripe).toBeUndefined();
     expect(readConfig({ ...settings, STRIPE_API_BASE: 'https://proxy.example/' }).stripe).toEqual({
       secretKey: 'sk_test_1',
@@ -46,7 +46,7 @@ describe('the settings', () => {
     });
   });
 
-  test('alone load the package, which is large', () => {
+  test('loads the large Stripe package only with these settings', () => {
     const folders = ['app', 'integrations', 'jobs', 'services', 'handlers', 'runtime', 'web'];
     const sources = folders.flatMap((folder) =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -65,13 +65,13 @@ describe('the settings', () => {
     [{ ...settings, STRIPE_WEBHOOK_SECRET: 'secret' }, /^STRIPE_WEBHOOK_SECRET must be (?!.*: secret)/],
     [{ ...settings, STRIPE_API_BASE: 'proxy.example' }, /^STRIPE_API_BASE must be /],
     [{ STRIPE_WEBHOOK_SECRET: 'whsec_1' }, /require STRIPE_SECRET_KEY/],
-  ])('%j are refused, with a sentence that says why', (env, message) => {
+  ])('rejects the settings %j and says why', (env, message) => {
     expect(() => readConfig(env)).toThrow(message);
   });
 });
 
 describe('a checkout', () => {
-  test('is paid on a page of Stripe, and the subscription is what Stripe says then', async () => {
+  test('pays a checkout on a page of Stripe and mirrors the subscription', async () => {
     const tenant = await newTenant();
     const session = await world.subscribe(tenant, { package_code: 'growth', billing_cycle: 'yearly', seats: 12 });
     expect(session.url.startsWith(world.standIn.url)).toBe(true);
@@ -92,18 +92,18 @@ describe('a checkout', () => {
   });
 });
 
-test('the id of the checkout takes the place of its placeholder before Stripe gets the address', async () => {
+test('replaces the placeholder with the checkout id before Stripe gets the address', async () => {
   const tenant = await newTenant();
   const success_url = 'https://app.example.com/welcome/{CHECKOUT_SESSION_ID}?from=crm';
   const { id } = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor: 500, success_url });
   const asked = world.standIn.asked.findLast(({ call: what }) => what === 'POST /v1/checkout/sessions');
-  // Stripe's own id of the checkout would be of no use: no operation takes it.
+  // Stripe's own checkout id would be useless, because no operation accepts it.
   expect(asked?.form.success_url).toBe(`https://app.example.com/welcome/${id}?from=crm`);
   expect((await call('GET', `/v1/checkout-sessions/${id}`, { key: tenant.key })).status).toBe(200);
 });
 
-describe('a checkout that is not paid', () => {
-  test('leaves everything as it was', async () => {
+describe('an unpaid checkout', () => {
+  test('changes nothing if a checkout is not paid', async () => {
     const tenant = await newTenant();
     const session = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     expect(await world.fillIn(session.url, cards.declined)).toBe(402);
@@ -112,7 +112,7 @@ describe('a checkout that is not paid', () => {
     expect(await world.charged(tenant)).toEqual([]);
   });
 
-  test('is closed by the next one, so that nobody subscribes twice', async () => {
+  test('closes an unpaid checkout when the next one starts, so that only one can be paid', async () => {
     const tenant = await newTenant();
     const first = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     const second = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'growth' });
@@ -127,10 +127,10 @@ describe('a checkout that is not paid', () => {
     expect(failure(third)).toMatchObject({ status: 409, details: { reason: 'subscription_exists' } });
   });
 
-  test.each([1, 2, 3])('of two that are started at the same moment one can be paid, whichever (%s)', async () => {
+  test.each([1, 2, 3])('leaves one payable checkout of two started at the same time (%s)', async () => {
     const tenant = await newTenant();
     const { access_token: token } = await signIn(tenant);
-    // Neither sees the other before both are opened.
+    // Neither sees the other before both are open.
     let arrived = 0;
     const act = async (): Promise<void> => {
       arrived += 1;
@@ -154,7 +154,7 @@ describe('a checkout that is not paid', () => {
     expect(await world.charged(tenant)).toHaveLength(1);
   });
 
-  test('is refused as soon as another was paid, be it that nobody heard of it', async () => {
+  test('rejects an open checkout as soon as another was paid, even if its event was lost', async () => {
     const tenant = await newTenant();
     const { url } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     world.standIn.eventsTo = undefined;
@@ -166,14 +166,14 @@ describe('a checkout that is not paid', () => {
     expect(failure(answer)).toMatchObject({ status: 409, details: { reason: 'subscription_exists' } });
   });
 
-  test('cannot be paid on the page of the test provider', async () => {
+  test('rejects a Stripe checkout on the page of the test provider', async () => {
     const tenant = await newTenant();
     const { id } = await world.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter' });
     const url = `${world.server.url}/checkout/live/${tenant.companyId}/${id}`;
     expect(await world.fillIn(url)).toBe(404);
   });
 
-  test('was written before Stripe was asked, which is told what it is for', async () => {
+  test('stores a checkout before it asks Stripe, with its purpose', async () => {
     const tenant = await newTenant();
     let written: readonly unknown[] = [];
     const look = async () => {
@@ -189,7 +189,7 @@ describe('a checkout that is not paid', () => {
     });
   });
 
-  test('where Stripe fails is 503, and can be started again', async () => {
+  test('returns 503 if Stripe fails to open a checkout, and a retry succeeds', async () => {
     const tenant = await newTenant();
     world.standIn.faults.push({ of: /^POST \/v1\/checkout\/sessions$/, how: 'refused' });
     const { access_token: token } = await signIn(tenant);
@@ -202,7 +202,7 @@ describe('a checkout that is not paid', () => {
 });
 
 describe('the wallet', () => {
-  test('is topped up by a payment, once, however often it is looked at', async () => {
+  test('credits a wallet top-up once, however often it is fetched', async () => {
     const tenant = await newTenant();
     const session = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor: 5000 });
     await world.fillIn(session.url);
@@ -220,7 +220,7 @@ describe('the wallet', () => {
   });
 });
 
-test('a test key never reaches Stripe', async () => {
+test('never sends requests of test keys to Stripe', async () => {
   const tenant = await newSubscriber();
   const before = world.standIn.asked.length;
   const key = tenant.testKey;
@@ -231,7 +231,7 @@ test('a test key never reaches Stripe', async () => {
 });
 
 describe('the portal', () => {
-  test('can neither cancel nor switch plans, and leads back', async () => {
+  test('opens a portal that cannot cancel or switch plans, with a way back', async () => {
     const tenant = await newSubscriber();
     const body = { return_url: 'https://app.example.com/billing' };
     expect((await call('POST', '/v1/billing/portal-session', { key: tenant.key, body })).status).toBe(200);
@@ -246,7 +246,7 @@ describe('the portal', () => {
     expect(world.standIn.books.configurations.size).toBe(1);
   });
 
-  test('changes the card that is charged next', async () => {
+  test('changes the card of the next charge in the portal', async () => {
     const tenant = await newSubscriber();
     await world.putOnFile(tenant, '5555555555554444');
     expect((await world.subscription(tenant)).payment_method.last4).toBe('4444');
@@ -254,7 +254,7 @@ describe('the portal', () => {
 });
 
 describe('a change', () => {
-  test('to a larger plan holds at once, and charges the difference', async () => {
+  test('applies an upgrade immediately and charges the difference', async () => {
     const tenant = await newSubscriber();
     const answer = await change(tenant, 'upgrade', { package_code: 'growth' });
     expect(answer.body).toMatchObject({ data: { action: 'upgrade', applies: 'immediately' } });
@@ -262,7 +262,7 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toEqual([2900, 7000]);
   });
 
-  test('to more seats, to a module and to another cycle are charged at once too', async () => {
+  test('charges more seats, a module and another billing cycle immediately', async () => {
     const tenant = await newSubscriber();
     expect((await change(tenant, 'seats', { seats: 5 })).status).toBe(200);
     expect((await change(tenant, 'modules', { module_key: 'inbox' })).body.data.status).toBe('pending_webhook');
@@ -274,11 +274,11 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toEqual([2900, 2400, 1900, 9 * (2900 + 2400 + 1900)]);
   });
 
-  test('leaves the price of what stays as it was, though the catalogue has another by now', async () => {
+  test('keeps the price of unchanged items although the catalog has changed', async () => {
     const tenant = await newSubscriber();
     const { prices } = world.standIn.books;
     const price = [...prices.values()].find(({ lookup_key }) => lookup_key === 'crm.plan.starter.monthly.usd');
-    // As if the subscription were from a time when it cost less.
+    // As if the subscription had started at a lower price.
     if (price) Object.assign(price, { lookup_key: null, unit_amount: 1900 });
     expect((await change(tenant, 'seats', { seats: 5 })).status).toBe(200);
     expect((await change(tenant, 'cancel')).status).toBe(200);
@@ -287,7 +287,7 @@ describe('a change', () => {
     expect(await world.charged(other)).toEqual([2900]);
   });
 
-  test('that makes an invoice of many lines has all of them', async () => {
+  test('reads all lines of a long invoice', async () => {
     const tenant = await newSubscriber({ package_code: 'growth', seats: 11 });
     for (const module_key of ['campaigns', 'workforces', 'phone_numbers', 'extra_api_calls_1m'])
       expect((await change(tenant, 'modules', { module_key })).status).toBe(200);
@@ -297,7 +297,7 @@ describe('a change', () => {
     expect(lines.reduce((sum: number, line: Json) => sum + line.amount_minor, 0)).toBe(total);
   });
 
-  test('of what has ended at Stripe is refused, and what there is is shown from then on', async () => {
+  test('rejects a change of a subscription that ended at Stripe, and shows the current state from then on', async () => {
     const tenant = await newSubscriber();
     const customer = await customerOf(tenant);
     const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
@@ -306,7 +306,7 @@ describe('a change', () => {
     expect((await world.subscription(tenant)).billing_status).toBe('CANCELED');
   });
 
-  test('to more seats that are included costs nothing, and is kept', async () => {
+  test('charges nothing for included seats and stores the number', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     expect((await change(tenant, 'seats', { seats: 10 })).status).toBe(200);
     expect((await world.subscription(tenant)).seats).toMatchObject({ purchased: 10, allowance: 10 });
@@ -317,7 +317,7 @@ describe('a change', () => {
     ['upgrade', { package_code: 'growth' }],
     ['seats', { seats: 9 }],
     ['modules', { module_key: 'inbox' }],
-  ])('of %s with a card that is declined is 402, and changes nothing', async (what, body) => {
+  ])('rejects a change of %s with 402 if the card is declined, and changes nothing', async (what, body) => {
     const tenant = await newSubscriber();
     expect((await change(tenant, 'cancel')).status).toBe(200);
     await world.putOnFile(tenant, cards.declined);
@@ -333,7 +333,7 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toHaveLength(2);
   });
 
-  test('whose card wants the person is 402 with the address where it is confirmed, and holds from then on', async () => {
+  test('returns 402 with the confirmation address if the bank requires it, and applies the change afterwards', async () => {
     const tenant = await newSubscriber();
     await world.putOnFile(tenant, cards.wantsPerson);
     const answer = await change(tenant, 'upgrade', { package_code: 'growth' });
@@ -350,7 +350,7 @@ describe('a change', () => {
     expect(await world.charged(tenant)).toEqual([2900, 7000]);
   });
 
-  test('that waits for the person gives way to the next', async () => {
+  test('replaces a change that waits for a confirmation with the next one', async () => {
     const tenant = await newSubscriber();
     await world.putOnFile(tenant, cards.wantsPerson);
     expect((await change(tenant, 'upgrade', { package_code: 'growth' })).status).toBe(402);
@@ -362,13 +362,13 @@ describe('a change', () => {
   });
 });
 
-/** The invoice that a change waits for. */
+/** The invoice of the waiting change. */
 function waitingInvoice(): string {
   const waiting = [...world.standIn.books.subscriptions.values()].find(({ pending_update }) => pending_update);
   return waiting?.latest_invoice ?? '';
 }
 
-describe('a module whose card wants the person', () => {
+describe('a module that needs a confirmation', () => {
   const statusOf = async (tenant: Tenant): Promise<string> => {
     const { body } = await call('GET', '/v1/modules', { key: tenant.key });
     return body.data.modules.find(({ module_key }: Json) => module_key === 'inbox').status;
@@ -385,7 +385,7 @@ describe('a module whose card wants the person', () => {
     return tenant;
   }
 
-  test('is pending until the payment is confirmed, then active', async () => {
+  test('keeps a module pending until its payment is confirmed', async () => {
     const tenant = await waiting();
     world.standIn.books.settleInvoice(waitingInvoice());
     await world.catchUp();
@@ -393,7 +393,7 @@ describe('a module whose card wants the person', () => {
     expect(await world.charged(tenant)).toEqual([2900, 1900]);
   });
 
-  test('is gone again when nobody confirms it', async () => {
+  test('removes a pending module if its payment is never confirmed', async () => {
     const tenant = await waiting();
     world.standIn.books.voidInvoice(waitingInvoice());
     await world.catchUp();

@@ -1,4 +1,4 @@
-// The subscription over HTTP: shown, changed, charged once, and what follows from the next call on.
+// The subscription over HTTP: reading, changing, charging once, and effects on the next call.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test, vi } from 'vitest';
 import { charged, declinedCard, storedSubscription, subscribed } from '../support/billing.ts';
@@ -32,8 +32,8 @@ const remove = (key: string, module: string): Promise<Answer> =>
 const failure = ({ status, body }: Answer) => ({ status, code: body.error?.code, reason: body.error?.details?.reason });
 const conflict = (reason: string) => ({ status: 409, code: 'CONFLICT', reason });
 
-describe('what is shown', () => {
-  test('of a trial: the plan growth for 14 days, without a card', async () => {
+describe('the subscription', () => {
+  test('shows a trial of the plan growth for 14 days without a card', async () => {
     const tenant = await newTenant();
     const subscription = await shown(tenant.key);
     expect(subscription).toMatchObject({
@@ -51,7 +51,7 @@ describe('what is shown', () => {
     expect(Date.parse(subscription.trial_end) - Date.now()).toBeGreaterThan(13.9 * day);
   });
 
-  test('of a trial that is over: none, with nothing active, although nobody noted it yet', async () => {
+  test('shows no subscription once a trial is over, even before a job records it', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set trial_ends_at = now() - interval '1 minute' where company_id = ${tenant.companyId}`;
     const subscription = await shown(tenant.key);
@@ -59,7 +59,7 @@ describe('what is shown', () => {
     expect(subscription.entitlements.filter((each: Json) => each.active)).toEqual([]);
   });
 
-  test('of a subscription that ended: since when, until when the data is kept, and how many days that is', async () => {
+  test('shows since when a subscription has ended, and how long its data is kept', async () => {
     const tenant = await newSubscriber({ status: 'canceled', ended_at: new Date(Date.now() - 10 * day) });
     const { dormant, billing_status, status } = await shown(tenant.key);
     expect({ billing_status, status, days: dormant.days_left }).toEqual({
@@ -70,7 +70,7 @@ describe('what is shown', () => {
     expect(Date.parse(dormant.data_kept_until) - Date.parse(dormant.since)).toBe(90 * day);
   });
 
-  test('of a test key: a subscription of its own, which begins active on growth', async () => {
+  test('shows test keys their own subscription, which starts active on growth', async () => {
     const tenant = await newTenant();
     expect(await shown(tenant.testKey)).toMatchObject({
       status: 'active',
@@ -86,7 +86,7 @@ describe('what is shown', () => {
 });
 
 describe('an upgrade', () => {
-  test('holds at once, and charges the difference for the rest of the period', async () => {
+  test('applies an upgrade immediately and charges the difference for the rest of the period', async () => {
     const tenant = await newSubscriber();
     const data = await changed(tenant.key, 'upgrade', { package_code: 'growth' });
     expect(data).toEqual({
@@ -99,7 +99,7 @@ describe('an upgrade', () => {
       warnings: [],
     });
     expect((await shown(tenant.key)).plan.package_code).toBe('growth');
-    // Half of a month of 30 days is left: half of 99.00 less half of 29.00.
+    // Half of a 30-day month is left: half of 99.00 minus half of 29.00.
     expect(await charged(tenant)).toEqual([3500]);
     const [invoice] = await database()`select * from invoices where company_id = ${tenant.companyId}`;
     expect(invoice).toMatchObject({
@@ -126,7 +126,7 @@ describe('an upgrade', () => {
     ]);
   });
 
-  test('brings its quota, its rate limit, its modules and its seats from the next call on', async () => {
+  test('applies the quota, rate limit, modules and seats of an upgrade from the next call on', async () => {
     const tenant = await newSubscriber();
     await database()`update subscriptions set api_rate_limit_per_minute = null where company_id = ${tenant.companyId}`;
     const limits = async (): Promise<Json> =>
@@ -142,7 +142,7 @@ describe('an upgrade', () => {
     expect(await modules()).toContain('campaigns');
   });
 
-  test('of the cycle begins a new period, and credits what is left of the old one', async () => {
+  test('starts a new period when the billing cycle changes, and credits the rest of the old one', async () => {
     const tenant = await newSubscriber();
     await changed(tenant.key, 'upgrade', { package_code: 'starter', billing_cycle: 'yearly' });
     const { plan, current_period } = await shown(tenant.key);
@@ -151,7 +151,7 @@ describe('an upgrade', () => {
     expect(await charged(tenant)).toEqual([29_000 - 1450]);
   });
 
-  test('from a year to a month keeps what is too much as credit, which the next charge is less by', async () => {
+  test('keeps the excess of a change from yearly to monthly as credit for the next charge', async () => {
     const year = {
       billing_cycle: 'yearly',
       period_start: new Date(Date.now() - 1 * day),
@@ -167,7 +167,7 @@ describe('an upgrade', () => {
     expect(invoice?.total).toBe(0);
   });
 
-  test('to a plan that includes a module ends its own charge', async () => {
+  test('ends the separate charge of a module that the new plan includes', async () => {
     const tenant = await newSubscriber({ add_ons: ['inbox', 'workforces'] });
     await changed(tenant.key, 'upgrade', { package_code: 'growth' });
     expect((await storedSubscription(tenant)).add_ons).toEqual(['workforces']);
@@ -178,12 +178,12 @@ describe('an upgrade', () => {
     ['starter', 'already_on_package'],
     ['enterprise', 'package_not_configured'],
     ['unheard_of', 'package_not_configured'],
-  ])('to %s is refused: %s', async (package_code, reason) => {
+  ])('rejects an upgrade to %s: %s', async (package_code, reason) => {
     const tenant = await newSubscriber();
     expect(failure(await change(tenant.key, 'upgrade', { package_code }))).toEqual(conflict(reason));
   });
 
-  test('to a plan that costs less is refused, as is a downgrade to one that costs more', async () => {
+  test('rejects an upgrade to a cheaper plan and a downgrade to a more expensive one', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     const up = await change(tenant.key, 'upgrade', { package_code: 'starter' });
     expect(failure(up)).toEqual(conflict('not_an_upgrade'));
@@ -195,7 +195,7 @@ describe('an upgrade', () => {
     );
   });
 
-  test('with a card that is declined is 402, and changes nothing; with a good one the same key works', async () => {
+  test('returns 402 and changes nothing if the card is declined; the same key succeeds with a valid card', async () => {
     const tenant = await newSubscriber({ payment_method: database().json(declinedCard) });
     const idempotencyKey = randomUUID();
     const upgrade = () => change(tenant.key, 'upgrade', { package_code: 'growth' }, { idempotencyKey });
@@ -210,7 +210,7 @@ describe('an upgrade', () => {
 });
 
 describe('seats', () => {
-  test('beyond the included ones are charged for the rest of the period, and can be used at once', async () => {
+  test('charges additional seats for the rest of the period and makes them available immediately', async () => {
     const tenant = await newSubscriber();
     for (let count = 0; count < 2; count += 1) await newUser(tenant);
     const create = () => call('POST', '/v1/users', { key: tenant.key, body: person() });
@@ -226,7 +226,7 @@ describe('seats', () => {
     expect((await shown(tenant.key)).seats).toEqual({ allowance: 4, included: 3, purchased: 4, used: 4, available: 0 });
   });
 
-  test('fewer wait for the end of the period', async () => {
+  test('reduces seats at the end of the period', async () => {
     const tenant = await newSubscriber({ seats: 8 });
     expect(await changed(tenant.key, 'seats', { seats: 5 })).toMatchObject({ applies: 'period_end', seats: 5 });
     const { seats, scheduled_changes } = await shown(tenant.key);
@@ -235,14 +235,14 @@ describe('seats', () => {
     expect(await charged(tenant)).toEqual([]);
   });
 
-  test.each([0, -1, 1.5, '5x', null])('%j is no number of seats', async (seats) => {
+  test.each([0, -1, 1.5, '5x', null])('rejects %j as a number of seats', async (seats) => {
     const tenant = await newSubscriber();
     expect((await change(tenant.key, 'seats', { seats })).body.error.code).toBe('VALIDATION_ERROR');
   });
 });
 
 describe('modules', () => {
-  test('are on from the next call on, and charged for the rest of the period', async () => {
+  test('enables a module from the next call on and charges it for the rest of the period', async () => {
     const tenant = await newSubscriber();
     const scopes = async (): Promise<string> =>
       (await expectStatus(200, 'GET', '/v1/scopes', { key: tenant.key })).body.data.scopes.find(
@@ -267,14 +267,14 @@ describe('modules', () => {
     });
   });
 
-  test('of calls raise the quota', async () => {
+  test('raises the quota with a module of calls', async () => {
     const tenant = await newSubscriber();
     await changed(tenant.key, 'modules', { module_key: 'extra_api_calls_1m' });
     const { body } = await expectStatus(200, 'GET', '/v1/limits', { key: tenant.key });
     expect(body.data.limits.quota.limit).toBe(1_050_000);
   });
 
-  test('that are taken out stay until the period ends; added again, they stay for nothing more', async () => {
+  test('keeps a removed module until the period ends, and re-adds it without a charge', async () => {
     const tenant = await newSubscriber({ add_ons: ['campaigns'] });
     const removed = await remove(tenant.key, 'campaigns');
     expect(removed.body.data).toMatchObject({
@@ -288,14 +288,14 @@ describe('modules', () => {
     expect(await charged(tenant)).toEqual([]);
   });
 
-  test('of a trial are taken out at once', async () => {
+  test('removes a module of a trial immediately', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set add_ons = '{campaigns}' where company_id = ${tenant.companyId}`;
     expect((await remove(tenant.key, 'campaigns')).body.data.applies).toBe('immediately');
     expect((await storedSubscription(tenant)).add_ons).toEqual([]);
   });
 
-  test('are refused with the reason', async () => {
+  test('rejects module changes with the reason', async () => {
     const tenant = await newSubscriber({ package_code: 'growth', add_ons: ['campaigns'] });
     const add = (module_key: string) => change(tenant.key, 'modules', { module_key });
     expect(failure(await add('campaigns'))).toEqual(conflict('module_already_active'));
@@ -310,8 +310,8 @@ describe('modules', () => {
   });
 });
 
-describe('what is scheduled', () => {
-  test('a downgrade waits for the end of the period, and a second one takes the place of the first', async () => {
+describe('scheduled changes', () => {
+  test('schedules a downgrade for the end of the period, and replaces it with a second one', async () => {
     const tenant = await newSubscriber({ package_code: 'scale' });
     expect(await changed(tenant.key, 'downgrade', { package_code: 'starter' })).toMatchObject({
       applies: 'period_end',
@@ -323,7 +323,7 @@ describe('what is scheduled', () => {
     expect(scheduled_change).toMatchObject({ action: 'downgrade', package_code: 'growth' });
   });
 
-  test('is refused where more users are active than the target includes', async () => {
+  test('rejects a downgrade if the target includes fewer seats than active users', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     for (let count = 0; count < 3; count += 1) await newUser(tenant);
     const refused = await change(tenant.key, 'downgrade', { package_code: 'starter' });
@@ -331,7 +331,7 @@ describe('what is scheduled', () => {
     expect(refused.body.error.details).toMatchObject({ seats_used: 4, target_included: 3 });
   });
 
-  test('survives further changes: seats, modules, an upgrade, and a cancellation that is taken back', async () => {
+  test('keeps scheduled changes through seats, modules, an upgrade, and a withdrawn cancellation', async () => {
     const tenant = await newSubscriber({ package_code: 'growth', add_ons: ['campaigns'] });
     await changed(tenant.key, 'downgrade', { package_code: 'starter' });
     await remove(tenant.key, 'campaigns');
@@ -350,7 +350,7 @@ describe('what is scheduled', () => {
     expect(await actions()).toEqual(['downgrade', 'remove_module']);
   });
 
-  test('a downgrade is dropped by asking for the plan that one is on', async () => {
+  test('drops a scheduled downgrade when the current plan is requested', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     await changed(tenant.key, 'downgrade', { package_code: 'starter' });
     await changed(tenant.key, 'upgrade', { package_code: 'growth' });
@@ -358,7 +358,7 @@ describe('what is scheduled', () => {
     expect(await charged(tenant)).toEqual([]);
   });
 
-  test('a cancellation twice, and a reactivation of what was not cancelled, are refused', async () => {
+  test('rejects a second cancellation, and a reactivation without a cancellation', async () => {
     const tenant = await newSubscriber();
     expect(failure(await change(tenant.key, 'reactivate'))).toEqual(conflict('not_scheduled_to_end'));
     expect(await changed(tenant.key, 'cancel')).toMatchObject({ action: 'cancel', applies: 'period_end' });
@@ -378,7 +378,7 @@ const everyChange: [string, (key: string) => Promise<Answer>][] = [
 ];
 
 test.each(everyChange)(
-  '%s is refused while an agreement is active, and where nothing is paid for',
+  'rejects %s while an agreement is active, and without a paid subscription',
   async (what, ask) => {
     const agreed = await newSubscriber({ has_agreement: true, agreement_ends_at: new Date(Date.now() + day) });
     expect(failure(await ask(agreed.key))).toMatchObject({ status: 409, code: 'AGREEMENT_ACTIVE' });
@@ -388,8 +388,8 @@ test.each(everyChange)(
   },
 );
 
-describe('done once', () => {
-  test('sixteen upgrades with one key charge once; so do sixteen without any', async () => {
+describe('exactly-once changes', () => {
+  test('charges once for sixteen upgrades with one key, and once for sixteen without a key', async () => {
     for (const idempotencyKey of [randomUUID(), undefined]) {
       const tenant = await newSubscriber();
       const options = idempotencyKey === undefined ? {} : { idempotencyKey };
@@ -405,7 +405,7 @@ describe('done once', () => {
     }
   });
 
-  test('a retry after a crash behind the charge ends in the success, and charges nothing more', async () => {
+  test('completes a change without another charge if the server crashed after the charge', async () => {
     const tenant = await newSubscriber();
     const idempotencyKey = randomUUID();
     const upgrade = () => change(tenant.key, 'upgrade', { package_code: 'growth' }, { idempotencyKey });
@@ -413,7 +413,7 @@ describe('done once', () => {
     await asIfCrashed(tenant);
     expect((await shown(tenant.key)).plan.package_code).toBe('starter');
     await database()`update billing_operations set leased_until = now() where company_id = ${tenant.companyId}`;
-    // A job may be at it just then.
+    // The billing job may be processing it at this moment.
     const again = await vi.waitUntil(async () => {
       const answer = await upgrade();
       return answer.status === 409 ? undefined : answer;
@@ -425,7 +425,7 @@ describe('done once', () => {
     expect(rows).toHaveLength(1);
   });
 
-  test('a retry after somebody else has finished it is told the success', async () => {
+  test('returns success for a retry after another process has finished the change', async () => {
     const tenant = await newSubscriber();
     const idempotencyKey = randomUUID();
     const upgrade = () => change(tenant.key, 'upgrade', { package_code: 'growth' }, { idempotencyKey });
@@ -437,11 +437,11 @@ describe('done once', () => {
     expect(await charged(tenant)).toEqual([3500]);
   });
 
-  test('while the provider is asked no transaction is open, and the key is taken', async () => {
+  test('holds no transaction open while the provider is asked, and reserves the key', async () => {
     const tenant = await newSubscriber();
     const idempotencyKey = randomUUID();
     const upgrade = (package_code: string) => change(tenant.key, 'upgrade', { package_code }, { idempotencyKey });
-    // The books of the provider, closed for a moment.
+    // Blocks the books of the provider for a moment.
     const held = await database().reserve();
     await held`begin`;
     await held`lock table test_charges in access exclusive mode`;
@@ -451,7 +451,7 @@ describe('done once', () => {
         async () =>
           (await held`select from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))`).length > 0,
       );
-      // Other tests have one for an instant; one of ours would stay.
+      // Other tests hold a transaction only briefly. One of this change would remain.
       await expect
         .poll(
           () => held`
@@ -471,7 +471,7 @@ describe('done once', () => {
     expect(await charged(tenant)).toEqual([3500]);
   });
 
-  test('while a change was left in the middle, another one is refused', async () => {
+  test('rejects another change while one is interrupted', async () => {
     const tenant = await newSubscriber();
     const options = { idempotencyKey: randomUUID() };
     expect((await change(tenant.key, 'upgrade', { package_code: 'growth' }, options)).status).toBe(200);
@@ -480,7 +480,10 @@ describe('done once', () => {
   });
 });
 
-/** Everything as a server leaves it that is killed after the provider has charged, and before it could write that down: nobody takes it up within a minute. */
+/**
+ * Simulates a server that was killed after the provider charged and before it stored the outcome.
+ * The lease lasts a minute.
+ */
 async function asIfCrashed(tenant: Tenant): Promise<void> {
   const { companyId } = tenant;
   const sql = database();

@@ -1,4 +1,4 @@
-// What is used: the same numbers as elsewhere, by key and by day, each mode for itself.
+// Usage: consistent figures by key and by day, separate for each mode.
 import { expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
@@ -6,7 +6,7 @@ import { database, newKey, newTenant } from '../support/tenants.ts';
 const usage = async (key: string, query = {}): Promise<Json> =>
   (await expectStatus(200, 'GET', '/v1/usage', { key, query })).body.data.usage;
 
-test('calls, seats, storage and the wallet are those that the rest of the API tells', async () => {
+test('reports the same calls, seats, storage and wallet as the rest of the API', async () => {
   const tenant = await newTenant();
   await database()`update subscriptions set seats = null where company_id = ${tenant.companyId}`;
   const { limits } = (await expectStatus(200, 'GET', '/v1/limits', { key: tenant.key })).body.data;
@@ -24,7 +24,7 @@ test('calls, seats, storage and the wallet are those that the rest of the API te
   expect(shown).not.toHaveProperty('groups');
 });
 
-test('every call that was answered before is counted, and this one, at once', async () => {
+test('counts every earlier call and the current one immediately', async () => {
   const tenant = await newTenant();
   const key = await newKey(tenant, { perMinute: 6000 });
   let made = 0;
@@ -33,12 +33,12 @@ test('every call that was answered before is counted, and this one, at once', as
     const { api_calls, groups } = await usage(key, { group_by: 'key' });
     made += calls + 1;
     expect(api_calls).toMatchObject({ used: made, remaining: 500_000 - made });
-    // This call may be counted for its key once it is answered.
+    // This call may be counted for its key only after its response.
     expect([made - 1, made]).toContain(groups[0].calls);
   }
 });
 
-test('the figures are those of the X-Quota headers when the month is used up', async () => {
+test('reports the figures of the X-Quota headers when the month is used up', async () => {
   const tenant = await newTenant();
   await database()`update subscriptions set api_call_cap = 5 where company_id = ${tenant.companyId}`;
   for (let calls = 0; calls < 3; calls += 1) await expectStatus(200, 'GET', '/v1/me', { key: tenant.key });
@@ -48,13 +48,13 @@ test('the figures are those of the X-Quota headers when the month is used up', a
   expect(refused.headers.get('x-quota-used')).toBe('5');
 });
 
-test('in test mode nothing is counted', async () => {
+test('counts nothing in test mode', async () => {
   const { testKey } = await newTenant();
   await usage(testKey);
   expect(await usage(testKey)).toMatchObject({ api_calls: { used: 0 }, test_mode: true });
 });
 
-test('by key and by day the calls add up, and each mode has its own keys', async () => {
+test('adds up calls by key and by day, with separate keys for each mode', async () => {
   const tenant = await newTenant();
   const second = await newKey(tenant);
   for (let count = 0; count < 5; count += 1) await call('GET', '/v1/me', { key: tenant.key });
@@ -70,7 +70,7 @@ test('by key and by day the calls add up, and each mode has its own keys', async
   expect((await usage(tenant.testKey, { group_by: 'key' })).groups).toHaveLength(1);
 });
 
-test('anything else is nothing to group by', async () => {
+test('rejects any other grouping', async () => {
   const { key } = await newTenant();
   const { body } = await expectStatus(400, 'GET', '/v1/usage', { key, query: { group_by: 'user' } });
   expect(body.error.details.fields).toMatchObject([{ field: 'group_by', code: 'INVALID_OPTION' }]);

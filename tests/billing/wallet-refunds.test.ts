@@ -1,4 +1,4 @@
-// Top-ups of the wallet that are refunded, or lost to a dispute, take their credit back.
+// Wallet top-ups that are refunded, or lost to a dispute, take their credit back.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { StripeWorld } from '../support/stripe/world.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-/** Pays into the wallet at Stripe. @returns what Stripe calls the payment */
+/** Pays into the wallet at Stripe. @returns the payment id at Stripe */
 async function pay(tenant: Tenant, amount_minor: number): Promise<string> {
   const session = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor });
   await world.fillIn(session.url);
@@ -27,7 +27,7 @@ async function balance({ key }: Tenant): Promise<number> {
   return (await expectStatus(200, 'GET', '/v1/usage', { key })).body.data.usage.wallet.balance_minor;
 }
 
-/** The events and the audit rows of a tenant's wallet. */
+/** The events and audit rows of a tenant's wallet. */
 async function changes({ companyId }: Tenant): Promise<{ events: Json[]; audit: Json[] }> {
   const sql = database();
   const events = await sql<{ data: Json }[]>`
@@ -42,7 +42,7 @@ async function changes({ companyId }: Tenant): Promise<{ events: Json[]; audit: 
   };
 }
 
-/** Loses every event while something happens at Stripe. */
+/** Drops all events while the work runs at Stripe. */
 async function unheard<Result>(work: () => Result | Promise<Result>): Promise<Result> {
   await world.standIn.eventsSent();
   world.standIn.eventsTo = undefined;
@@ -55,8 +55,8 @@ async function unheard<Result>(work: () => Result | Promise<Result>): Promise<Re
 
 const tomorrow = (): Date => new Date(Date.now() + 25 * 3_600_000);
 
-describe('a top-up that is refunded', () => {
-  test('takes its credit back, with an event and an audit row', async () => {
+describe('a refunded top-up', () => {
+  test('takes back the credit of a refunded top-up, with an event and an audit row', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     expect(await balance(tenant)).toBe(5000);
@@ -70,7 +70,7 @@ describe('a top-up that is refunded', () => {
     });
   });
 
-  test('in parts takes back each part', async () => {
+  test('takes back the credit of each partial refund', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     for (const [refunded, left] of [
@@ -87,7 +87,7 @@ describe('a top-up that is refunded', () => {
     expect(audit).toHaveLength(3);
   });
 
-  test('leaves the wallet below 0 if the credit is spent, and the next top-up makes up for it', async () => {
+  test('lets the wallet go below 0 if the credit is spent, and the next top-up compensates', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     await database()`
@@ -101,7 +101,7 @@ describe('a top-up that is refunded', () => {
     expect(await balance(tenant)).toBe(1000);
   });
 
-  test('returns the credit if the refund fails, and leaves other top-ups alone', async () => {
+  test('returns the credit if the refund fails, and leaves other top-ups unchanged', async () => {
     const tenant = await newTenant();
     await topUp(tenant, 2000);
     const payment = await topUp(tenant, 5000);
@@ -117,7 +117,7 @@ describe('a top-up that is refunded', () => {
 });
 
 describe('a refund takes its credit back exactly once', () => {
-  test('if its event is doubled, and looks run at the same time', async () => {
+  test('takes credit back once if the event is duplicated and fetches run at the same time', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     for (let time = 0; time < 4; time += 1) world.standIn.books.refundTopUp(payment, 2000);
@@ -131,7 +131,7 @@ describe('a refund takes its credit back exactly once', () => {
     });
   });
 
-  test('if it is heard before the payment', async () => {
+  test('takes credit back once if the refund arrives before the payment', async () => {
     const tenant = await newTenant();
     const payment = await unheard(() => pay(tenant, 5000));
     world.standIn.books.refundTopUp(payment, 5000);
@@ -144,7 +144,7 @@ describe('a refund takes its credit back exactly once', () => {
     expect((await changes(tenant)).events).toHaveLength(1);
   });
 
-  test('if its event comes after later payments', async () => {
+  test('takes credit back once if the event arrives after later payments', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     await unheard(() => world.standIn.books.refundTopUp(payment, 5000));
@@ -156,7 +156,7 @@ describe('a refund takes its credit back exactly once', () => {
     expect((await changes(tenant)).audit).toHaveLength(1);
   });
 
-  test('if its event is lost: the daily look finds it', async () => {
+  test('takes credit back in the daily fetch if the event is lost', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     await unheard(() => world.standIn.books.refundTopUp(payment, 1500));
@@ -169,7 +169,7 @@ describe('a refund takes its credit back exactly once', () => {
 });
 
 describe('a disputed top-up', () => {
-  test('keeps its credit until the dispute is lost, which is heard though its event names no customer', async () => {
+  test('takes back disputed credit only when the dispute is lost, although the event names no customer', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     world.standIn.books.disputeTopUp(payment, 'needs_response');
@@ -184,7 +184,7 @@ describe('a disputed top-up', () => {
     });
   });
 
-  test('keeps its credit if the dispute is won', async () => {
+  test('keeps the credit if the dispute is won', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     world.standIn.books.disputeTopUp(payment, 'won');
@@ -193,7 +193,7 @@ describe('a disputed top-up', () => {
     expect((await changes(tenant)).events).toEqual([]);
   });
 
-  test('that was partly refunded before gives back no more than it brought', async () => {
+  test('takes back no more than the top-up brought if it was partly refunded before a dispute', async () => {
     const tenant = await newTenant();
     const payment = await topUp(tenant, 5000);
     world.standIn.books.refundTopUp(payment, 2000);

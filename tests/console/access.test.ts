@@ -1,4 +1,4 @@
-// Who sees which page of the console, whose forms are taken, when the password is asked for again.
+// Access to console pages: permissions, form checks, and repeated password prompts.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
@@ -22,11 +22,11 @@ const visitorOf = async (email: string): Promise<Visitor> => {
   return visitor;
 };
 
-/** Addresses in the menu of a page. */
+/** Returns the addresses in the menu of a page. */
 const menuOf = (text: string): string[] =>
   [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
 
-/** All that forms can be sent to, beside the pages themselves. */
+/** Every form action besides the pages themselves. */
 const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
   `/console/api-keys/${apiKey}/rotate`,
   `/console/api-keys/${apiKey}/revoke`,
@@ -40,7 +40,7 @@ const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
 ];
 
 describe('a page', () => {
-  test('leads whoever is not signed in to the sign-in, and from there back', async () => {
+  test('redirects to the sign-in page and back to the requested page', async () => {
     for (const path of Object.values(pagesOf(furnished))) {
       const answer = await new Visitor().ask(path);
       expect(answer.to).toBe(`/console/sign-in?${new URLSearchParams({ next: path })}`);
@@ -49,8 +49,8 @@ describe('a page', () => {
     expect((await new Visitor().signIn(furnished.tenant.admin.email, adminPassword, { next })).to).toBe(next);
   });
 
-  test('is in the menu of those who may use it, and refused to others with what they lack', async () => {
-    // Live mode by name: without a mode the first page chooses one.
+  test('shows pages in the menu only with permission, and rejects others with the missing permission', async () => {
+    // Names live mode, because the overview chooses a mode if none is given.
     const home = '/console?mode=live';
     const everybody = [home, '/console/sessions', '/console/password'];
     const menus = {
@@ -81,7 +81,7 @@ describe('a page', () => {
     }
   });
 
-  test('says which mode it shows, and leads to the other where there is one', async () => {
+  test('names the mode of a page, and links to the other mode if there is one', async () => {
     for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
       const { status, text } = await admin.ask(`${path}?mode=test`);
       expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Switch to live mode`)]).toEqual([
@@ -94,13 +94,13 @@ describe('a page', () => {
     }
   });
 
-  test('that there is not looks like the others', async () => {
+  test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
     expect([status, menuOf(text).length]).toEqual([404, 9]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 
-  test('of another company is as if it were not there, and its forms change nothing', async () => {
+  test('returns 404 for pages and forms of another company, and changes nothing', async () => {
     const other = await furnishedTenant();
     const { apiKey, webhook, delivery } = other;
     const paths = [
@@ -122,7 +122,7 @@ describe('a page', () => {
 });
 
 describe('a form', () => {
-  test('without its own token, or with that of another session, does nothing', async () => {
+  test('rejects a form without a token, or with that of another session', async () => {
     const other = await visitorOf(furnished.tenant.admin.email);
     const { token = '' } = await other.formOf('/console', '/console/sign-out');
     for (const action of [
@@ -137,7 +137,7 @@ describe('a form', () => {
       }
   });
 
-  test('is taken under a session that was renewed meanwhile, which the browser keeps', async () => {
+  test('accepts a form under a session that was renewed meanwhile, and updates the cookie', async () => {
     const visitor = await visitorOf(furnished.tenant.admin.email);
     const form = await visitor.formOf('/console/sessions', '/console/sign-out');
     const secrets = new Secrets(inject('secretKey'));
@@ -152,7 +152,7 @@ describe('a form', () => {
 });
 
 describe('the password', () => {
-  test('is asked for again before keys and secrets, and leads back to where somebody was', async () => {
+  test('asks for the password again before API keys and secrets, and returns to the page', async () => {
     const { apiKey, webhook } = furnished;
     const visitor = await visitorOf(furnished.tenant.admin.email);
     const form = await visitor.formOf('/console', '/console/sign-out');
@@ -171,7 +171,7 @@ describe('the password', () => {
     expect((await visitor.ask(again('/console/api-keys'))).text).toContain('Enter your password again');
   });
 
-  test('that was made for somebody has to be changed before anything else', async () => {
+  test('requires a new password first if the password was generated', async () => {
     const tenant = await newTenant();
     const body = person({ role: 'Company_Admin' });
     const { temp_password: password } = (await expectStatus(201, 'POST', '/v1/users', { key: tenant.key, body })).body
@@ -194,7 +194,7 @@ describe('the password', () => {
     expect((await visitor.ask('/console')).status).toBe(200);
   });
 
-  test('is changed by whoever knows it, typed twice the same; all other sessions end', async () => {
+  test('changes a password with the current one and a repeated new one, and ends all other sessions', async () => {
     const { email } = await newPerson(furnished.tenant);
     const [visitor, elsewhere] = [await visitorOf(email), await visitorOf(email)];
     const wrong = [
@@ -219,7 +219,7 @@ describe('the password', () => {
   });
 });
 
-describe('a form of another page', () => {
+describe('a form of another site', () => {
   test.each([
     ['/console/sign-in', {}],
     ['/console/forgotten-password', { email: 'nobody@x.example' }],
@@ -229,7 +229,7 @@ describe('a form of another page', () => {
     ['/console/api-keys/new', { name: 'Foreign', scopes: '*' }],
     ['/console/consent/0123456789', { action: 'allow', group: 'admin' }],
   ])(
-    'to %s is refused from another origin, from none that can be named, and on behalf of another site',
+    'rejects a form to %s from another origin, from an opaque one, and on behalf of another site',
     async (path, fields) => {
       const visitor = await visitorOf((await newPerson(furnished.tenant)).email);
       const own = new URL(inject('baseUrl')).origin;
@@ -253,8 +253,8 @@ describe('a form of another page', () => {
   );
 });
 
-describe('signing in', () => {
-  test('is not done by a page of others for somebody', async () => {
+describe('the sign-in', () => {
+  test('rejects a sign-in form from a page of another site', async () => {
     const { email } = furnished.tenant.admin;
     const foreign = { 'sec-fetch-site': 'cross-site' };
     const refused = await new Visitor().ask('/console/sign-in', { email, password: adminPassword }, foreign);
@@ -262,14 +262,14 @@ describe('signing in', () => {
     expect((await new Visitor().ask('/console/sign-in', undefined, foreign)).status).toBe(200);
   });
 
-  test('is refused to an address after ten tries in a minute, whoever it tries to be', async () => {
+  test('rejects sign-ins from an address after ten attempts in a minute, for any account', async () => {
     const visitor = new Visitor();
     for (let tried = 0; tried < 10; tried += 1)
       expect((await visitor.signIn(`nobody-${tried}@x.example`, 'wrong')).status).toBe(401);
     expect((await visitor.signIn(furnished.tenant.admin.email)).status).toBe(429);
   });
 
-  test('of somebody who is not active any more is over with the next page', async () => {
+  test('ends the session of a deactivated person at the next page', async () => {
     const user = await newPerson(furnished.tenant);
     const visitor = await visitorOf(user.email);
     expect((await visitor.ask('/console')).status).toBe(200);

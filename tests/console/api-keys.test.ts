@@ -1,4 +1,5 @@
-// API keys at the console: minted and shown once, rotated, revoked; wrong fields keep their text.
+// API keys at the console: created and shown once, rotated, revoked; invalid forms keep their
+// input.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call } from '../support/client.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -26,7 +27,7 @@ const idOf = async (name: string): Promise<string> => {
 const statusWith = async (key: string): Promise<number> => (await call('GET', '/v1/me', { key })).status;
 
 describe('a key', () => {
-  test('is minted as it was asked for, works, and is shown on that page alone', async () => {
+  test('creates an API key as requested, and shows it on one page only', async () => {
     const minted = await mint({
       name: 'Office',
       scopes: 'leads:view\nleads:create, tasks:*',
@@ -51,7 +52,7 @@ describe('a key', () => {
     expect(row).toEqual({ actor_kind: 'user', actor_id: tenant.admin.id });
   });
 
-  test('that cannot be minted: each field says why, and keeps what was typed', async () => {
+  test('shows errors at each field of an invalid API key form, and keeps the input', async () => {
     const { status, text } = await mint({ name: 'Wrong <one>', scopes: 'leads:fly', expires_at: '2020-01-01' });
     expect(status).toBe(400);
     expect(text).toContain('value="Wrong &lt;one&gt;"');
@@ -67,7 +68,7 @@ describe('a key', () => {
     );
   });
 
-  test('is rotated: the new one works at once, the old one as long as was said', async () => {
+  test('rotates an API key, and keeps the old one valid for the chosen time', async () => {
     const first = keyIn((await mint({ name: 'Rotated', scopes: '*' })).text);
     const path = `${home}/${await idOf('Rotated')}`;
     const wrong = await admin.send(path, { overlap_hours: '1000' }, `${path}/rotate`);
@@ -78,7 +79,7 @@ describe('a key', () => {
     expect([await statusWith(first), await statusWith(second)]).toEqual([401, 200]);
   });
 
-  test('is revoked with a reason, for good', async () => {
+  test('revokes an API key permanently with a reason', async () => {
     const key = keyIn((await mint({ name: 'Revoked', scopes: '*' })).text);
     const path = `${home}/${await idOf('Revoked')}`;
     const answer = await admin.send(path, { reason: 'Laptop lost' }, `${path}/revoke`);
@@ -93,7 +94,7 @@ describe('a key', () => {
   });
 });
 
-test('the list shows one status, page by page', async () => {
+test('lists API keys of one status, page by page', async () => {
   const own = await newTenant();
   await database()`
     insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour,

@@ -1,4 +1,4 @@
-// The audit log at the console: by what it is narrowed, and all that one request did.
+// The audit log at the console: filters, and everything that one request did.
 import { expect, test } from 'vitest';
 import { call } from '../support/client.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -7,7 +7,7 @@ import { newTenant } from '../support/tenants.ts';
 
 const home = '/console/audit-log';
 
-test('shows who did what, one request by its id, and each mode its own', async () => {
+test('shows who did what, filters by request id, and keeps modes separate', async () => {
   const tenant = await newTenant();
   const admin = new Visitor();
   await admin.signIn(tenant.admin.email);
@@ -32,7 +32,7 @@ test('shows who did what, one request by its id, and each mode its own', async (
   expect([wrong.status, wrong.text.includes('href="#from"')]).toEqual([400, true]);
 });
 
-test('of another company shows nothing', async () => {
+test('shows no audit rows of another company', async () => {
   const [tenant, other] = [await newTenant(), await newTenant()];
   const made = await call('POST', '/v1/leads', { key: other.key, body: { first_name: 'Ada', email: 'ada@x.example' } });
   const admin = new Visitor();

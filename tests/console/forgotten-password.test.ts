@@ -1,4 +1,4 @@
-// A forgotten password: the mail, its link that works once, and what nobody learns by asking.
+// Password reset: the email, its single-use link, and no account enumeration.
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Browser } from 'playwright-core';
@@ -20,7 +20,7 @@ const secretKey = '5e'.repeat(32);
 const forgotten = '/console/forgotten-password';
 const chosen = { password: 'a phrase of mine', repeated: 'a phrase of mine' };
 
-// A database of its own: any other server on the common one may take up a mail first.
+// A separate database, because other servers could process a mail first.
 let databaseUrl: string;
 let smtp: TestSmtp;
 let server: TestServer;
@@ -49,7 +49,7 @@ const newVisitor = (): Visitor => new Visitor(server.url);
 const mailsTo = (email: string): TestSmtp['received'] =>
   smtp.received.filter(({ recipients }) => recipients.includes(email));
 
-/** Asks for a mail, and answers the path of the link in it. */
+/** Requests an email. @returns the path of its link */
 async function linkFor({ admin }: Tenant): Promise<string> {
   const before = mailsTo(admin.email).length;
   await newVisitor().ask(forgotten, { email: admin.email });
@@ -62,7 +62,7 @@ const useLink = (path: string, fields: Record<string, string> = chosen) =>
   newVisitor().ask('/console/new-password', { link: path.split('link=')[1] ?? '', ...fields });
 
 describe('a link', () => {
-  test('chooses a new password once; all sessions end, and the audit log says so', async () => {
+  test('sets a new password once, ends all sessions, and writes an audit row', async () => {
     const tenant = await newTenant();
     const signedIn = newVisitor();
     await signedIn.signIn(tenant.admin.email);
@@ -84,7 +84,7 @@ describe('a link', () => {
     ]);
   });
 
-  test('used by many at once changes the password for one of them', async () => {
+  test('changes the password once if many use a link concurrently', async () => {
     const tenant = await newTenant();
     const path = await linkFor(tenant);
     const phrases = Array.from({ length: 6 }, (_, index) => `phrase number ${index}`);
@@ -94,7 +94,7 @@ describe('a link', () => {
     expect((await newVisitor().signIn(tenant.admin.email, winners[0])).status).toBe(303);
   });
 
-  test('is void once the password was changed otherwise, an hour has passed, or the person is not active', async () => {
+  test('rejects a link after another password change, after an hour, and for inactive users', async () => {
     const tenant = await newTenant();
     const path = await linkFor(tenant);
     const signedIn = newVisitor();
@@ -116,7 +116,7 @@ describe('a link', () => {
     expect((await useLink(later)).status).toBe(303);
   });
 
-  test('takes only a password that is long enough and typed twice the same', async () => {
+  test('accepts only a long enough password, typed twice', async () => {
     const path = await linkFor(await newTenant());
     const wrong = [
       [{ password: 'short', repeated: 'short' }, 'at least 8 characters'],
@@ -129,7 +129,7 @@ describe('a link', () => {
     expect((await useLink(path)).status).toBe(303);
   });
 
-  test('is nowhere in the database in plain text', async () => {
+  test('stores no link in plain text in the database', async () => {
     const path = await linkFor(await newTenant());
     const rows = await database()`select row_to_json(m)::text as text from mails m`;
     expect(rows.length).toBeGreaterThan(0);
@@ -138,8 +138,8 @@ describe('a link', () => {
   });
 });
 
-describe('asking', () => {
-  test('answers the same whoever it is, and writes to nobody else', async () => {
+describe('a request', () => {
+  test('responds alike for every address, and sends mail only to accounts', async () => {
     const tenant = await newTenant();
     const unknown = 'nobody@x.example';
     const texts = [];
@@ -147,7 +147,7 @@ describe('asking', () => {
       const asked = performance.now();
       const { status, text } = await newVisitor().ask(forgotten, { email });
       texts.push([status, text.replaceAll(email, '')]);
-      // So that nobody learns by the time of an answer whether a mail was written before it.
+      // The response time must not reveal whether a mail was written.
       expect(performance.now() - asked).toBeGreaterThan(495);
     }
     expect(texts[0]).toEqual(texts[1]);
@@ -155,7 +155,7 @@ describe('asking', () => {
     expect(mailsTo(unknown)).toEqual([]);
   });
 
-  test('more than three times an hour for one address writes no more, and does not tell', async () => {
+  test('sends at most three mails per hour to one address, without revealing it', async () => {
     const tenant = await newTenant();
     const email = tenant.admin.email.toUpperCase();
     for (let asked = 0; asked < 5; asked += 1) expect((await newVisitor().ask(forgotten, { email })).status).toBe(200);
@@ -163,14 +163,14 @@ describe('asking', () => {
     expect(rows).toHaveLength(3);
   });
 
-  test('from one address too often is refused', async () => {
+  test('rejects too many requests from one address', async () => {
     const visitor = newVisitor();
     const statuses = [];
     for (let asked = 0; asked < 21; asked += 1) statuses.push((await visitor.ask(forgotten)).status);
     expect(statuses).toEqual([...Array(20).fill(200), 429]);
   });
 
-  test('a server without mail says so', async () => {
+  test('says that a server without email cannot reset passwords', async () => {
     expect((await new Visitor().ask(forgotten)).text).toContain('This server does not send email.');
   });
 });
@@ -182,7 +182,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
   });
   afterAll(() => browser.close());
 
-  test('the pages hinder nobody, without JavaScript too', async () => {
+  test('shows accessible reset pages, also without JavaScript', async () => {
     const tenant = await newTenant();
     for (const javaScriptEnabled of [true, false]) {
       const page = await browser.newPage({ viewport: { width: 320, height: 800 }, javaScriptEnabled });

@@ -1,4 +1,4 @@
-// Which mode the console opens in.
+// The mode in which the console opens.
 import { expect, test } from 'vitest';
 import { newObject } from '../support/arranged-ids.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -7,10 +7,10 @@ import { newTenant } from '../support/tenants.ts';
 
 const lead = [{ first_name: 'Ada', email: 'ada@x.example' }];
 
-test('the console opens in the mode that has data, and links keep the mode that a person chose', async () => {
+test('opens in the mode that has data, and keeps a chosen mode in links', async () => {
   const tenant = await newTenant();
   const admin = new Visitor();
-  // Nothing anywhere: live.
+  // No data at all: live mode.
   const signedIn = await admin.signIn(tenant.admin.email);
   expect(signedIn.to).toBe('/console');
   const empty = await admin.ask('/console');
@@ -32,7 +32,7 @@ test('the console opens in the mode that has data, and links keep the mode that 
   expect([both.status, both.text.includes('Live mode')]).toEqual([200, true]);
 });
 
-test('records of a custom object count as data, and those of another workspace do not', async () => {
+test('counts records of a custom object as data, but not those of another workspace', async () => {
   const tenant = await newTenant();
   const other = await newTenant();
   await createRecords(other.testKey, 'leads', lead);

@@ -1,11 +1,11 @@
-// Names that people gave: no page lets them reorder what stands around them.
+// Names given by users cannot reorder the text around them.
 import { beforeAll, expect, test } from 'vitest';
 import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
 import { newDraft } from '../support/messaging.ts';
 import { Visitor } from '../support/page-client.ts';
 import { database } from '../support/tenants.ts';
 
-/** Reads as another name where nothing is done about it: the rest of the line runs backwards from here on. */
+/** A name that would reverse the rest of the line without isolation. */
 const hostile = (name: string): string => `${name}\u202E\u2066evil\u200F`;
 const cleaned = (name: string): string => `${name}evil`;
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
   furnished = await furnishedTenant();
   const { tenant, campaign } = furnished;
   const sql = database();
-  // As rows that were stored before anything looked at names.
+  // Rows from before names were cleaned.
   const of = tenant.companyId;
   await sql`update companies set name = ${hostile('Company')} where id = ${of}`;
   await sql`update users set full_name = ${hostile('Person')} where company_id = ${of}`;
@@ -30,7 +30,7 @@ beforeAll(async () => {
   await visitor.signIn(tenant.admin.email);
 });
 
-test('no page holds a bidirectional control character', async () => {
+test('shows no bidirectional control character on any page', async () => {
   for (const [name, path] of Object.entries(pagesOf(furnished))) {
     const { text } = await visitor.ask(path);
     expect([name, /\p{Bidi_Control}/u.test(text)]).toEqual([name, false]);
@@ -46,14 +46,14 @@ test.each([
   ['an API key', ['Key', 'Use', 'Person']],
   ['apps', ['App', 'Person']],
   ['webhook', ['Hook']],
-] as const)('the page %s isolates the names that it shows', async (page, names) => {
+] as const)('isolates the names on the page %s', async (page, names) => {
   const { text } = await visitor.ask(pagesOf(furnished)[page] ?? '');
   for (const name of names) expect([name, text.includes(`<bdi>${cleaned(name)}</bdi>`)]).toEqual([name, true]);
 });
 
-test('a host is shown as ASCII, in an element of its own', async () => {
+test('shows a host as ASCII in a separate element', async () => {
   const { tenant, webhook } = furnished;
-  // With a Cyrillic letter, which looks like the Latin one.
+  // With a Cyrillic letter that looks like the Latin one.
   await database()`update webhook_subscriptions set url = 'https://\u0430pple.example/hook' where company_id = ${tenant.companyId} and id = ${webhook}`;
   const shown = await visitor.ask(`/console/webhooks/${webhook}`);
   expect(shown.text).toContain('<h1>Webhook endpoint <code>xn--pple-43d.example</code></h1>');

@@ -1,4 +1,4 @@
-// The plan at the console: paid on the page of the provider, changed, charged once for one form.
+// The plan at the console: checkout pages of the provider, and changes charged once per form.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { charged, storedSubscription, subscribed } from '../support/billing.ts';
 import { hiddenFields, type Seen, Visitor } from '../support/page-client.ts';
@@ -14,7 +14,7 @@ async function newAdmin(): Promise<{ tenant: Tenant; admin: Visitor }> {
   return { tenant, admin };
 }
 
-/** What the form of one of the changes would send. */
+/** Returns the fields that the form of a change submits. */
 const formFor = (text: string, action: string): Record<string, string> => {
   const start = text.lastIndexOf('<form', text.indexOf(`name="action" value="${action}"`));
   return hiddenFields(text.slice(start), `${home}/change`);
@@ -30,7 +30,7 @@ const pay = (url: string): Promise<Response> =>
 const linkIn = ({ text }: Seen): string => new RegExp(`href="(${inject('baseUrl')}/[^"]+)"`).exec(text)?.[1] ?? '';
 
 describe('a checkout', () => {
-  test('leads to the page of the provider, and from there back to the plan that was paid', async () => {
+  test('leads to the checkout page of the provider and back to the paid plan', async () => {
     const { tenant, admin } = await newAdmin();
     const shown = await admin.ask(home);
     expect([shown.text.includes('trialing'), shown.text.includes('Choose a plan')]).toEqual([true, true]);
@@ -45,7 +45,7 @@ describe('a checkout', () => {
     expect(text).not.toContain('Choose a plan');
   });
 
-  test('of the wallet takes whole amounts and cents, and refuses what is too little', async () => {
+  test('accepts whole amounts and cents for the wallet, and rejects small amounts', async () => {
     const { tenant, admin } = await newAdmin();
     const form = { ...(await admin.formOf(home, `${home}/checkout`)), kind: 'wallet_topup' };
     const little = await admin.ask(`${home}/checkout`, { ...form, amount: '1' });
@@ -56,7 +56,7 @@ describe('a checkout', () => {
     expect((await admin.ask(home)).text).toContain('12.34 USD');
   });
 
-  test('is started by an administrator alone, and no change has another name', async () => {
+  test('lets only administrators start a checkout, and rejects unknown changes', async () => {
     const { tenant, admin } = await newAdmin();
     const viewer = new Visitor();
     await viewer.signIn((await newPerson(tenant, 'Viewer')).email);
@@ -81,7 +81,7 @@ describe('a subscription', () => {
   const change = async (action: string, fields: Record<string, string> = {}): Promise<Seen> =>
     admin.ask(`${home}/change`, { ...formFor((await admin.ask(home)).text, action), ...fields });
 
-  test('gets seats, charged once however often the form is sent', async () => {
+  test('adds seats, charged once however often the form is submitted', async () => {
     const form = { ...formFor((await admin.ask(home)).text, 'seats'), seats: '5' };
     const before = await charged(tenant);
     const answers = [await admin.ask(`${home}/change`, form), await admin.ask(`${home}/change`, form)];
@@ -92,7 +92,7 @@ describe('a subscription', () => {
     expect([wrong.status, wrong.text.includes('href="#seats"')]).toEqual([400, true]);
   });
 
-  test('gets a module and loses it with the period; those of the plan have no button', async () => {
+  test('adds a module and removes it with the period, and shows no button for included modules', async () => {
     expect((await change('add_module', { module_key: 'campaigns' })).to).toBe(`${home}?done=now`);
     expect((await change('remove_module', { module_key: 'campaigns' })).to).toBe(`${home}?done=later`);
     expect((await admin.ask(home)).text).toContain('remove the module campaigns');
@@ -101,14 +101,14 @@ describe('a subscription', () => {
     expect([text.includes('Remove Inbox'), text.includes('Add Campaigns')]).toEqual([false, true]);
   });
 
-  test('becomes a larger plan at once and a smaller one with the period', async () => {
+  test('upgrades immediately and downgrades at the end of the period', async () => {
     expect((await change('plan', { package_code: 'scale', direction: 'upgrade' })).to).toBe(`${home}?done=now`);
     expect((await change('plan', { package_code: 'growth', direction: 'downgrade' })).to).toBe(`${home}?done=later`);
     const wrong = await change('plan', { package_code: 'growth', direction: 'upgrade' });
     expect([wrong.status, wrong.text.includes('role="alert"')]).toEqual([409, true]);
   });
 
-  test('says so if a downgrade raises the bill', async () => {
+  test('warns if a downgrade raises the bill', async () => {
     await subscribed(tenant, 'live', { package_code: 'scale', seats: 28 });
     const { to } = await change('plan', { package_code: 'starter', direction: 'downgrade' });
     expect(to).toBe(`${home}?done=raises`);
@@ -116,7 +116,7 @@ describe('a subscription', () => {
     expect([text.includes('raises the bill because of the seats'), text.includes('329.00 USD')]).toEqual([true, true]);
   });
 
-  test('that is paused offers the card, and no second plan', async () => {
+  test('offers the card instead of a second plan while the subscription is paused', async () => {
     await subscribed(tenant, 'live', { status: 'paused', due_at: null });
     const { text } = await admin.ask(home);
     expect([text.includes('The subscription is paused'), text.includes('Choose a plan')]).toEqual([true, false]);
@@ -124,14 +124,14 @@ describe('a subscription', () => {
     await subscribed(tenant, 'live', { package_code: 'growth' });
   });
 
-  test('is cancelled, and kept after all', async () => {
+  test('cancels a subscription and withdraws the cancellation', async () => {
     expect((await change('cancel')).to).toBe(`${home}?done=later`);
     expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: true });
     expect((await change('reactivate')).to).toBe(`${home}?done=now`);
     expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: false });
   });
 
-  test('leads to the portal for another card', async () => {
+  test('links to the portal to change the card', async () => {
     const opened = await admin.send(home, {}, `${home}/portal`);
     expect(linkIn(opened)).toContain('/portal/live/');
     expect((await fetch(linkIn(opened))).status).toBe(200);

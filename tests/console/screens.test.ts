@@ -1,4 +1,4 @@
-// Every screen in a real browser: for everybody, on small screens, by keyboard, with no JavaScript.
+// Every page in a real browser: accessibility, small screens, keyboard, without JavaScript.
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
@@ -15,7 +15,7 @@ const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
 const names = Object.keys(pagesOf(none));
 const sizes = { wide: 1280, small: 320 };
 
-/** What can be reached with the Tab key, as the browser sees it now. */
+/** The controls that the Tab key reaches, as the browser sees them now. */
 const controls = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
   .filter((each) => each.checkVisibility())`;
 
@@ -53,7 +53,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     return page;
   };
 
-  test.each([...names, 'sign-in'])('%s: nothing hinders anybody, nor a small screen', async (name) => {
+  test.each([...names, 'sign-in'])('shows %s accessibly, also on a small screen', async (name) => {
     for (const size of ['wide', 'small'] as const) {
       const page = await openPage(size, name);
       expect(await accessibilityProblems(page)).toEqual([]);
@@ -63,13 +63,13 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     }
   });
 
-  test('a page that hinders somebody is found out', async () => {
+  test('finds a page with accessibility problems', async () => {
     const page = await openPage('wide', 'sign-in');
     await page.evaluate(`document.querySelector('label[for=email]').remove()`);
     expect(await accessibilityProblems(page)).toEqual(['label: #email']);
   });
 
-  test.each(names)('%s: the Tab key reaches all that can be used, and shows where it is', async (name) => {
+  test.each(names)('reaches every control of %s with the Tab key, with visible focus', async (name) => {
     const page = await openPage('small', name);
     const all = (await page.evaluate(`${controls}.length`)) as number;
     const reached = new Set<unknown>();
@@ -85,14 +85,14 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect(reached.size).toBe(all);
   });
 
-  test('the first Tab leads past the menu', async () => {
+  test('skips the menu with the first Tab', async () => {
     const page = await openPage('wide', 'plan');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     expect(await page.evaluate('document.activeElement.id')).toBe('content');
   });
 
-  test.each(Object.entries(sizes))('%s: what answers a form hinders nobody either', async (_size, width) => {
+  test.each(Object.entries(sizes))('shows responses to forms accessibly on a %s screen', async (_size, width) => {
     const context = await newContext(width);
     await context.addCookies([cookie]);
     const page = await context.newPage();
@@ -125,7 +125,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await context.close();
   });
 
-  test('a secret is copied with one press, and only the one script runs', async () => {
+  test('copies a secret with one press, and runs only the one script', async () => {
     const context = await newContext(sizes.wide);
     await context.addCookies([cookie]);
     await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: base });
@@ -148,7 +148,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await context.close();
   });
 
-  test('what is still going on is looked at again, until it is over', async () => {
+  test('reloads a temporary state until it has changed', async () => {
     const { tenant, webhook } = furnished;
     const inAnHour = new Date(Date.now() + 3_600_000);
     const underWay = { status: 'retrying', next_attempt_at: inAnHour, completed_at: null };
@@ -163,7 +163,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
   });
 
   describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
-    test('somebody signs in, mints a key and revokes it, by keyboard alone', async () => {
+    test('lets a person sign in, create an API key and revoke it by keyboard alone', async () => {
       const context = await newContext(sizes.small, javaScriptEnabled);
       const page = await context.newPage();
       const goTo = async (role: 'link' | 'button', name: string): Promise<void> => {

@@ -1,4 +1,4 @@
-// One's own sessions: where they began, and the end of one or of all others.
+// The sessions of a person: list, and ending one or all others.
 import { expect, test } from 'vitest';
 import { Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
@@ -6,11 +6,11 @@ import { database, newTenant } from '../support/tenants.ts';
 
 const home = '/console/sessions';
 
-/** The session that a visitor is in. */
+/** Returns the session ids on the page. */
 const idsIn = (text: string): string[] =>
   [...text.matchAll(/sessions\/([0-9a-f-]{36})\/end/g)].map((match) => match[1] ?? '');
 
-test('are listed with where and with what somebody signed in, and ended one by one or all others', async () => {
+test('lists sessions with address and browser, and ends one or all others', async () => {
   const tenant = await newTenant();
   const visitors = [new Visitor(), new Visitor(), new Visitor()] as const;
   const [here, second, third] = visitors;
@@ -27,7 +27,7 @@ test('are listed with where and with what somebody signed in, and ended one by o
     true,
   ]);
   expect(shown.text).toMatch(/<td data-label="IP address">10\.\d+\.\d+\.\d+<\/td>/);
-  // The newest first: the third visitor's.
+  // Newest first: the third visitor's session.
   const [newest = ''] = idsIn(shown.text);
   expect((await here.send(home, {}, `${home}/${newest}/end`)).to).toBe(`${home}?done=ended`);
   expect((await third.ask(home)).to).toContain('/console/sign-in');
@@ -42,7 +42,7 @@ test('are listed with where and with what somebody signed in, and ended one by o
   expect(rows.map(({ action }) => action)).toEqual(['session.end', 'session.end_others']);
 });
 
-test('of a colleague are not there', async () => {
+test('hides sessions of colleagues', async () => {
   const tenant = await newTenant();
   const colleague = await newPerson(tenant);
   const [admin, other] = [new Visitor(), new Visitor()];
@@ -55,7 +55,7 @@ test('of a colleague are not there', async () => {
   expect((await other.ask('/console')).status).toBe(200);
 });
 
-test('of a browser that signs in once more end: it keeps one', async () => {
+test('ends the previous session of a browser that signs in again', async () => {
   const tenant = await newTenant();
   const visitor = new Visitor();
   await visitor.signIn(tenant.admin.email);

@@ -1,4 +1,4 @@
-// Forms that make a secret: sent twice they make one, and the secret is shown on one page once.
+// Forms that create a secret: one secret per form, shown once on one page.
 import { randomUUID } from 'node:crypto';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -11,11 +11,11 @@ import { newWideTenant } from '../support/requests.ts';
 import { adminPassword, database, type Tenant } from '../support/tenants.ts';
 
 interface Form {
-  /** The page that it is on, and where it is sent to. */
+  /** The page of the form and its action. */
   page: string;
   action: string;
   fields: Record<string, string>;
-  /** Of this tenant there are so many things that the form makes. */
+  /** Counts the items that the form creates for this tenant. */
   count: () => Promise<number>;
 }
 
@@ -31,7 +31,7 @@ const countOf = async (table: string): Promise<number> =>
     ?.count;
 const keys = () => countOf('api_keys');
 const webhooks = () => countOf('webhook_subscriptions');
-/** How often a webhook got another secret. */
+/** Counts the rotations of webhook secrets. */
 const rotations = async (): Promise<number> =>
   (
     await database()`
@@ -83,7 +83,7 @@ describe.each(names)('%s', (name) => {
     return { action, form, count, before: await count() };
   };
 
-  test('leads to a page that shows the secret once, and makes one thing however often the form is sent', async () => {
+  test('redirects to a page that shows the secret once, and creates one item per form', async () => {
     const { action, form, count, before } = await filled();
     const sent = await admin.ask(action, form);
     expect([sent.status, secretIn(sent)]).toEqual([303, undefined]);
@@ -102,7 +102,7 @@ describe.each(names)('%s', (name) => {
     expect(await count()).toBe(before + 1);
   });
 
-  test('makes one thing if the form is sent several times at once', async () => {
+  test('creates one item if the form is submitted concurrently', async () => {
     const { action, form, count, before } = await filled();
     const sent = await Promise.all(Array.from({ length: 4 }, () => admin.ask(action, form)));
     expect(new Set(sent.map(({ status, to }) => `${status} ${to}`)).size).toBe(1);
@@ -111,7 +111,7 @@ describe.each(names)('%s', (name) => {
     expect(await count()).toBe(before + 1);
   });
 
-  test('is refused without the key of the form', async () => {
+  test('rejects the form without its key', async () => {
     const { action, form, count, before } = await filled();
     for (const once of ['', 'x', `${randomUUID()}x`])
       expect((await admin.ask(action, { ...form, once })).status).toBe(400);
@@ -125,7 +125,7 @@ describe('the page of a secret', () => {
     return (await visitor.send(page, fields, action)).to ?? '';
   };
 
-  test('is shown to the session that made it alone', async () => {
+  test('shows a secret only to the session that created it', async () => {
     const page = await mint();
     const colleague = new Visitor();
     await colleague.signIn(tenant.admin.email);
@@ -134,14 +134,14 @@ describe('the page of a secret', () => {
     expect(secretIn(await admin.ask(page))).toBeDefined();
   });
 
-  test('is not used up by a program that looks whether it is there', async () => {
+  test('keeps a secret for the person if a program sends a HEAD request', async () => {
     const page = await mint();
     const headers = { cookie: admin.cookie };
     await fetch(inject('baseUrl') + page, { method: 'HEAD', headers });
     expect(secretIn(await admin.ask(page))).toBeDefined();
   });
 
-  test('shows nothing after ten minutes, and nothing of it is in the database in plain text', async () => {
+  test('shows no secret after ten minutes, and stores none in plain text', async () => {
     const page = await mint();
     const id = page.split('/').at(-1) ?? '';
     const of = tenant.companyId;
@@ -156,10 +156,10 @@ describe('the page of a secret', () => {
     expect(left).toEqual({ sealed_secret: null, minutes: 71 });
   });
 
-  test('says so if nobody knows whether anything was made', async () => {
+  test('says so if it is unknown whether anything was created', async () => {
     const { page, action, fields } = forms['minting a key'];
     const form = { ...(await admin.formOf(page, action)), ...fields };
-    // As a process leaves it that ends in between.
+    // The state after a process crashed in between.
     await database()`
       insert into shown_secrets (company_id, id, session_id, created_at, expires_at)
       select company_id, ${form.once ?? ''}, id, now(), now() + interval '1 hour' from sessions
@@ -172,7 +172,7 @@ describe('the page of a secret', () => {
   });
 });
 
-test('a form that was refused can be sent again with the same key', async () => {
+test('accepts a rejected form again with the same key', async () => {
   const { page, action, fields } = forms['minting a key'];
   const form = { ...(await admin.formOf(page, action)), ...fields };
   const refused = await admin.ask(action, { ...form, scopes: 'leads:fly' });
@@ -181,7 +181,7 @@ test('a form that was refused can be sent again with the same key', async () => 
   expect(secretIn(await admin.ask(sent.to ?? ''))).toBeDefined();
 });
 
-test('a test of a webhook is not repeated when its page is loaded again', async () => {
+test('does not repeat a webhook test when its page is reloaded', async () => {
   const { page } = forms['rotating a webhook secret'];
   const tested = await admin.send(page, {}, `${page}/test`);
   expect([tested.status, tested.to?.startsWith(`${page}?tested=`)]).toEqual([303, true]);
@@ -202,7 +202,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
   });
   afterAll(() => browser?.close());
 
-  test('a key is shown, and neither loading the page again nor going back makes or shows another one', async () => {
+  test('shows an API key once, and neither reloading nor going back shows or creates another one', async () => {
     const base = inject('baseUrl');
     const { page, complaints } = await watchedPage(browser, 1000, 900);
     await page.goto(`${base}/console/api-keys/new`);

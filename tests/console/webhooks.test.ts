@@ -1,4 +1,4 @@
-// Webhooks at the console: added, tested, disabled and enabled, and what did not arrive sent again.
+// Webhooks at the console: adding, testing, disabling, enabling, and replaying deliveries.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -26,7 +26,7 @@ const shown = async (id: string, key = tenant.testKey): Promise<Json> =>
 const deliveriesOf = async (id: string, key = tenant.key): Promise<Json[]> =>
   (await expectStatus(200, 'GET', `/v1/webhooks/${id}/deliveries`, { key })).body.data.deliveries;
 
-test('a webhook is added, tested, rotated, disabled, enabled and deleted, in its mode', async () => {
+test('adds, tests, rotates, disables, enables and deletes a webhook in its mode', async () => {
   const wrong = await admin.send(
     `${home}/new?mode=test`,
     { url: 'https://x.example:22/', events: 'record.made' },
@@ -63,8 +63,8 @@ test('a webhook is added, tested, rotated, disabled, enabled and deleted, in its
   expect((await call('GET', `/v1/webhooks/${id}`, { key: tenant.testKey })).status).toBe(404);
 });
 
-describe('what did not arrive', () => {
-  test('is seen with what was sent and answered, and replayed as a copy', async () => {
+describe('failed deliveries', () => {
+  test('shows a failed delivery with request and response, and replays it as a copy', async () => {
     const { id } = await newWebhook(tenant, 'live', untold);
     const delivery = await newDelivery(tenant, 'live', id, { last_response_snippet: '<b>no</b>' });
     const path = `${home}/${id}/deliveries/${delivery}`;
@@ -83,7 +83,7 @@ describe('what did not arrive', () => {
     expect((await admin.ask(replayed.to ?? '')).text).toContain(`href="${path}"`);
   });
 
-  test('is recovered and replayed by days', async () => {
+  test('recovers and replays deliveries by days', async () => {
     const { id } = await newWebhook(tenant, 'live', untold);
     await newDelivery(tenant, 'live', id);
     const path = `${home}/${id}`;
@@ -100,7 +100,7 @@ describe('what did not arrive', () => {
   });
 });
 
-test('whoever may only look sees no buttons, and a form of theirs changes nothing', async () => {
+test('shows no buttons without permission, and rejects forms', async () => {
   const { id } = await newWebhook(tenant, 'live', untold);
   const { email } = await newPerson(tenant, 'Viewer');
   const viewer = new Visitor();

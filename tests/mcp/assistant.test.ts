@@ -1,4 +1,4 @@
-// An assistant given nothing but the address, and what people decide about what it prepared.
+// An assistant that knows only the address, and a person who approves what it prepares.
 import { Client, type OAuthClientProvider, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anyAddress, call, expectStatus, type Json, useServer } from '../support/client.ts';
@@ -37,7 +37,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** What an assistant remembers, and the address where it sends its person. */
+/** What an assistant stores, and the address to which it sends its person. */
 class Memory implements OAuthClientProvider {
   redirectUrl = 'http://127.0.0.1:3118/callback';
   asked: URL | undefined;
@@ -69,7 +69,7 @@ function transport(authProvider: Memory): StreamableHTTPClientTransport {
 
 const newClient = () => new Client({ name: 'assistant', version: '1.0.0' });
 
-test('is let in by its person, drafts a mail that the person approves, and is out once its access is revoked', async () => {
+test('connects an assistant by consent, lets it draft an approved email, and ends with the revocation', async () => {
   const memory = new Memory();
   const first = transport(memory);
   await expect(newClient().connect(first)).rejects.toThrow();
@@ -105,7 +105,7 @@ test('is let in by its person, drafts a mail that the person approves, and is ou
   await client.close();
 });
 
-test('has tokens that open this address and nothing else, and those for the API do not open it', async () => {
+test('accepts tokens of an assistant at this address only, and rejects tokens for the API', async () => {
   const app = await register(base);
   const tokenFor = async (more: Record<string, string>): Promise<string> => {
     const { verifier, challenge } = newProof();

@@ -1,4 +1,4 @@
-// What the official clients do once a person took the consent back: they ask for it again.
+// Official clients ask for consent again after a revocation.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as EarlierClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -38,7 +38,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** What an app keeps for the client, and where the client sends the person. */
+/** The stored data of an app, and the address to which it sends the person. */
 class Kept {
   readonly app: Registered;
   kept: Tokens | undefined;
@@ -68,7 +68,7 @@ class Kept {
   };
 }
 
-/** A client that is not connected yet, and the end of an authorization. */
+/** Returns a client that is not connected yet, and a function that completes the authorization. */
 function clientOf(generation: Generation, authProvider: Kept) {
   const url = new URL(mcpPath, base);
   const info = { name: 'test', version: '1.0.0' };
@@ -82,7 +82,7 @@ function clientOf(generation: Generation, authProvider: Kept) {
   return { client, connect: (over: Json) => client.connect(over), transport };
 }
 
-/** The person consents on the page that the client sent them to, and the client gets what the browser brings back. */
+/** The person consents, and the client gets the result from the browser. */
 async function consent({ sentTo }: Kept, transport: Json): Promise<void> {
   const visitor = new AppVisitor(base);
   await visitor.signIn(tenant.admin.email);
@@ -92,7 +92,7 @@ async function consent({ sentTo }: Kept, transport: Json): Promise<void> {
 }
 
 test.each(generations)(
-  'a client of %s is sent to the consent page again by its first call after the revocation',
+  'sends a client of %s to the consent page again at its first call after a revocation',
   async (generation) => {
     const kept = new Kept(await register(base, callback));
     const first = clientOf(generation, kept);
@@ -121,7 +121,7 @@ test.each(generations)(
   },
 );
 
-test('a call without a token and one after the revocation name the scopes of the metadata', async () => {
+test('names the scopes of the metadata in challenges without a token and after a revocation', async () => {
   const metadata = (await (await fetch(`${base}/.well-known/oauth-protected-resource${mcpPath}`)).json()) as Json;
   const scope = `scope="${metadata.scopes_supported.join(' ')}"`;
   const missing = await postToMcp('tools/list');

@@ -1,4 +1,4 @@
-// The clients that assistants are built on, of both generations: a morning's work.
+// Typical work through the MCP clients of both protocol generations.
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
 import { call } from '../support/client.ts';
@@ -27,7 +27,7 @@ describe.each(generations)('a client of %s', (generation) => {
     return () => client.close();
   });
 
-  test('learns who it is, takes in a lead, finds it, and prepares a message', async () => {
+  test('identifies itself, creates a lead, finds it, and drafts a message', async () => {
     expect(client.getServerVersion()).toMatchObject({ name: 'headless-crm', version: '1.0.0' });
     expect((await use('whoami')).company.id).toBe(tenant.companyId);
     const email = `sara-${generation}@example.com`;
@@ -46,7 +46,7 @@ describe.each(generations)('a client of %s', (generation) => {
     });
   });
 
-  test('goes from page to page', async () => {
+  test('reads a list page by page', async () => {
     const rows = Array.from({ length: 25 }, (_, index) => ({ name: `Account ${generation} ${index}` }));
     await use('batch_create_records', { object: 'accounts', records: rows });
     const filter = { field: 'name', op: 'contains', value: generation };
@@ -79,7 +79,7 @@ describe.each(generations)('a client of %s', (generation) => {
     expect(booking.status).toBe('confirmed');
   });
 
-  test('is told what to change, and happens to be right the second time', async () => {
+  test('explains an error so that the second attempt succeeds', async () => {
     const wrong = await client.callTool({
       name: 'run_report',
       arguments: { object: 'leads', metric: 'count', group_by: 'colour' },
@@ -90,7 +90,7 @@ describe.each(generations)('a client of %s', (generation) => {
     await use('run_report', { object: 'leads', metric: 'count', group_by: 'lead_status' });
   });
 
-  test('reads the fields of an object, and the guide', async () => {
+  test('reads the fields of an object and the guide', async () => {
     const { resources } = await client.listResources();
     expect(resources.map((each: Json) => each.uri)).toContain('schema://leads');
     expect((await client.listResourceTemplates()).resourceTemplates[0].uriTemplate).toBe('schema://{object}');
@@ -103,7 +103,7 @@ describe.each(generations)('a client of %s', (generation) => {
     await expect(client.getPrompt({ name: 'nothing' })).rejects.toThrow(/no prompt/);
   });
 
-  test('sees of the records those of its mode alone', async () => {
+  test('shows only records of its mode', async () => {
     const other = await withKey(tenant.testKey, generation);
     const live = await use('query_records', { object: 'leads' });
     expect(live.records.length).toBeGreaterThan(0);
@@ -115,7 +115,7 @@ describe.each(generations)('a client of %s', (generation) => {
     await other.close();
   });
 
-  test('is not let in by a key that is not good', async () => {
+  test('rejects an invalid API key', async () => {
     await expect(withKey(await newKey(tenant, { revokedAt: new Date() }), generation)).rejects.toThrow();
   });
 });

@@ -1,4 +1,4 @@
-// The conformance suite of the protocol: all of it with its fixtures, and the route as it is.
+// The protocol's conformance suite against its fixtures, and against the endpoint itself.
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, request } from 'node:http';
@@ -17,7 +17,9 @@ import { testSettings } from '../support/setup.ts';
 const suite = fileURLToPath(new URL(import.meta.resolve('@modelcontextprotocol/conformance/dist/index.js')));
 const fixtureServer = fileURLToPath(new URL('fixture-server.ts', import.meta.url));
 
-/** By revision: scenarios that the route must pass with tools, resources and prompts of its own. */
+/**
+ * By revision: the scenarios that the endpoint must pass with its own tools, resources and prompts.
+ */
 const onTheRoute = {
   '2025-11-25': [
     'server-initialize',
@@ -42,7 +44,10 @@ const onTheRoute = {
 } as const;
 
 const callsFixture = 'it calls a tool of the suite; it passes where there is one';
-/** By revision, scenario and check: what does not pass on the route, and why. What passes must not stand here. */
+/**
+ * By revision, scenario and check: failures of the endpoint, with reasons. Passing checks must not
+ * be listed.
+ */
 const exemptOnTheRoute: Exemptions = {
   '2026-07-28': {
     'server-stateless': {
@@ -56,10 +61,10 @@ const exemptOnTheRoute: Exemptions = {
 
 type Exemptions = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string>>>>>>;
 
-/** How checks ended, by their names: the worst where one was made at several places. */
+/** Results of checks by name. If a check ran several times, the worst one. */
 type Checks = ReadonlyMap<string, string>;
 
-/** Where the suite calls a server that it has no key for. */
+/** A proxy for servers that need an API key, which the suite does not have. */
 interface Door {
   address: string;
   close(): void;
@@ -85,7 +90,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** Puts a key on what the suite sends, which it cannot do itself; all else goes through as it is. */
+/** Adds an API key to the requests of the suite, and passes everything else unchanged. */
 async function openDoor(to: string, key: string): Promise<Door> {
   const { hostname: host, port } = new URL(to);
   const door = createServer((incoming, response) => {
@@ -108,12 +113,12 @@ async function openDoor(to: string, key: string): Promise<Door> {
   };
 }
 
-/** Runs the suite through a door: what it found, by scenario. */
+/** Runs the suite through the proxy. @returns the results by scenario */
 async function run(door: Door, revision: string): Promise<ReadonlyMap<string, Checks>> {
   const folder = mkdtempSync(join(tmpdir(), 'conformance-'));
   const asked = ['server', '--url', door.address, '--suite', 'all', '--spec-version', revision, '--output-dir', folder];
   try {
-    // It ends with an error where a check fails, which its findings say.
+    // It exits with an error if a check fails, which its results contain.
     const output = await new Promise<string>((done) => {
       execFile(process.execPath, [suite, ...asked], { maxBuffer: 1e8 }, (_error, stdout, stderr) =>
         done(stdout + stderr),
@@ -141,18 +146,18 @@ function readFindings(folder: string): ReadonlyMap<string, Checks> {
   return findings;
 }
 
-/** The checks that did not pass, in their order. */
+/** Returns the failed checks in order. */
 const notPassed = (checks: Checks = new Map()): string[] =>
   [...checks].filter(([, status]) => status === 'FAILURE' || status === 'WARNING').map(([check]) => check);
 
-/** The scenarios for servers that a revision required when it was released. */
+/** Returns the server scenarios that a revision required at its release. */
 function requiredBy(revision: string): string[] {
   const listed = execFileSync(process.execPath, [suite, 'list', '--requirements', revision], { encoding: 'utf8' });
   const [ofServers = ''] = listed.split('Server scenarios')[1]?.split('Client scenarios') ?? [];
   return [...ofServers.matchAll(/^ {2}- (\S+)/gm)].map(([, name]) => name ?? '');
 }
 
-test('a call in a session is counted as any other request', async () => {
+test('counts a call in a session like any other request', async () => {
   const call = (method: string, params: object, session: Record<string, string> = {}) =>
     fetch(fixtures.address, {
       method: 'POST',
@@ -177,33 +182,33 @@ describe.each(generations)('of revision %s', (revision) => {
 
     const required = requiredBy(revision);
 
-    test.each(required)('%s, which the revision requires, is passed', (scenario) => {
+    test.each(required)('passes the required scenario %s with fixtures', (scenario) => {
       const checks = findings.get(scenario);
       expect(checks?.size).toBeGreaterThan(0);
       expect(notPassed(checks)).toEqual([]);
     });
 
-    test('whatever else the suite has for servers is passed', () => {
+    test('passes all other server scenarios with fixtures', () => {
       const others = [...findings].filter(([scenario]) => !required.includes(scenario));
       expect(others.length).toBeGreaterThan(0);
       for (const [scenario, checks] of others) expect(notPassed(checks), scenario).toEqual([]);
     });
 
     if (revision === '2025-11-25')
-      test('a stream that ended in the middle of a call is taken up again', () => {
-        // The suite passes servers that never end one.
+      test('resumes a stream that ended in the middle of a call', () => {
+        // The suite also passes servers that never end a stream.
         expect(findings.get('server-sse-polling')?.get('server-sse-disconnect-resume')).toBe('SUCCESS');
       });
   });
 
-  describe('on the route itself', () => {
+  describe('on the endpoint itself', () => {
     let findings: ReadonlyMap<string, Checks>;
     beforeAll(async () => {
-      // All of it: the suite takes longer to start than to run.
+      // The whole suite, because starting it takes longer than running it.
       findings = await run(route, revision);
     });
 
-    test.each(onTheRoute[revision])('%s is passed', (scenario) => {
+    test.each(onTheRoute[revision])('passes %s on the endpoint', (scenario) => {
       const checks = findings.get(scenario);
       expect(checks?.size).toBeGreaterThan(0);
       expect(notPassed(checks)).toEqual(Object.keys(exemptOnTheRoute[revision]?.[scenario] ?? {}));

@@ -1,4 +1,4 @@
-// A server that offers assistants the fixtures of the conformance suite; tests start it.
+// A server with the fixtures of the conformance suite; tests start it.
 
 import { serve } from '../../app/serve.ts';
 import { openServerSecrets } from '../../db/client/server-secrets.ts';

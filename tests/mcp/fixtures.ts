@@ -1,4 +1,4 @@
-// What the conformance suite asks a server to offer: its tools, resources and prompts.
+// The tools, resources and prompts that the conformance suite requires.
 import type {
   CallToolResult,
   ClientCapabilities,
@@ -18,7 +18,7 @@ type Tool = (
 ) => CallToolResult | InputRequiredResult | Promise<CallToolResult | InputRequiredResult>;
 type Schema = Record<string, unknown>;
 
-/** One pixel, and no sound. */
+/** One pixel, and silence. */
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
 const wav = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 
@@ -35,7 +35,7 @@ const single = (name: string, type: string): Schema => ({
   required: [name],
 });
 
-/** Arguments of the few tools that take some. */
+/** The arguments of the few tools that have some. */
 const argumentsOf: Readonly<Record<string, Schema>> = {
   test_sampling: single('prompt', 'string'),
   test_elicitation: single('message', 'string'),
@@ -66,7 +66,7 @@ const argumentsOf: Readonly<Record<string, Schema>> = {
   },
 };
 
-/** The values that a form starts with. */
+/** The default values of a form. */
 const defaults = {
   name: { type: 'string', default: 'John Doe' },
   age: { type: 'integer', default: 30 },
@@ -78,7 +78,7 @@ const defaults = {
 const titled = [1, 2, 3].map((number) => ({ const: `value${number}`, title: `Option ${number}` }));
 const untitled = ['option1', 'option2', 'option3'];
 
-/** Every way to say of what a value is chosen. */
+/** Every way to define choices. */
 const choices = {
   untitledSingle: { type: 'string', enum: untitled },
   titledSingle: { type: 'string', oneOf: titled },
@@ -87,13 +87,13 @@ const choices = {
   titledMulti: { type: 'array', items: { anyOf: titled } },
 } as const;
 
-/** What the suite asks for. */
+/** What the suite requires. */
 export const fixtures: Offer = {
   openCatalogue: (library) => ({ serverFor: describeFixtures(library), ordersOf: () => [] }),
   openSessions: (library) => keepSessions(library, describeFixtures(library)),
 };
 
-/** Makes a function that makes protocol servers. */
+/** Returns a function that creates protocol servers. */
 function describeFixtures(library: Library): () => McpServer {
   const { CLIENT_CAPABILITIES_META_KEY, McpServer, ProtocolError, ProtocolErrorCode } = library;
   const { acceptedContent, fromJsonSchema, inputRequired, ResourceNotFoundError } = library;
@@ -109,14 +109,14 @@ function describeFixtures(library: Library): () => McpServer {
   const answered = ({ mcpReq }: ServerContext, ...names: string[]) =>
     names.every((name) => mcpReq.inputResponses?.[name] !== undefined);
 
-  /** Asks until what was asked for is there, then shows it. */
+  /** Requests input until it is present, then returns it. */
   const once =
     (name: string, request: (ctx: ServerContext) => InputRequests[string]): Tool =>
     (ctx) =>
       answered(ctx, name)
         ? shows(textOf(JSON.stringify(ctx.mcpReq.inputResponses?.[name])))
         : ask({ [name]: request(ctx) });
-  /** The same, with a state that the client must bring back as it is. */
+  /** The same, with a state that the client must return unchanged. */
   const withState =
     (name: string): Tool =>
     async (ctx) =>
@@ -257,7 +257,7 @@ function describeFixtures(library: Library): () => McpServer {
     const offered = new McpServer(
       { name: 'fixtures', version: '1.0.0' },
       {
-        // Lists never change, which the library takes for granted of tools otherwise.
+        // Lists never change. By default the library declares that tools may change.
         capabilities: {
           tools: { listChanged: false },
           prompts: { listChanged: false },

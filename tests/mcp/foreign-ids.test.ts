@@ -1,4 +1,4 @@
-// What another company has, as each argument of each tool: nothing is found or changed.
+// Ids of another company in every argument of every tool: nothing is found or changed.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { tenantTables } from '../isolation/schema.ts';
@@ -10,7 +10,7 @@ import { newWideTenant } from '../support/requests.ts';
 import { attendee, holdSome, later, meeting, usualPool } from '../support/scheduling.ts';
 import { database, newUser, type Tenant } from '../support/tenants.ts';
 
-/** Arguments that name nothing that a company has. */
+/** Arguments that identify nothing of a company. */
 const plain = new Set([
   'activity_type',
   'atomic',
@@ -69,16 +69,19 @@ const plain = new Set([
 ]);
 
 interface Named {
-  /** What the owner has. */
+  /** A value of the owner. */
   theirs: unknown;
-  /** The same of nobody, where it can be made: both must be answered alike. */
+  /**
+   * The same kind of value that does not exist, if one can be made. Both must give the same
+   * response.
+   */
   nobodys?: unknown;
 }
 
 let owner: Tenant;
 let stranger: Tenant;
 let listed: Json[];
-/** Texts by which the owner's things would be known in an answer. */
+/** Texts that would reveal the owner's data in a response. */
 let marks: string[];
 let named: (tool: string, argument: string) => Named | undefined;
 let before: string;
@@ -144,7 +147,7 @@ beforeAll(async () => {
   };
   named = (tool, argument) => {
     if (argument === 'id') return { theirs: records[tool] ?? lead, nobodys: nobody };
-    // Not that of the lead that is searched for: the stranger has one of that address then.
+    // Not the address of the searched lead: the stranger then has a lead with that address.
     if (tool === 'create_lead' && argument === 'email') return { theirs: `${other}@example.com` };
     if (argument === 'cursor') return { theirs: cursors.get(tool) };
     if (argument === 'member_ids')
@@ -156,10 +159,10 @@ beforeAll(async () => {
   before = await rowsOf(owner);
 });
 
-/** Written by the server itself, whoever calls: queues, counters and what is searched. */
+/** Written by the server itself for every caller: queues, counters and search. */
 const ownDoing = /^(api_key_(days|places|usage)|api_quota|outbox|feed|search)/;
 
-/** What tells whether rows of a company are what they were. */
+/** Returns a digest of a company's rows, to detect changes. */
 async function rowsOf({ companyId }: Tenant): Promise<string> {
   const sql = database();
   const tables = (await tenantTables(sql)).filter(({ name }) => !ownDoing.test(name));
@@ -173,7 +176,7 @@ async function rowsOf({ companyId }: Tenant): Promise<string> {
   return digests.join('\n');
 }
 
-/** The stranger's own arguments beside one that is to be the owner's. */
+/** Returns the stranger's own arguments next to one of the owner's. */
 async function besides(tool: string, argument: string): Promise<Json> {
   const lead = await newRecord(stranger, 'live', 'leads');
   const own = async () => ({
@@ -195,15 +198,15 @@ async function besides(tool: string, argument: string): Promise<Json> {
   return args;
 }
 
-describe('what another company has', () => {
-  test('is tried as every argument that could name it', () => {
+describe('ids of another company', () => {
+  test('tries every argument that could name something of another company', () => {
     const unknown = listed.flatMap(({ name, inputSchema }) =>
       Object.keys(inputSchema.properties).filter((each) => !plain.has(each) && named(name, each) === undefined),
     );
     expect(unknown).toEqual([]);
   });
 
-  test('is not found by any of them, and stays as it is', async () => {
+  test('finds and changes nothing by ids of another company', async () => {
     const found: string[] = [];
     for (const { name, inputSchema, annotations } of listed) {
       for (const argument of Object.keys(inputSchema.properties)) {
@@ -212,7 +215,7 @@ describe('what another company has', () => {
         const answer = async (value: unknown): Promise<Json> => {
           const args = { ...(await besides(name, argument)), [argument]: value };
           const { result } = (await callTool(name, args, { key: stranger.key })).body;
-          // What was sent may be named in an answer.
+          // A response may repeat what was sent.
           const told = JSON.stringify(result);
           const sent = [value].flat().map((each) => (typeof each === 'object' ? (each as Json).value : String(each)));
           return { ...result, told: sent.reduce((text, each) => text.replaceAll(each, 'sent'), told) };

@@ -1,4 +1,4 @@
-// What tools/list shows: small, in usual forms, and no more than the credential may do.
+// tools/list: small, in common forms, and limited to the permissions of the credential.
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
@@ -11,7 +11,7 @@ const listOf = async (key: string): Promise<Json[]> => (await post('tools/list',
 const namesOf = async (key: string): Promise<string[]> => (await listOf(key)).map(({ name }) => name);
 
 describe('the list of tools', () => {
-  test('takes at most 8,000 tokens, with all of them', async () => {
+  test('lists all tools in at most 8,000 tokens', async () => {
     const tenant = await newWideTenant();
     const answer = await post('tools/list', {}, { key: tenant.key });
     const tokens = countTokens(answer.text);
@@ -20,7 +20,7 @@ describe('the list of tools', () => {
     expect(tokens).toBeLessThanOrEqual(8000);
   });
 
-  test('says of each what it is, in forms that every client takes', async () => {
+  test('describes each tool in a form that every client accepts', async () => {
     const tenant = await newWideTenant();
     for (const tool of await listOf(tenant.key)) {
       expect(tool.name).toMatch(/^[a-z_]{1,64}$/);
@@ -38,7 +38,7 @@ describe('the list of tools', () => {
     }
   });
 
-  test('gives a type to every value of an argument', async () => {
+  test('gives every argument value a type', async () => {
     const tenant = await newWideTenant();
     const untyped = (schema: Json, path: string): string[] => [
       ...(schema.type === undefined && schema.enum === undefined ? [path] : []),
@@ -52,7 +52,7 @@ describe('the list of tools', () => {
     expect(batch?.inputSchema.properties.records.items.type).toBe('object');
   });
 
-  test('has none that spends money, sends, deletes or cancels, or changes users, settings, keys or webhooks', () => {
+  test('lists no tool that spends money, sends, deletes, cancels, or changes users, settings, keys or webhooks', () => {
     const called = new Set(
       tools.flatMap(({ calls }) =>
         typeof calls === 'string' ? [calls] : Object.values(Object.values(calls)[1] ?? calls),
@@ -84,12 +84,12 @@ describe('the list of tools', () => {
         'batch_create_records',
       ],
     ],
-  ])('shows with the scopes %j what they allow', async (scopes, names) => {
+  ])('lists with the scopes %j the permitted tools', async (scopes, names) => {
     const tenant = await newWideTenant();
     expect(await namesOf(await newKey(tenant, { scopes }))).toEqual(names);
   });
 
-  test('leaves out what belongs to a module that the plan lacks', async () => {
+  test('omits tools of a module that the plan lacks', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set package_code = 'starter', status = 'active' where company_id = ${tenant.companyId}`;
     const names = await namesOf(tenant.key);
@@ -97,14 +97,14 @@ describe('the list of tools', () => {
     expect(names).not.toContain('draft_message');
   });
 
-  test('may be kept for a minute by whoever asked, and is the same each time', async () => {
+  test('lets the caller cache the list for a minute, and keeps it stable', async () => {
     const tenant = await newWideTenant();
     const [first, second] = await Promise.all([1, 2].map(() => post('tools/list', {}, { key: tenant.key })));
     expect(first?.body).toEqual(second?.body);
     expect(first?.body.result).toMatchObject({ ttlMs: 60_000, cacheScope: 'private' });
   });
 
-  test('says to a client of 2025 the same', async () => {
+  test('lists the same tools for a client of 2025', async () => {
     const tenant = await newWideTenant();
     const client = await withKey(tenant.key, '2025-11-25');
     const { tools: shown } = await client.listTools();

@@ -1,4 +1,4 @@
-// How results are made small enough for a model.
+// Shrinking of results for models.
 import fc from 'fast-check';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
@@ -16,10 +16,10 @@ const plainTexts = { disallowedSpecial: new Set<string>() };
 const tokensOf = (result: ToolResult): number => countTokens(textOf(result), plainTexts);
 const times = <Made>(count: number, make: (index: number) => Made): Made[] =>
   Array.from({ length: count }, (_, index) => make(index));
-/** Text that compresses badly: every two characters are a token or more. */
+/** Text that compresses badly: at least one token per two characters. */
 const dense = (length: number): string => times(length, (index) => 'ӜՁẅқ9Ж'.charAt(index % 6)).join('');
 
-describe('data that are too large', () => {
+describe('oversized data', () => {
   test.each([
     ['one text', { record: { id: 'x', notes: 'a'.repeat(100_000) } }],
     ['many texts', { record: Object.fromEntries(times(100, (index) => [`f${index}`, '客'.repeat(1000)])) }],
@@ -32,7 +32,7 @@ describe('data that are too large', () => {
       'an object of objects',
       { a: Object.fromEntries(times(3000, (index) => [`f${index}`, { b: { c: 'd'.repeat(40) } }])) },
     ],
-  ])('%s are cut until they fit, and the result says so', async (_name, data) => {
+  ])('cuts %s until the result fits, and says so', async (_name, data) => {
     const result = await succeeded(data, named('query_records'));
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     expect(textOf(result).length).toBeGreaterThan(1000);
@@ -42,14 +42,14 @@ describe('data that are too large', () => {
     expect(Object.keys(result.structuredContent ?? {})).toEqual([...Object.keys(data), 'truncated', 'hint']);
   });
 
-  test('a cursor stays whole, whatever else is cut', async () => {
+  test('keeps a cursor whole, whatever else is cut', async () => {
     const cursor = 'c'.repeat(2000);
     const data = { records: [{ notes: dense(50_000) }], next_cursor: cursor, has_more: true };
     const { structuredContent } = await succeeded(data, named('query_records'));
     expect(structuredContent).toMatchObject({ next_cursor: cursor, has_more: true, truncated: true });
   });
 
-  test('a search keeps every group and loses hits, then the records of hits', async () => {
+  test('keeps every group of a search, and drops hits, then the records of hits', async () => {
     const hit = (index: number, notes: string) => ({
       id: `id-${index}`,
       label: `Label ${index}`,
@@ -79,7 +79,7 @@ describe('data that are too large', () => {
     expect(many.groups[55]?.hits[0]).toEqual({ id: 'id-0', label: 'Label 0', matched_field: 'name' });
   });
 
-  test('a schema keeps every field and loses options', async () => {
+  test('keeps every field of a schema, and drops options', async () => {
     const fields = times(110, (index) => ({
       name: `field_${index}`,
       type: 'select',
@@ -93,7 +93,7 @@ describe('data that are too large', () => {
     expect(schema.fields[109]?.options.length).toBeGreaterThan(0);
   });
 
-  test('of what was written every id is shown', async () => {
+  test('shows the id of every written record', async () => {
     const succeededItems = times(100, (index) => ({
       index,
       id: crypto.randomUUID(),
@@ -105,7 +105,7 @@ describe('data that are too large', () => {
     expect(result.structuredContent?.succeeded).toEqual(succeededItems.map(({ id }) => ({ id })));
   });
 
-  test('a list without pages loses items from its end, and the texts of the others stay whole', async () => {
+  test('drops items from the end of a list without pages, and keeps the texts of others', async () => {
     const slots = times(100, (index) => ({ from: `2026-12-01T09:${index}`, slot_token: dense(300) }));
     const result = await succeeded({ slots }, named('find_slots'));
     const { slots: shown, hint } = result.structuredContent as { slots: typeof slots; hint: string };
@@ -114,20 +114,20 @@ describe('data that are too large', () => {
     expect(hint).toContain(`Only the first ${shown.length} of 100 fit.`);
   });
 
-  test('what fits is left alone', async () => {
+  test('leaves fitting data unchanged', async () => {
     const data = { records: [{ id: 'x' }], next_cursor: null, has_more: false };
     const { structuredContent } = await succeeded(data, named('query_records'));
     expect(structuredContent).toEqual({ ...data, truncated: false });
   });
 
-  test('what the data say of themselves stays said', async () => {
+  test('keeps the truncation flag of the data', async () => {
     const { structuredContent } = await succeeded({ slots: [], truncated: true }, named('find_slots'));
     expect(structuredContent).toMatchObject({ truncated: true });
   });
 });
 
 describe('a page', () => {
-  test('is as long as fits', async () => {
+  test('makes a page as long as fits', async () => {
     const page = {
       records: times(50, (id) => ({ id, notes: 'word '.repeat(400) })),
       next_cursor: null,
@@ -140,7 +140,7 @@ describe('a page', () => {
 });
 
 describe('tokens', () => {
-  test('are never counted too few, and hardly too many', async () => {
+  test('never counts too few tokens, and rarely too many', async () => {
     const count = await loadTokenCounter();
     const part = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 400 }),
@@ -161,7 +161,7 @@ describe('tokens', () => {
     );
   });
 
-  test('of text in words are counted exactly', async () => {
+  test('counts tokens of text in words exactly', async () => {
     const count = await loadTokenCounter();
     const text = JSON.stringify(
       times(80, (index) => ({ id: crypto.randomUUID(), name: `Lead ${index}`, notes: 'Asks for a quote. ' })),
@@ -169,7 +169,7 @@ describe('tokens', () => {
     expect(count(text, Number.MAX_SAFE_INTEGER)).toBe(countTokens(text));
   });
 
-  test('are counted no further than they matter', async () => {
+  test('stops counting tokens beyond the limit', async () => {
     const count = await loadTokenCounter();
     // In one piece, 100,000 letters take 10 seconds, and this text would take days.
     expect(count('a'.repeat(20_000_000), maxResultTokens)).toBeGreaterThan(maxResultTokens);

@@ -1,4 +1,4 @@
-// The route itself: who is let in from where, what is counted, and what hostile messages get.
+// The MCP endpoint: access, origins, counting, and hostile messages.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, inject, test, vi } from 'vitest';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
@@ -17,13 +17,13 @@ async function appToken(tenant: Tenant, scope: string, aud: unknown = audience()
   return accessToken(tenant, await newGrant(tenant), { scope, ...(aud === undefined ? {} : { aud }) });
 }
 
-describe('who is let in', () => {
-  test.each(['GET', 'DELETE', 'PUT', 'PATCH'])('%s is no method of the route', async (method) => {
+describe('access', () => {
+  test.each(['GET', 'DELETE', 'PUT', 'PATCH'])('rejects the method %s', async (method) => {
     const answer = await call(method, mcpPath, { key: (await newTenant()).key });
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST, OPTIONS']);
   });
 
-  test('without a credential, or with a bad one, is told where to get one', async () => {
+  test('responds to a missing or wrong credential with the address for getting one', async () => {
     const none = await list({});
     expect(none.status).toBe(401);
     expect(none.headers.get('www-authenticate')).toBe(`Bearer ${metadata()}, scope="openid profile email"`);
@@ -35,7 +35,7 @@ describe('who is let in', () => {
     expect(bad.body).toMatchObject({ jsonrpc: '2.0', id: null, error: { data: { code: 'AUTH_INVALID_KEY' } } });
   });
 
-  test('an access token opens it when it is meant for it, and no other does', async () => {
+  test('accepts only access tokens for its own address', async () => {
     const tenant = await newWideTenant();
     expect((await list({ token: await appToken(tenant, 'leads:view') })).status).toBe(200);
     expect((await list({ token: await appToken(tenant, 'leads:view', ['x', audience()]) })).status).toBe(200);
@@ -48,12 +48,12 @@ describe('who is let in', () => {
     }
   });
 
-  test('a session token does not open it', async () => {
+  test('rejects a session token', async () => {
     const answer = await list({ token: await sharedToken(await newTenant()) });
     expect([answer.status, answer.body.error.data.code]).toEqual([401, 'AUTH_INVALID_KEY']);
   });
 
-  test('an app that lacks a scope is told by HTTP what to ask for, where it can ask for more', async () => {
+  test('tells an app over HTTP which scope to request, if it can request more', async () => {
     const token = await appToken(await newWideTenant(), 'leads:view deals:view leads:edit');
     const id = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10';
     const answer = await callTool('update_record', { object: 'deals', id, record: {} }, { token });
@@ -65,7 +65,7 @@ describe('who is let in', () => {
     expect(hidden.headers.get('www-authenticate')).toContain('scope="leads:create"');
   });
 
-  test('an app acts under its own name', async () => {
+  test('records an app under its own name', async () => {
     const tenant = await newWideTenant();
     const client = await connect({ authorization: `Bearer ${await appToken(tenant, 'leads:view')}` });
     const { structuredContent } = await client.callTool({ name: 'whoami' });
@@ -73,7 +73,7 @@ describe('who is let in', () => {
     await client.close();
   });
 
-  test('addresses that try keys are refused as on REST', async () => {
+  test('blocks addresses that try API keys, like REST', async () => {
     const ip = '10.1.2.3';
     const statuses: number[] = [];
     for (let tries = 0; tries < 32; tries += 1) statuses.push((await list({ key: 'svc_live_wrong', ip })).status);
@@ -82,7 +82,7 @@ describe('who is let in', () => {
   });
 });
 
-describe('a client that takes JSON alone', () => {
+describe('a client that accepts JSON only', () => {
   const initialize = {
     jsonrpc: '2.0',
     id: 1,
@@ -92,7 +92,7 @@ describe('a client that takes JSON alone', () => {
   const whoami = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'whoami', arguments: {} } };
 
   test.each(['application/json', '*/*', 'application/json;q=0.9, text/plain', undefined])(
-    'is served with Accept: %s, in both generations',
+    'responds in JSON with Accept: %s in both generations',
     async (accept) => {
       const { key } = await newWideTenant();
       const headers = { ...(accept === undefined ? {} : { accept }) };
@@ -107,26 +107,26 @@ describe('a client that takes JSON alone', () => {
   );
 });
 
-describe('from where', () => {
+describe('the origin', () => {
   test.each([
     ['host', 'evil.example'],
     ['host', 'evil.example:80'],
     ['origin', 'https://evil.example'],
     ['origin', 'null'],
     ['origin', 'http://localhost.evil.example'],
-  ])('a foreign %s, %s, is refused', async (name, value) => {
+  ])('rejects the foreign %s %s', async (name, value) => {
     const { key } = await newTenant();
     const answer = await list({ key, headers: { [name]: value } });
     expect([answer.status, answer.body.error.data.details.reason]).toEqual([403, `foreign_${name}`]);
   });
 
-  test('pages of the server itself may call it', async () => {
+  test('accepts pages of the server itself', async () => {
     const { key } = await newTenant();
     expect((await list({ key, headers: { origin: inject('baseUrl') } })).status).toBe(200);
   });
 });
 
-/** What the month was charged, without what is charged ahead. */
+/** The calls charged this month, without leases. */
 const used = async ({ companyId }: Tenant): Promise<number> => {
   const [row] = await database()`
     select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls
@@ -134,8 +134,8 @@ const used = async ({ companyId }: Tenant): Promise<number> => {
   return row?.calls;
 };
 
-describe('what is counted', () => {
-  test('each call of a tool is one of the quota, whatever it consists of, and so is each reading of resources', async () => {
+describe('counting', () => {
+  test('counts each tool call and each reading of resources once, whatever it consists of', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
     const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted-once' };
@@ -151,14 +151,14 @@ describe('what is counted', () => {
       ['create_record', accounts],
     ] as const)
       await callTool(name, args, { key });
-    // Answered from what was kept: free, as on REST.
+    // A stored response: free, like on REST.
     await callTool('create_record', accounts, { key });
-    // Of test data: free.
+    // Test data: free.
     await callTool('whoami', {}, { key: tenant.testKey });
     await vi.waitFor(async () => expect(await used(tenant)).toBe(5));
   });
 
-  test('a model is told that the month is used up', async () => {
+  test('tells a model that the month is used up', async () => {
     const tenant = await newTenant();
     await database()`
       update subscriptions set status = 'active', package_code = 'bespoke', trial_ends_at = null, api_call_cap = 1, api_daily_cap = 100000
@@ -169,7 +169,7 @@ describe('what is counted', () => {
     expect(texts[1]).toMatch(/^QUOTA_EXCEEDED: The monthly quota of 1 calls is used up/);
   });
 
-  test('without a subscription nothing is read, by tools or as resources', async () => {
+  test('reads nothing without a subscription, by tools or as resources', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
     await database()`
@@ -191,7 +191,7 @@ describe('what is counted', () => {
     }
   });
 
-  test('a key makes as many calls of a tool as of its operation, both together', async () => {
+  test('limits a key to as many calls of a tool as of its operation, together', async () => {
     const tenant = await newWideTenant();
     const key = await newKey(tenant, { perMinute: 4 });
     const calls = [
@@ -207,14 +207,14 @@ describe('what is counted', () => {
     expect(refused.headers.get('x-ratelimit-remaining')).toBe('0');
   });
 
-  test('calls of no tool, and those that make no call, are counted too', async () => {
+  test('counts calls of unknown tools and calls with invalid arguments', async () => {
     const key = await newKey(await newWideTenant(), { perMinute: 2 });
     expect((await callTool('drop_tables', {}, { key })).status).toBe(200);
     expect((await callTool('get_record', { colour: 'red' }, { key })).status).toBe(200);
     expect((await callTool('drop_tables', {}, { key })).status).toBe(429);
   });
 
-  test('lists have a limit of their own', async () => {
+  test('limits list requests separately', async () => {
     const key = await newKey(await newWideTenant(), { perMinute: 3 });
     for (let calls = 0; calls < 3; calls += 1) expect((await list({ key })).status).toBe(200);
     const refused = await list({ key });
@@ -234,18 +234,18 @@ describe('hostile messages', () => {
     ['an empty list', '[]'],
     ['a message of no method', '{"jsonrpc":"2.0","id":1}'],
     ['several requests', JSON.stringify([1, 2].map((id) => ({ jsonrpc: '2.0', id, method: 'tools/list' })))],
-  ])('%s is refused', async (_name, body) => {
+  ])('rejects the message %s', async (_name, body) => {
     const answer = await raw(body, (await newTenant()).key);
     expect(answer.status).toBe(400);
     expect(JSON.parse(answer.text)).toMatchObject({ error: { code: expect.any(Number) } });
   });
 
-  test('more than 100 KB are refused', async () => {
+  test('rejects more than 100 KB', async () => {
     const answer = await raw(`{"a":"${'x'.repeat(120_000)}"}`, (await newTenant()).key);
     expect([answer.status, answer.body.error.data.details.reason]).toEqual([400, 'body_too_large']);
   });
 
-  test('texts of any kind are data', async () => {
+  test('treats texts of any kind as data', async () => {
     const { key } = await newWideTenant();
     // Short enough to be read at all.
     for (const text of Object.values(hostileTexts).map((each) => each.slice(0, 5000))) {
@@ -260,7 +260,7 @@ describe('hostile messages', () => {
   });
 
   test.each([[[]], [7], ['text'], [{ record: { __proto__: null } }]])(
-    'arguments of the form %j are refused',
+    'rejects arguments of the form %j',
     async (given) => {
       const { key } = await newWideTenant();
       const answer = await post('tools/call', { name: 'create_record', arguments: given }, { key });
@@ -268,14 +268,14 @@ describe('hostile messages', () => {
     },
   );
 
-  test('an unknown tool or method gets an error', async () => {
+  test('returns an error for an unknown tool or method', async () => {
     const { key } = await newWideTenant();
     expect((await callTool('drop_tables', {}, { key })).body.error.code).toBe(-32_602);
     const unknown = await post('drop/tables', {}, { key });
     expect([unknown.status, unknown.body.error.code]).toEqual([404, -32_601]);
   });
 
-  test('who listens for changes is told that there are none, and that this is all', async () => {
+  test('tells listeners that there are no changes, and ends the stream', async () => {
     const { key } = await newWideTenant();
     const notifications = {
       toolsListChanged: true,
@@ -293,7 +293,7 @@ describe('hostile messages', () => {
   });
 });
 
-describe('a key that is known from before', () => {
+describe('a cached key', () => {
   const account = (name: string) => ({ object: 'accounts', record: { name } });
   const change = (key: string, values: object) =>
     database()`update api_keys set ${database()(values)}, updated_at = now() where key_hash = ${sha256(key)}`;
@@ -302,7 +302,7 @@ describe('a key that is known from before', () => {
     return row?.count;
   };
 
-  test('is refused by the next call of a tool when it was revoked elsewhere', async () => {
+  test('rejects a cached key at the next tool call after a revocation elsewhere', async () => {
     const { key } = await newWideTenant();
     expect((await callTool('whoami', {}, { key })).status).toBe(200);
     await change(key, { revoked_at: new Date() });
@@ -310,7 +310,7 @@ describe('a key that is known from before', () => {
     expect([answer.status, answer.body.error.data.code]).toEqual([401, 'API_KEY_REVOKED']);
   });
 
-  test('writes nothing, and is charged nothing, once a scope was taken from it elsewhere', async () => {
+  test('writes and charges nothing once a scope was removed elsewhere', async () => {
     const tenant = await newWideTenant();
     const key = await newKey(tenant);
     await callTool('create_record', account('First'), { key });
@@ -321,7 +321,7 @@ describe('a key that is known from before', () => {
     await vi.waitFor(async () => expect(await used(tenant)).toBe(1));
   });
 
-  test('may do at once what it was allowed elsewhere, and does it once', async () => {
+  test('permits a call immediately after a scope was granted elsewhere, and performs it once', async () => {
     const tenant = await newWideTenant();
     const key = await newKey(tenant, { scopes: ['accounts:view'] });
     const { result: found } = (await callTool('query_records', { object: 'accounts' }, { key })).body;
@@ -336,7 +336,7 @@ describe('a key that is known from before', () => {
     await vi.waitFor(async () => expect(await used(tenant)).toBe(3));
   });
 
-  test('is counted once for each call, whatever becomes of it', async () => {
+  test('counts each call of a cached key once, whatever its outcome', async () => {
     const tenant = await newWideTenant();
     const key = await newKey(tenant, { perMinute: 2 });
     const asked: [string, object][] = [
@@ -355,7 +355,7 @@ describe('a key that is known from before', () => {
       limited.push(calls);
     }
     const twice = [false, false, true];
-    // Arguments that make no call, and tools that there are not, are requests of the route.
+    // Invalid calls and unknown tools count as requests of the endpoint.
     expect(limited).toEqual([twice, twice, twice, twice, [true, true, true]]);
     await vi.waitFor(async () => {
       const [row] = await database()`

@@ -1,14 +1,17 @@
-// Sessions as earlier revisions have them: a protocol server for each, streams to take up again.
+// Sessions of earlier revisions: one protocol server each, with resumable streams.
 import { randomUUID } from 'node:crypto';
 import type { EventStore, JSONRPCMessage, McpServer } from '@modelcontextprotocol/server';
 import type { Library, Sessions } from '../../mcp/catalogue.ts';
 
-/** Of JSON-RPC, as the library has it. */
+/** The library's JSON-RPC error code. */
 const sessionNotFound = -32_001;
-/** Milliseconds after which a client whose stream ended is to ask for the rest, and after which a silent stream says that it is there. */
+/**
+ * Milliseconds after which a client must resume an ended stream, and after which an idle stream
+ * sends a keep-alive.
+ */
 const times = { retryInterval: 100, keepAliveMs: 2000 };
 
-/** @param newServer makes the protocol server of a session */
+/** @param newServer creates the protocol server of a session */
 export function keepSessions(library: Library, newServer: () => McpServer): Sessions {
   const transports = new Map<string, InstanceType<Library['WebStandardStreamableHTTPServerTransport']>>();
 
@@ -33,7 +36,7 @@ export function keepSessions(library: Library, newServer: () => McpServer): Sess
   };
 }
 
-/** What the streams of one session sent, in its order: an event is known by its place. */
+/** Stores the events of one session in order. An event id is its index. */
 function keepEvents(): EventStore {
   const events: { streamId: string; message: JSONRPCMessage }[] = [];
   return {

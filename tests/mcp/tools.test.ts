@@ -1,4 +1,4 @@
-// Each tool, called well and badly: what it answers, and why it refuses.
+// Each tool with valid and invalid calls: results and errors.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
@@ -28,13 +28,13 @@ beforeAll(async () => {
 
 const use = async (name: string, args: object, key = tenant.key): Promise<Json> =>
   (await callTool(name, args, { key })).body.result;
-/** The data of a call that must do what it should. */
+/** Returns the data of a call that must succeed. */
 const data = async (name: string, args: object, key = tenant.key): Promise<Json> => {
   const result = await use(name, args, key);
   expect(result.isError, result.content[0].text).toBeUndefined();
   return result.structuredContent;
 };
-/** What a call is told that must be refused. */
+/** Returns the error text of a call that must fail. */
 const refusal = async (name: string, args: object, key = tenant.key): Promise<string> => {
   const result = await use(name, args, key);
   expect(result.isError, JSON.stringify(result.structuredContent)).toBe(true);
@@ -44,7 +44,7 @@ const refusal = async (name: string, args: object, key = tenant.key): Promise<st
 
 const booking = { attendee: { name: 'Sara', email: 'sara@example.com' }, meeting: { title: 'First call' } };
 
-/** By tool: arguments that are not good, with what is told of them. */
+/** By tool: invalid arguments, and the expected error. */
 const refusals: Record<string, [bad: object, told: RegExp]> = {
   whoami: [{ who: 'me' }, /- who \(UNKNOWN_FIELD\)/],
   list_objects: [{ limit: 'ten' }, /- limit \(/],
@@ -81,13 +81,13 @@ const refusals: Record<string, [bad: object, told: RegExp]> = {
 };
 
 describe('a tool', () => {
-  test('is tried here, whichever it is', () => {
+  test('tests every tool', () => {
     const names = tools.map(({ name }) => name);
     expect([Object.keys(refusals), Object.keys(toolExamples(tenant, lead))]).toEqual([names, names]);
   });
 
   test.each(Object.entries(refusals))(
-    '%s does what it says, answers what it promises, and says what is wrong',
+    'performs %s, returns the declared result, and explains errors',
     async (name, [bad, told]) => {
       const args = await toolExamples(tenant, lead)[name]?.();
       const { inputSchema, outputSchema } = listed.get(name);
@@ -99,7 +99,7 @@ describe('a tool', () => {
     },
   );
 
-  test('shows the fields that were asked for, also where the operation shows all', async () => {
+  test('shows the requested fields, even if the operation returns all', async () => {
     const { activities } = await data('list_activities', { fields: 'summary, outcome' });
     expect(Object.keys(activities[0]).toSorted()).toEqual(['id', 'outcome', 'summary']);
     const { drafts } = await data('list_drafts', { fields: 'to' });
@@ -110,7 +110,7 @@ describe('a tool', () => {
 });
 
 describe('a change', () => {
-  test('happens once for one key, and each time without', async () => {
+  test('makes a change once per key, and each time without a key', async () => {
     const record = { name: 'Once' };
     const args = { object: 'accounts', record, idempotency_key: 'the-same' };
     const first = await data('create_record', args);
@@ -120,7 +120,7 @@ describe('a change', () => {
     expect(again.record.id).not.toBe(first.record.id);
   });
 
-  test('with a key is the same as over REST', async () => {
+  test('makes the same change with a key as over REST', async () => {
     const args = { object: 'accounts', record: { name: 'Both' }, idempotency_key: 'both-ways' };
     const { record } = await data('create_record', args);
     const path = '/v1/objects/accounts/records';
@@ -129,7 +129,7 @@ describe('a change', () => {
     expect(answer.headers.get('idempotent-replay')).toBe('true');
   });
 
-  test('is noted in the audit log with the key that made it', async () => {
+  test('records a change in the audit log with its API key', async () => {
     const { lead: made } = await data('create_lead', { first_name: 'Noted', email: 'noted@example.com' });
     const { body } = await expectStatus(200, 'GET', '/v1/audit-logs', { key: tenant.key, query: { limit: 5 } });
     expect(body.data.audit_logs ?? body.data.entries ?? Object.values(body.data)[0]).toContainEqual(
@@ -146,11 +146,11 @@ describe('a result', () => {
   const tokensOf = (result: Json): number => countTokens(result.content[0].text);
 
   test.each([
-    // More tokens than a quarter of its bytes, which estimates take for the number.
+    // More tokens than a quarter of the bytes, which estimates assume.
     ['digits', (index: number) => `${index} 7f3a91c0-`.repeat(150)],
     ['Chinese', (index: number) => `客户${index}询问报价。`.repeat(100)],
   ])(
-    'that is too large is a shorter page with %s, and its cursor goes on after the last record',
+    'shortens a result that is too large to a page with %s, with a cursor after its last record',
     async (_name, notes) => {
       const big = await newWideTenant();
       const rows = Array.from({ length: 40 }, (_, index) => ({
@@ -179,7 +179,7 @@ describe('a result', () => {
     },
   );
 
-  test('of a search keeps the group of every object', async () => {
+  test('keeps the group of every object in a search result', async () => {
     const big = await newWideTenant();
     const notes = 'Asks again next week. '.repeat(150);
     for (const object of ['leads', 'customers', 'accounts']) {
@@ -201,7 +201,7 @@ describe('a result', () => {
     expect(truncated).toBe(true);
   });
 
-  test('that is one large thing loses parts of its texts', async () => {
+  test('cuts texts of a single large item', async () => {
     const id = await newRecord(tenant, 'live', 'leads');
     const text = '客'.repeat(5000);
     const result = await use('update_record', { object: 'leads', id, record: { notes: text, inquiry_details: text } });
@@ -230,7 +230,7 @@ describe('an error', () => {
       'draft_message',
       { channel: 'email', to: 'a@example.com', subject: 'x', body: 'x', object: 'lead', record_id: nobody },
     ],
-  ])('of %s lists the objects there are when a name is none of them', async (name, args) => {
+  ])('lists the existing objects if %s gets an unknown name', async (name, args) => {
     const { objects } = await data('list_objects', { limit: 100 });
     const told = await refusal(name, args);
     expect(told).toMatch(/^(NOT_FOUND|VALIDATION_ERROR)/);
@@ -243,7 +243,7 @@ describe('an error', () => {
     expect(told).toBe('NOT_FOUND: There is no object deals that this credential can see. Objects: leads.');
   });
 
-  test('names the argument by which nothing was found', async () => {
+  test('names the argument that found nothing', async () => {
     expect(await refusal('get_record', { object: 'leads', id: nobody })).toBe(
       'NOT_FOUND: Nothing that this credential can see was found by id.',
     );
@@ -258,7 +258,7 @@ describe('an error', () => {
     ['log_activity', { entity_type: 'lead' }, /entity_id/],
     ['book_meeting', { slot_token: 'x', attendee: { colour: 'red' }, meeting: {} }, /attendee\.colour/],
     ['move_deal_stage', { id: nobody, stage: 'Nowhere' }, /./],
-  ])('of %s with %j speaks of tools and arguments', async (name, args, told) => {
+  ])('words the error of %s with %j in terms of tools and arguments', async (name, args, told) => {
     const text = await refusal(name, args);
     expect(text).toMatch(told);
     expect(text).not.toMatch(
@@ -267,7 +267,7 @@ describe('an error', () => {
   });
 });
 
-describe('of the other mode', () => {
+describe('records of the other mode', () => {
   test.each([
     'get_record',
     'update_record',
@@ -277,14 +277,14 @@ describe('of the other mode', () => {
     'move_deal_stage',
     'update_activity',
     'get_customer',
-  ])('nothing is found by %s', async (name) => {
+  ])('finds nothing of the other mode by %s', async (name) => {
     const args = await toolExamples(tenant, lead)[name]?.();
     expect(await refusal(name, args, tenant.testKey)).toMatch(/^NOT_FOUND|^VALIDATION_ERROR/);
   });
 });
 
-describe('without the scope', () => {
-  test('a tool is unknown, and one that is known says which scope an object needs', async () => {
+describe('missing scopes', () => {
+  test('hides tools without permission, and names the scope that an object needs', async () => {
     const key = await newKey(await newTenant(), { scopes: ['leads:view', 'leads:edit', 'deals:view'] });
     expect((await callTool('create_lead', { first_name: 'Sara' }, { key })).body.error.message).toMatch(
       /no tool create_lead/,

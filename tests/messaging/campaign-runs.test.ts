@@ -1,4 +1,4 @@
-// Runs of campaigns: what they prepare, for whom, once; and what cancelling withdraws.
+// Campaign runs: prepared messages, recipients, and what a cancellation withdraws.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
@@ -29,7 +29,7 @@ const begin = (tenant: Tenant, campaign: Json) =>
 const read = async (tenant: Tenant, campaign: Json): Promise<Json> =>
   (await expectStatus(200, 'GET', `/v1/campaigns/${campaign.id}`, { key: tenant.key })).body.data;
 
-/** Has two servers beside the one that is there go on with it until it is done. @returns the campaign */
+/** Lets two additional servers process the campaign to its end. @returns the campaign */
 async function ended(tenant: Tenant, campaign: Json): Promise<Json> {
   await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
   await expect.poll(async () => (await read(tenant, campaign)).campaign.status).toMatch(/completed|cancelled/);
@@ -41,7 +41,7 @@ const draftsOf = (campaign: Json) => database()<Json[]>`
   where campaign_id = ${campaign.id} order by recipient`;
 
 describe('a run', () => {
-  test('prepares what each is to be told, and sends nothing', async () => {
+  test('prepares a message for each recipient and sends nothing', async () => {
     const tenant = await newWideTenant();
     const number = await newPhoneNumber(tenant.key);
     const [ada, ben] = await createRecords(tenant.key, 'leads', [
@@ -107,7 +107,7 @@ describe('a run', () => {
     expect(drafts.body.data.drafts[0]).toMatchObject({ campaign_id: campaign.id, run_id: run.id });
   });
 
-  test('leaves out who has no address, who has it twice, and who said stop', async () => {
+  test('skips records without an address, with a repeated one, and with an opt-out', async () => {
     const tenant = await newWideTenant();
     const [listed, twice] = [someNumber(), someNumber()];
     await createRecords(tenant.key, 'leads', [
@@ -133,7 +133,7 @@ describe('a run', () => {
     ]);
   });
 
-  test('over pages of records by three servers prepares one for each', async () => {
+  test('prepares one message per record over several pages on three servers', async () => {
     const tenant = await newWideTenant();
     await database()`
       insert into leads (company_id, test_mode, id, first_name, email, created_by_kind, created_by_id, created_at, updated_at)
@@ -151,7 +151,7 @@ describe('a run', () => {
     }
   });
 
-  test('keeps the texts and the audience of its beginning', async () => {
+  test('keeps the texts and the audience of the start of a run', async () => {
     const tenant = await newWideTenant();
     await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
     const campaign = await newCampaign(tenant.key);
@@ -166,7 +166,7 @@ describe('a run', () => {
     expect((await draftsOf(campaign)).map(({ subject }) => subject).toSorted()).toEqual(['Offer', 'Other']);
   });
 
-  test('fails, and says why, where its filter does not fit any more', async () => {
+  test('fails a run with the reason if its filter no longer fits', async () => {
     const tenant = await newWideTenant();
     await newCustomField(tenant, 'leads', 'floor', {});
     await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
@@ -177,11 +177,11 @@ describe('a run', () => {
     expect(runs).toMatchObject([{ status: 'failed', total: 0, error_summary: expect.stringContaining('floor') }]);
   });
 
-  test('stops where its campaign is paused, and goes on where it is resumed', async () => {
+  test('pauses a run with its campaign and resumes it there', async () => {
     const tenant = await newWideTenant();
     await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
     const campaign = await newCampaign(tenant.key);
-    // Paused before a job can have seen it.
+    // Paused before any job can see the run, as if both were one transaction.
     await database().begin(async (sql) => {
       await sql`
       insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
@@ -201,7 +201,7 @@ describe('a run', () => {
   });
 });
 
-test('cancelling withdraws what nobody decided about and what waits to be sent, and tells it', async () => {
+test('withdraws undecided and unsent drafts on cancellation, with an event each', async () => {
   const tenant = await newWideTenant();
   await createRecords(
     tenant.key,
@@ -218,7 +218,7 @@ test('cancelling withdraws what nobody decided about and what waits to be sent, 
   await become('b', 'approved', false);
   await become('c', 'approved', true);
   await become('d', 'sent', false);
-  // Its sender died: nobody knows yet whether it was sent.
+  // Its sender crashed, so the outcome is unknown.
   await become('e', 'approved', false);
   await database()`
     update message_drafts set attempted_at = now() where campaign_id = ${campaign.id} and recipient = 'e@x.example'`;

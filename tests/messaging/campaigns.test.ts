@@ -1,4 +1,4 @@
-// Campaigns: who is written to and what, and their way from a draft to its end.
+// Campaigns: content, validation, and their way from draft to end.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newRecord, newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -23,7 +23,7 @@ const email = { channel_type: 'email', subject: 'Offer', body: 'Hello {{first_na
 const tomorrow = (): string => new Date(Date.now() + 86_400_000).toISOString();
 
 describe('a campaign', () => {
-  test('keeps who is written to and what', async () => {
+  test('stores the audience and the content of a campaign', async () => {
     const number = await newPhoneNumber(tenant.key);
     const { email: from } = await newUser(tenant);
     const channels = [
@@ -71,17 +71,17 @@ describe('a campaign', () => {
       'channels[0].phone_number_id',
       'NOT_FOUND',
     ],
-  ] as [object, number, string, string][])('with %j is refused', async (more, status, field, code) => {
+  ] as [object, number, string, string][])('rejects a campaign with %j', async (more, status, field, code) => {
     const answer = await post(path, { name: 'Winter', object: 'leads', channels: [email], ...more });
     expect([answer.status, answer.body.error.details.fields[0]]).toMatchObject([status, { field, code }]);
   });
 
-  test('names what was meant', async () => {
+  test('suggests a similar name for an unknown one', async () => {
     const answer = await post(path, { name: 'Winter', object: 'leads', ...channel({ body: '{{frist_name}}' }) });
     expect(answer.body.error.details.fields[0].did_you_mean).toBe('first_name');
   });
 
-  test('needs a credential that sees its whole audience', async () => {
+  test('requires a credential that sees the whole audience', async () => {
     const body = { name: 'Winter', object: 'leads', channels: [email] };
     const blind = await newKey(tenant, { scopes: ['campaigns:view', 'campaigns:create'] });
     expect((await post(path, body, blind)).body.error.code).toBe('FORBIDDEN_SCOPE');
@@ -89,7 +89,7 @@ describe('a campaign', () => {
     expect((await post(path, body, narrow)).body.error.details.reason).toBe('company_reach_required');
   });
 
-  test('is listed by status, the newest first', async () => {
+  test('lists campaigns by status, newest first', async () => {
     const own = await newWideTenant();
     const [first, second] = [await newCampaign(own.key), await newCampaign(own.key)];
     await post(`${path}/${first.id}/cancel`, undefined, own.key);
@@ -102,8 +102,8 @@ describe('a campaign', () => {
   });
 });
 
-describe('the way of a campaign', () => {
-  test('may be changed until its run begins', async () => {
+describe('the states of a campaign', () => {
+  test('permits changes of a campaign until its run starts', async () => {
     const campaign = await newCampaign(tenant.key);
     const patch = (body: object) => call('PATCH', `${path}/${campaign.id}`, { key: tenant.key, body });
     const changed = (await patch({ description: 'Autumn', filter: null, object: 'customers' })).body.data.campaign;
@@ -117,7 +117,7 @@ describe('the way of a campaign', () => {
     ]);
   });
 
-  test('is scheduled, paused, resumed and cancelled', async () => {
+  test('schedules, pauses, resumes and cancels a campaign', async () => {
     const campaign = await newCampaign(tenant.key);
     const at = tomorrow();
     const scheduled = (await on(campaign, 'schedule', { scheduled_at: at })).body.data.campaign;
@@ -133,7 +133,7 @@ describe('the way of a campaign', () => {
     expect(reasons).toEqual(['campaign_cancelled', 'not_running']);
   });
 
-  test('does not begin at a time that has passed or is far away', async () => {
+  test('rejects a start in the past or in the distant future', async () => {
     const campaign = await newCampaign(tenant.key);
     for (const scheduled_at of ['2020-01-01T00:00:00Z', '2099-01-01T00:00:00Z']) {
       const refused = await on(campaign, 'schedule', { scheduled_at });
@@ -141,7 +141,7 @@ describe('the way of a campaign', () => {
     }
   });
 
-  test('begins its run when its time has come', async () => {
+  test('starts the run of a campaign at the scheduled time', async () => {
     await newRecord(tenant, 'live', 'leads');
     const campaign = await newCampaign(tenant.key);
     await on(campaign, 'schedule', { scheduled_at: tomorrow() });
@@ -151,11 +151,11 @@ describe('the way of a campaign', () => {
     expect(runs).toMatchObject([{ status: 'completed', campaign_id: campaign.id, created_by: campaign.created_by }]);
   });
 
-  test('has one run at a time, of many that are asked for at once', async () => {
+  test('starts one run at a time for concurrent requests', async () => {
     const campaign = await newCampaign(tenant.key);
     const answers = await Promise.all(Array.from({ length: 16 }, () => on(campaign, 'runs')));
     const begun = answers.filter(({ status }) => status === 202);
-    // The first may have ended before the last was asked for.
+    // The first run may have ended before the last request.
     expect(begun.length).toBeGreaterThanOrEqual(1);
     const refused = answers.filter(({ status }) => status !== 202);
     expect(new Set(refused.map(({ body }) => body.error.details.reason))).toEqual(new Set(['run_in_progress']));
@@ -163,7 +163,7 @@ describe('the way of a campaign', () => {
     expect((await read(campaign)).latest_runs).toHaveLength(Math.min(5, begun.length));
   });
 
-  test('writes nothing without a channel', async () => {
+  test('requires a channel before a run can start', async () => {
     const campaign = await newCampaign(tenant.key, { channels: [{ ...email, enabled: false }] });
     const reasons = [await on(campaign, 'runs'), await on(campaign, 'schedule', { scheduled_at: tomorrow() })];
     expect(reasons.map(({ body }) => body.error.details.reason)).toEqual(['no_channel', 'no_channel']);

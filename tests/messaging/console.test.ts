@@ -1,4 +1,4 @@
-// The console: who may decide about messages, and what a decision is bound to.
+// Decisions about messages at the console: who can decide, and on which content.
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openBrowser, watchedPage } from '../support/browser.ts';
@@ -26,8 +26,8 @@ const draftOf = async (id: string, key = tenant.key): Promise<Json> =>
   (await call('GET', `/v1/messages/drafts/${id}`, { key })).body.data.draft;
 const to = (id: string): string => `${home}/${id}`;
 
-describe('signing in', () => {
-  test('leads where somebody wanted to go, and nowhere else', async () => {
+describe('the sign-in', () => {
+  test('returns to the requested console page after the sign-in, and to no other site', async () => {
     const visitor = new Visitor();
     expect((await visitor.ask(`${home}?mode=test`)).to).toBe(
       '/console/sign-in?next=%2Fconsole%2Fmessages%3Fmode%3Dtest',
@@ -43,7 +43,7 @@ describe('signing in', () => {
     }
   });
 
-  test('with a wrong password tells nothing more', async () => {
+  test('reveals nothing after a wrong password', async () => {
     for (const email of [tenant.admin.email, 'nobody@x.example']) {
       const refused = await new Visitor().signIn(email, 'wrong horse');
       expect([refused.status, refused.headers.get('set-cookie')]).toEqual([401, null]);
@@ -51,7 +51,7 @@ describe('signing in', () => {
     }
   });
 
-  test('ends with signing out, also for whoever kept the cookie', async () => {
+  test('invalidates the cookie at the sign-out, even for copies of it', async () => {
     const visitor = new Visitor();
     await visitor.signIn(tenant.admin.email);
     const form = await visitor.formOf(home, '/console/sign-out');
@@ -61,7 +61,7 @@ describe('signing in', () => {
     expect((await visitor.ask(home)).to).toContain('/console/sign-in');
   });
 
-  test('is not what a cookie of others brings', async () => {
+  test('ignores a cookie that another sign-in planted', async () => {
     const visitor = new Visitor();
     visitor.cookie = `console_session=${'A'.repeat(400)}`;
     expect((await visitor.ask(home)).to).toContain('/console/sign-in');
@@ -69,7 +69,7 @@ describe('signing in', () => {
 });
 
 describe('a decision', () => {
-  test('lets a draft go, in the name of whoever decided', async () => {
+  test('approves a draft in the name of the person', async () => {
     const { id } = await newDraft(tenant.key, { body: 'Hello <b>you</b>' });
     const page = await admin.ask(home);
     expect(page.text).toContain('Hello &lt;b&gt;you&lt;/b&gt;');
@@ -92,14 +92,14 @@ describe('a decision', () => {
     ]).toEqual([409, true]);
   });
 
-  test('rejects with a reason', async () => {
+  test('rejects a draft with a reason', async () => {
     const { id } = await newDraft(tenant.key);
     const form = await admin.formOf(home, to(id));
     await admin.ask(to(id), { ...form, action: 'reject', reason: 'Too short' });
     expect(await draftOf(id)).toMatchObject({ status: 'rejected', rejection_reason: 'Too short' });
   });
 
-  test('is bound to what was shown', async () => {
+  test('rejects a decision if the displayed content has changed', async () => {
     const { id } = await newDraft(tenant.key);
     const form = await admin.formOf(home, to(id));
     await database()`update message_drafts set body = 'Something else' where id = ${id}`;
@@ -108,7 +108,7 @@ describe('a decision', () => {
     expect((await draftOf(id)).status).toBe('draft');
   });
 
-  test('long after the password was given asks for it again', async () => {
+  test('requires the password again for a decision long after the sign-in', async () => {
     const visitor = new Visitor();
     await visitor.signIn(tenant.admin.email);
     visitor.growStale();
@@ -118,7 +118,7 @@ describe('a decision', () => {
     expect((await draftOf(id)).status).toBe('draft');
   });
 
-  test('needs a form of this person, not that of another page', async () => {
+  test('requires a form token of the same session', async () => {
     const { id } = await newDraft(tenant.key);
     const form = await admin.formOf(home, to(id));
     for (const token of ['', 'A'.repeat(43)]) {
@@ -127,12 +127,12 @@ describe('a decision', () => {
     }
     const other = new Visitor();
     await other.signIn(tenant.admin.email);
-    // The same person in another session has forms of its own.
+    // The same person in another session has other form tokens.
     expect((await other.ask(to(id), { ...form, action: 'approve' })).status).toBe(403);
     expect((await draftOf(id)).status).toBe('draft');
   });
 
-  test('about what is of another company is as if it were not there', async () => {
+  test('returns 404 for drafts of another company', async () => {
     const other = await newWideTenant();
     const { id } = await newDraft(other.key);
     const form = await admin.formOf(home, '/console/sign-out');
@@ -141,7 +141,7 @@ describe('a decision', () => {
     expect((await draftOf(id, other.key)).status).toBe('draft');
   });
 
-  test('is for those whose roles permit it', async () => {
+  test('lets only people with permitted roles decide', async () => {
     const { email } = await newPerson(tenant, 'Viewer');
     const viewer = new Visitor();
     await viewer.signIn(email);
@@ -149,7 +149,7 @@ describe('a decision', () => {
     expect(refused.status).toBe(403);
   });
 
-  test('of test mode is of test mode', async () => {
+  test('keeps decisions in test mode separate', async () => {
     const email = { channel: 'email', to: 'sara@x.example', subject: 'Your quote' };
     const [trial, real] = [await newDraft(tenant.testKey, email), await newDraft(tenant.key, email)];
     const { text } = await admin.ask(`${home}?mode=test`);
@@ -160,7 +160,7 @@ describe('a decision', () => {
     await expect.poll(async () => (await draftOf(trial.id, tenant.testKey)).provider_ref).toBe('dry_run');
   });
 
-  test('about a campaign is one about all that its run prepared', async () => {
+  test('decides about all prepared messages of a campaign run together', async () => {
     const own = await newWideTenant();
     const people = ['Ada', 'Ben', 'Cem'].map((first_name) => ({ first_name, email: `${first_name}@x.example` }));
     await createRecords(own.key, 'leads', people);
@@ -191,7 +191,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
   });
   afterAll(() => browser.close());
 
-  test('a person signs in and decides by keyboard alone, on a small screen', async () => {
+  test('lets a person sign in and decide by keyboard alone on a small screen', async () => {
     const own = await newWideTenant();
     const { id } = await newDraft(own.key, {
       channel: 'email',

@@ -1,4 +1,4 @@
-// The do-not-call list: added to once, never taken from.
+// The do-not-call list: entries are added once and never removed.
 import { randomInt } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 const add = (phone_number: string, more: object = {}, key = tenant.key) =>
   call('POST', path, { key, body: { phone_number, ...more } });
 
-test('an entry is added once, and stays as it was', async () => {
+test('adds an entry once and keeps it unchanged', async () => {
   const number = someNumber();
   const first = await add(number, { reason: 'Asked on the phone', notes: 'Twice' });
   expect([first.status, first.body.data]).toMatchObject([
@@ -32,7 +32,7 @@ test('an entry is added once, and stays as it was', async () => {
   expect((await add(number, {}, tenant.testKey)).status).toBe(201);
 });
 
-test('32 at once add one', async () => {
+test('adds one entry for 32 concurrent requests', async () => {
   const number = someNumber();
   const answers = await Promise.all(Array.from({ length: 32 }, () => add(number)));
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -45,12 +45,12 @@ test.each([
   ['in national form', (digits: string) => `050${digits}`],
   ['as digits alone', (digits: string) => `50${digits}`],
   ['with 00', (digits: string) => `0097150${digits}`],
-])('a number %s is kept as E.164', async (_, written) => {
+])('stores a number %s as E.164', async (_, written) => {
   const digits = randomInt(1_000_000, 10_000_000).toString();
   expect((await add(written(digits))).body.data.entry.phone_number).toBe(`+97150${digits}`);
 });
 
-test('what is no number is refused', async () => {
+test('rejects values that are not phone numbers', async () => {
   for (const number of ['12', 'sara', '+971501234567 ext. 5']) {
     const refused = await add(number);
     expect([refused.status, refused.body.error.details.fields]).toMatchObject([
@@ -60,7 +60,7 @@ test('what is no number is refused', async () => {
   }
 });
 
-test('is searched by any part of a number, however it is written, page by page', async () => {
+test('finds entries by any part of a number in any notation, page by page', async () => {
   const own = await newWideTenant();
   await database()`update companies set country = 'AE' where id = ${own.companyId}`;
   const numbers = ['+971501111111', '+971502222222', '+4915112345678'];
@@ -79,7 +79,8 @@ test('is searched by any part of a number, however it is written, page by page',
   expect(await listed({ search: '50' })).toEqual(['+971502222222', '+971501111111']);
   for (const search of ['+971 (50) 222-2222', '00971 50 222', 'tel:+971-50-2222', '050 222 22', '50.222/22'])
     expect([search, await listed({ search })]).toEqual([search, ['+971502222222']]);
-  // What begins a number is not found within another, and a part that no number has is not found.
+  // A prefix only matches the start of a number, and a part that no number contains matches
+  // nothing.
   expect([await listed({ search: '+50' }), await listed({ search: '0123' })]).toEqual([[], []]);
   const { next_cursor: cursor } = await found({ search: '97150', limit: '1' });
   expect(await listed({ search: '97150', limit: '1', cursor })).toEqual(['+971501111111']);

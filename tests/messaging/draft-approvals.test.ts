@@ -1,4 +1,4 @@
-// Decisions of people about drafts and runs: who may, about what exactly, once.
+// Decisions about drafts and runs: permissions, exact content, once.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
@@ -39,7 +39,7 @@ afterAll(() => Promise.all([people.close(), pools.platform.close(1), pools.tenan
 const shownTo = (whose: Tenant, options?: PersonOptions) =>
   people.decide(whose, (call) => draftsToApprove(call, undefined, 50), options);
 
-/** The hash of what a person is shown of a draft. */
+/** Returns the hash of a draft as shown to a person. */
 async function hashOf(draft: Json, whose = tenant, options?: PersonOptions): Promise<string> {
   const found = (await shownTo(whose, options)).find((each) => each.draft.id === draft.id);
   return found?.draft.hash ?? 'not shown';
@@ -53,7 +53,7 @@ const told = (id: string) => database()<Json[]>`
   where event = 'message.draft.status_changed' and data->>'draft_id' = ${id} order by occurred_at, id`;
 
 describe('a draft', () => {
-  test('is approved as it was shown, by a person, and told and noted so', async () => {
+  test('approves a draft as shown, for a person, with event and audit row', async () => {
     const draft = await newDraft(tenant.key, { note: 'For the fair' });
     await approve(draft, await hashOf(draft));
     const row = await stored(draft.id);
@@ -66,7 +66,7 @@ describe('a draft', () => {
     expect(await hashOf(draft)).toBe('not shown');
   });
 
-  test('is approved once, whoever else does so at the same time', async () => {
+  test('approves a draft once under concurrent approvals', async () => {
     const draft = await newDraft(tenant.key);
     const hash = await hashOf(draft);
     const all = await Promise.allSettled(Array.from({ length: 8 }, () => approve(draft, hash)));
@@ -77,7 +77,7 @@ describe('a draft', () => {
   });
 
   test.each(['channel', 'sender', 'recipient', 'subject', 'body'])(
-    'whose %s is another than was shown is refused',
+    'rejects the approval of a draft whose %s has changed',
     async (column) => {
       const draft = await newDraft(tenant.key);
       const hash = await hashOf(draft);
@@ -92,14 +92,14 @@ describe('a draft', () => {
     },
   );
 
-  test('has another hash wherever its words stand elsewhere', async () => {
+  test('hashes a draft differently if words move between its fields', async () => {
     const email = { channel: 'email', to: 'sara@bluelake.example' };
     const one = await newDraft(tenant.key, { ...email, subject: 'A', body: 'BC' });
     const two = await newDraft(tenant.key, { ...email, subject: 'AB', body: 'C' });
     expect(await hashOf(one)).not.toBe(await hashOf(two));
   });
 
-  test('to whoever said stop is not approved, and stays', async () => {
+  test('rejects the approval of a draft for a recipient who opted out, and keeps the draft', async () => {
     const number = someNumber();
     const draft = await newDraft(tenant.key, { to: number });
     await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: number } });
@@ -114,8 +114,8 @@ describe('a draft', () => {
       'an app in their name',
       { caller: { kind: 'oauth_client', actor: { kind: 'oauth_client', id: 'app', name: null } } },
     ],
-    ['whoever may only look', { scopes: ['inbox:view'] }],
-  ] as const)('is not decided about by %s', async (_, options) => {
+    ['a person without permission', { scopes: ['inbox:view'] }],
+  ] as const)('permits no decision about a draft by %s', async (_, options) => {
     const draft = await newDraft(tenant.key);
     const hash = await hashOf(draft);
     const refused = { code: 'FORBIDDEN_SCOPE' };
@@ -125,13 +125,13 @@ describe('a draft', () => {
     expect((await stored(draft.id)).status).toBe('draft');
   });
 
-  test('is not approved without the module', async () => {
+  test('rejects an approval without the module', async () => {
     const draft = await newDraft(tenant.key);
     const hash = await hashOf(draft);
     await expect(approve(draft, hash, { packageCode: 'starter' })).rejects.toMatchObject({ code: 'MODULE_DISABLED' });
   });
 
-  test('of another company or mode is not there', async () => {
+  test('returns 404 for drafts of another company or mode', async () => {
     const draft = await newDraft(tenant.key);
     const hash = await hashOf(draft);
     const elsewhere = { code: 'NOT_FOUND' };
@@ -140,7 +140,7 @@ describe('a draft', () => {
     await expect(people.decide(other, (call) => approveDraft(call, draft.id, hash))).rejects.toMatchObject(elsewhere);
   });
 
-  test('is rejected with a reason, and then stays so', async () => {
+  test('rejects a draft permanently with a reason', async () => {
     const draft = await newDraft(tenant.key);
     const hash = await hashOf(draft);
     await people.decide(tenant, (call) => rejectDraft(call, draft.id, 'Too early'));
@@ -156,7 +156,7 @@ describe('a draft', () => {
     });
   });
 
-  test('that is let go in test mode is sent to nobody', async () => {
+  test('sends nothing after an approval in test mode', async () => {
     const draft = await newDraft(tenant.testKey);
     await database()`
       insert into phone_numbers (company_id, test_mode, id, phone_number, number_type, can_sms, can_voice, can_fax, status, monthly_cost_minor,
@@ -174,7 +174,7 @@ describe('a draft', () => {
 });
 
 describe('a run', () => {
-  /** A campaign with a run that prepared a mail for each of some leads. */
+  /** A campaign with a run that prepared an email for each of the leads. */
   async function prepared(leads: number): Promise<{ campaignId: string; runId: string; hash: string }> {
     const city = randomUUID();
     const rows = Array.from({ length: leads }, (_, index) => ({
@@ -203,7 +203,7 @@ describe('a run', () => {
         select status, count(*)::int as count from message_drafts where run_id = ${runId} group by status order by status`
       ).map(({ status, count }) => [status, count]),
     );
-  /** Has it carried out by two servers beside the one that is there. */
+  /** Applies the decision on two additional servers. */
   const carriedOut = async (runId: string): Promise<void> => {
     const decide = () => carryOutDecisions(contextOf('run-decisions', pools));
     await Promise.all([decide(), decide()]);
@@ -212,7 +212,7 @@ describe('a run', () => {
       .toEqual({ decision_due_at: null });
   };
 
-  test('is approved as a whole, in steps, each draft once', async () => {
+  test('approves a run as a whole in steps, each draft once', async () => {
     const { campaignId, runId, hash } = await prepared(1100);
     await people.decide(tenant, (call) => approveRun(call, campaignId, runId, hash));
     await carriedOut(runId);
@@ -226,7 +226,7 @@ describe('a run', () => {
     expect(by?.count).toBe(1100);
   });
 
-  test('is decided about once, and only as it was shown', async () => {
+  test('decides about a run once, and only as it was shown', async () => {
     const { campaignId, runId, hash } = await prepared(2);
     const other = hash.replace(/^./, (first) => (first === '0' ? '1' : '0'));
     const decideWith = (shown: string) => people.decide(tenant, (call) => approveRun(call, campaignId, runId, shown));
@@ -238,7 +238,7 @@ describe('a run', () => {
     });
   });
 
-  test('is rejected as a whole, but for what was decided about before', async () => {
+  test('rejects all undecided drafts of a run', async () => {
     const { campaignId, runId } = await prepared(3);
     const [one] = await database()`select id from message_drafts where run_id = ${runId} limit 1`;
     await database()`update message_drafts set status = 'withdrawn' where id = ${one?.id}`;
@@ -250,7 +250,7 @@ describe('a run', () => {
     expect(reasons).toEqual([{ rejection_reason: 'Wrong season', rejected_by: tenant.admin.id }]);
   });
 
-  test('is not decided about without campaigns:create, nor once its campaign is cancelled', async () => {
+  test('rejects decisions about a run without campaigns:create, and after its campaign is cancelled', async () => {
     const { campaignId, runId, hash } = await prepared(1);
     const decide = (options?: PersonOptions) =>
       people.decide(tenant, (call) => approveRun(call, campaignId, runId, hash), options);
@@ -260,9 +260,9 @@ describe('a run', () => {
     expect(await counted(runId)).toEqual({ draft: 1 });
   });
 
-  test('whose campaign is cancelled right after its approval lets nothing more go', async () => {
+  test('sends nothing more if the campaign is cancelled right after the approval of its run', async () => {
     const { campaignId, runId, hash } = await prepared(1);
-    // The job of the server that is there is kept from being first.
+    // Keeps the job of the running server from being first.
     await database().begin(async (sql) => {
       await sql`update campaigns set status = 'cancelled', due_at = null where id = ${campaignId}`;
       await sql`

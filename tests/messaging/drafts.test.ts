@@ -1,4 +1,4 @@
-// Message drafts: prepared, listed, taken back; never sent by an operation.
+// Message drafts: creation, listing and withdrawal. No operation sends them.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newRecord, newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -21,7 +21,7 @@ const nobody = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10';
 const email = { channel: 'email', to: 'Sara@BlueLake.example', subject: ' Your quote ', body: 'Hello Sara' };
 
 describe('a draft', () => {
-  test('is kept as it will be sent, and sent by nobody', async () => {
+  test('stores a draft as it will be sent, and does not send it', async () => {
     const { draft } = (await post({ ...email, note: 'Asked for on the phone' })).body.data;
     expect(draft).toMatchObject({
       status: 'draft',
@@ -49,7 +49,7 @@ describe('a draft', () => {
   test.each([
     ['+971 50 123 4567', '+971501234567'],
     ['050 123 4567', '+971501234567'],
-  ])('to %s goes to %s', async (to, stored) => {
+  ])('stores the recipient %s as %s', async (to, stored) => {
     expect((await post({ channel: 'whatsapp', to, body: 'Hello' })).body.data.draft.to).toBe(stored);
   });
 
@@ -65,12 +65,12 @@ describe('a draft', () => {
     [{ ...email, object: 'leads' }, 400, 'record_id', 'REQUIRED'],
     [{ ...email, record_id: nobody }, 400, 'object', 'REQUIRED'],
     [{ ...email, object: 'leads', record_id: nobody }, 422, 'record_id', 'NOT_FOUND'],
-  ])('%j is refused with %i for %s', async (body, status, field, code) => {
+  ])('rejects the draft %j with %i for %s', async (body, status, field, code) => {
     const answer = await post(body as object);
     expect([answer.status, fieldsOf(answer)]).toMatchObject([status, [{ field, code }]]);
   });
 
-  test('lists every problem of a draft, with 422 if one of them names a thing that does not exist', async () => {
+  test('lists every problem of a draft, with 422 if one of them is a missing item', async () => {
     const values = await post({ channel: 'email', to: 'sara', from: 'omar', body: 'Hello', object: 'leads' });
     expect(values.status).toBe(400);
     expect(fieldsOf(values).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'from', 'record_id']);
@@ -79,11 +79,11 @@ describe('a draft', () => {
     expect(fieldsOf(both).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'record_id']);
   });
 
-  test('of a text may have 1,600 characters, whatever they are', async () => {
+  test('accepts 1,600 characters of any kind for a text message', async () => {
     expect((await post({ channel: 'sms', to: someNumber(), body: '🙂'.repeat(1600) })).status).toBe(201);
   });
 
-  test('comes from an active number or user of the workspace', async () => {
+  test('requires an active number or user of the workspace as the sender', async () => {
     const number = await newPhoneNumber(tenant.key);
     expect((await newDraft(tenant.key, { from: number.phone_number })).from).toBe(number.phone_number);
     const { email: address } = await newUser(tenant);
@@ -95,7 +95,7 @@ describe('a draft', () => {
     expect((await post({ channel: 'sms', to: someNumber(), body: 'Hello', from: fax.phone_number })).status).toBe(422);
   });
 
-  test('warns of who said stop, now and later', async () => {
+  test('warns about recipients who opted out, at creation and later', async () => {
     const [to, address] = [someNumber(), `${Date.now()}@bluelake.example`];
     const [text, mail] = [await newDraft(tenant.key, { to }), (await post({ ...email, to: address })).body.data.draft];
     await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: to } });
@@ -104,13 +104,13 @@ describe('a draft', () => {
       (await call('GET', `${path}/${id}`, { key: tenant.key })).body.data.draft.warnings.map((each: Json) => each.code);
     expect([await warned(text.id), await warned(mail.id)]).toEqual([['on_dnc_list'], ['suppressed_email']]);
     expect((await newDraft(tenant.key, { to })).warnings).toMatchObject([{ code: 'on_dnc_list' }]);
-    // The lists are those of live mode.
+    // The lists belong to live mode.
     expect((await newDraft(tenant.testKey, { to })).warnings).toEqual([]);
   });
 });
 
 describe('the list of drafts', () => {
-  test('is filtered by status, channel and record, the newest first', async () => {
+  test('filters the list of drafts by status, channel and record, newest first', async () => {
     const own = await newWideTenant();
     const about = { object: 'leads', record_id: await newRecord(own, 'live', 'leads') };
     const first = await newDraft(own.key);
@@ -130,7 +130,7 @@ describe('the list of drafts', () => {
     expect(await ids({ record_id: about.record_id })).toEqual([second.id]);
   });
 
-  test('shows a key of a team its own drafts alone', async () => {
+  test('shows a key of a team only its own drafts', async () => {
     const own = await newWideTenant();
     const narrow = await newKey(own, { reach: { kind: 'team', id: await newTeam(own) } });
     const [theirs, mine] = [await newDraft(own.key), await newDraft(narrow)];
@@ -141,8 +141,8 @@ describe('the list of drafts', () => {
   });
 });
 
-describe('withdrawing', () => {
-  test('ends a draft once, is told and audited', async () => {
+describe('a withdrawal', () => {
+  test('withdraws a draft once, with event and audit row', async () => {
     const own = await newWideTenant();
     const draft = await newDraft(own.key);
     const withdraw = () =>
@@ -164,7 +164,7 @@ describe('withdrawing', () => {
   });
 });
 
-test('a plan without the inbox has no drafts', async () => {
+test('rejects drafts on a plan without the inbox', async () => {
   const plain = await newTenant();
   await database()`update subscriptions set package_code = 'starter', status = 'active' where company_id = ${plain.companyId}`;
   const refused = await call('GET', path, { key: plain.key });

@@ -1,4 +1,4 @@
-// Opens and clicks of emails that were sent: noted once, told, and counted, whoever reports them.
+// Opens and clicks of sent emails: recorded once, with events and figures, from any source.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
@@ -26,7 +26,7 @@ const secretKey = '5e'.repeat(32);
 const tokens = new SignedTokens(new Secrets(secretKey));
 const patience = { timeout: 60_000, interval: 50 };
 
-// A database of their own: another server would send through nobody what this one sends.
+// A separate database, because other servers would process these emails without a provider.
 let databaseUrl: string;
 let smtp: TestSmtp;
 let server: TestServer;
@@ -60,15 +60,15 @@ const noteEngagement = ({ key }: Tenant, enabled: boolean): Promise<unknown> =>
 
 interface Options {
   body?: string;
-  /** Of a campaign that it is taken for one of. */
+  /** The campaign that the email claims to belong to. */
   campaignId?: string;
   of?: Tenant;
   testMode?: boolean;
-  /** It names no record. */
+  /** True if it refers to no record. */
   isAboutNothing?: boolean;
 }
 
-/** An email to a lead that a person let go. */
+/** An email to a lead that a person approved. */
 async function sent(options: Options = {}): Promise<{ draft: Json; lead: Json; raw: string }> {
   const { body = 'Hello Sara', campaignId, of = tenant, testMode = false } = options;
   const key = testMode ? of.testKey : of.key;
@@ -92,7 +92,7 @@ async function sent(options: Options = {}): Promise<{ draft: Json; lead: Json; r
   return { draft: await read(), lead, raw };
 }
 
-/** The parts of a mail by their type, as they were before they were written for the way. */
+/** Returns the decoded parts of an email by type. */
 function partsOf(raw: string): Record<string, string> {
   const boundary = /boundary="(.+)"/.exec(raw)?.[1];
   const parts = boundary === undefined ? [raw] : raw.split(`--${boundary}`).slice(1, -1);
@@ -123,7 +123,7 @@ const linksIn = (raw: string): string[] =>
   [...htmlIn(raw).matchAll(/<a href="([^"]+)"/g)].map(([, href = '']) => href.replaceAll('&amp;', '&'));
 const visit = (url: string, method = 'GET'): Promise<Response> => fetch(url, { method, redirect: 'manual' });
 
-/** What the timeline of a lead says of its only message. */
+/** Returns the only message in the timeline of a lead. */
 async function messageOf(lead: Json): Promise<Json> {
   const { messages } = await listChildren(tenant.key, 'leads', lead.id, 'messages');
   expect(messages).toHaveLength(1);
@@ -141,7 +141,7 @@ async function figuresOf(campaign: Json): Promise<Json> {
   return body.data.stats[0].by_status;
 }
 
-describe('what a provider reports', () => {
+describe('a provider report', () => {
   async function report(more: object): Promise<void> {
     const body = { type: 'email_engagement', external_id: randomUUID(), to: 'sara@bluelake.example', ...more };
     const signedWith = await inboundSecret(tenant, 'live');
@@ -149,21 +149,21 @@ describe('what a provider reports', () => {
     await expectStatus(200, 'POST', '/v1/inbound/generic', { body, signedWith, query });
   }
 
-  test('is in the timeline and in the figures of the campaign, each email once', async () => {
+  test('shows a reported engagement in the timeline and in the campaign figures, once per email', async () => {
     const campaign = await newCampaign(tenant.key);
     const [first, second] = [await sent({ campaignId: campaign.id }), await sent({ campaignId: campaign.id })];
     expect(await figuresOf(campaign)).toMatchObject({ sent: 2, opened: 0, clicked: 0 });
     await report({ engagement: 'open', message_id: first.draft.id });
     await report({ engagement: 'click', message_id: second.draft.id });
     expect(await messageOf(first.lead)).toMatchObject({ id: first.draft.id, status: 'opened' });
-    // Whoever clicked has opened it, and stays one who clicked.
+    // A click implies an open, and a later open does not reset it.
     for (const _ of [1, 2]) await report({ engagement: 'open', message_id: second.draft.id });
     expect((await messageOf(second.lead)).status).toBe('clicked');
     expect(await figuresOf(campaign)).toMatchObject({ sent: 2, opened: 2, clicked: 1 });
     expect((await toldOf(first.draft))[0]?.data).toMatchObject({ campaign_id: campaign.id, record_id: first.lead.id });
   });
 
-  test('says nothing of an email that came in', async () => {
+  test('ignores engagement reports about received emails', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     await report({
       type: 'email',
@@ -177,8 +177,8 @@ describe('what a provider reports', () => {
   });
 });
 
-describe('the setting', () => {
-  test('is off unless it was switched on, and leaves a trace', async () => {
+describe('the tracking setting', () => {
+  test('tracks only if the setting is enabled, and audits its changes', async () => {
     const other = await newWideTenant();
     const read = async () => (await expectStatus(200, 'GET', setting, { key: other.testKey })).body.data;
     expect(await read()).toEqual({ email_engagement: { enabled: false } });
@@ -199,7 +199,7 @@ describe('the setting', () => {
     ]);
   });
 
-  test('counts for nothing in test mode, in which nothing is sent', async () => {
+  test('tracks nothing in test mode, which sends nothing', async () => {
     const { draft, raw } = await sent({ testMode: true, body: 'See https://bluelake.example/offer' });
     expect([draft.provider_ref, raw]).toEqual(['dry_run', '']);
     const picture = server.url + openPath(tokens, tenant.companyId, draft.id);
@@ -211,7 +211,7 @@ describe('an email', () => {
   const body =
     'Grüße Sara,\n\nsee https://bluelake.example/offer?a=1&b=2, or write to mailto:sales@bluelake.example.\n  Ada';
 
-  test('has its text as it was, and an HTML part of the same words', async () => {
+  test('sends the unchanged text and an HTML part with the same words', async () => {
     const { raw } = await sent({ body });
     const { 'text/plain': text, 'text/html': page } = partsOf(raw);
     expect(text?.replaceAll('\r\n', '\n').trim()).toBe(body);
@@ -225,7 +225,7 @@ describe('an email', () => {
     expect(raw).toMatch(/^List-Unsubscribe-Post: List-Unsubscribe=One-Click\r$/m);
   });
 
-  test('of a campaign says where to unsubscribe, and leads there by itself', async () => {
+  test('adds an untracked unsubscribe link to campaign emails', async () => {
     const { raw } = await sent({ campaignId: randomUUID() });
     const link = /^List-Unsubscribe: <(\S+)>\r$/m.exec(raw)?.[1];
     expect(linksIn(raw)).toEqual([link]);
@@ -241,7 +241,7 @@ describe('an email', () => {
     ['mailto:a@x.example tel:+971501234567 #top ftp://x.example //x.example www.x.example a@x.example', []],
     ['javascript:alert(1) data:text/html,x file:///etc/passwd vbscript:x', []],
     ['https://', []],
-  ])('leads on from what begins with http and https alone: %s', (text, expected) => {
+  ])('tracks only links with http and https: %s', (text, expected) => {
     const led: string[] = [];
     const click = (url: string): string => `https://crm.example/clicked/${led.push(url)}`;
     const message = { body: text, isOfCampaign: false, unsubscribeUrl: 'https://crm.example/unsubscribe/x' };
@@ -252,9 +252,9 @@ describe('an email', () => {
   test.each([
     ['another email’s page to unsubscribe', 'https://crm.example/unsubscribe/of-another-mail'],
     ['an address with a password', 'https://sara:hush@x.example/'],
-    ['an address that is longer than events tell', `https://x.example/${'a'.repeat(2040)}`],
+    ['an address longer than events can contain', `https://x.example/${'a'.repeat(2040)}`],
     ['an address as long as a body', `https://x.example/${'a'.repeat(19_900)}`],
-  ])('leads straight to %s', (_what, url) => {
+  ])('does not track %s', (_what, url) => {
     const message = {
       body: `See ${url} now`,
       isOfCampaign: false,
@@ -267,7 +267,7 @@ describe('an email', () => {
     expect(page).toContain(`See <a href="${url}">${url}</a> now`);
   });
 
-  test('shows markup as it was written', () => {
+  test('shows markup in a body as text', () => {
     const message = {
       body: '<script>alert("1")</script> & "https://x.example/\'"',
       isOfCampaign: false,
@@ -280,7 +280,7 @@ describe('an email', () => {
 });
 
 describe('an open', () => {
-  test('is a picture that nobody keeps or sees, and is told once, however often it is loaded', async () => {
+  test('records an open once through an invisible, uncached image, however often it is loaded', async () => {
     const campaign = await newCampaign(tenant.key);
     const { draft, lead, raw } = await sent({ campaignId: campaign.id });
     const picture = pictureIn(raw);
@@ -315,7 +315,7 @@ describe('an open', () => {
     expect(audit).toEqual([{ metadata: { type: 'email_engagement', provider: 'own' } }]);
   });
 
-  test('of an email about no record is told of its message all the same', async () => {
+  test('records an open of an email without a record by its message', async () => {
     const { draft, lead, raw } = await sent({ isAboutNothing: true });
     await visit(pictureIn(raw));
     await expect.poll(() => toldOf(draft), patience).toHaveLength(1);
@@ -327,7 +327,7 @@ describe('an open', () => {
 describe('a click', () => {
   const [offer, terms] = ['https://bluelake.example/offer?a=1&b=2', 'http://bluelake.example/terms'];
 
-  test('leads on, and is told once for each address', async () => {
+  test('redirects a click, and records it once per address', async () => {
     const campaign = await newCampaign(tenant.key);
     const { draft, lead, raw } = await sent({ campaignId: campaign.id, body: `${offer} ${terms} ${offer}` });
     const [first = '', second = '', third] = linksIn(raw);
@@ -347,8 +347,8 @@ describe('a click', () => {
     expect(await figuresOf(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 1 });
   });
 
-  test('leads on to an address as long as events tell', async () => {
-    // Of nothing that a database could store shorter.
+  test('tracks URLs up to the length that events can contain', async () => {
+    // Random text, which the database cannot compress.
     const start = 'https://bluelake.example/';
     const url = start + randomBytes(1024).toString('hex').slice(start.length);
     const { draft, raw } = await sent({ body: url });
@@ -357,7 +357,7 @@ describe('a click', () => {
     expect(url).toHaveLength(2048);
   });
 
-  test('is told to subscribers by the feed', async () => {
+  test('sends engagement events to subscribers through the feed', async () => {
     const { lead, raw } = await sent({ body: offer });
     const since = await now(tenant.key);
     await visit(linksIn(raw)[0] ?? '');
@@ -366,21 +366,21 @@ describe('a click', () => {
   });
 });
 
-describe('nothing is noted', () => {
+describe('unrecorded requests', () => {
   const body = 'https://bluelake.example/offer';
   const reportsOf = async (draft: Json): Promise<number> => {
     const rows = await database()`select from received_reports where external_id like ${`${draft.id}%`}`;
     return rows.length;
   };
 
-  test('of programs that ask for the head alone', async () => {
+  test('does not record HEAD requests', async () => {
     const { draft, raw } = await sent({ body });
     const answers = await Promise.all([visit(pictureIn(raw), 'HEAD'), visit(linksIn(raw)[0] ?? '', 'HEAD')]);
     expect(answers.map(({ status }) => status)).toEqual([200, 303]);
     expect(await reportsOf(draft)).toBe(0);
   });
 
-  test('before the mail server has said that it took the email', async () => {
+  test('does not record requests before the mail server has accepted the email', async () => {
     const { draft, raw } = await sent({ body });
     await database()`update message_drafts set status = 'approved' where id = ${draft.id}`;
     const answers = await Promise.all([visit(pictureIn(raw)), visit(linksIn(raw)[0] ?? '')]);
@@ -388,7 +388,7 @@ describe('nothing is noted', () => {
     expect(await reportsOf(draft)).toBe(0);
   });
 
-  test('of an address that was changed, or signed for something else, which leads nowhere', async () => {
+  test('records nothing for an address that was changed or signed for another purpose, and redirects nowhere', async () => {
     const { draft, raw } = await sent({ body });
     const [picture, link] = [pictureIn(raw), linksIn(raw)[0] ?? ''];
     const tokenOf = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
@@ -419,7 +419,7 @@ describe('nothing is noted', () => {
     expect(server.output()).not.toContain(tokenOf(link));
   });
 
-  test('of an email of another company, of none, or of a company that is not active any more', async () => {
+  test('records nothing for an email of another company, of none, or of an inactive company', async () => {
     const other = await newWideTenant();
     await noteEngagement(other, true);
     const { draft, raw } = await sent({ of: other, body });
@@ -435,7 +435,7 @@ describe('nothing is noted', () => {
     expect(await reportsOf(draft)).toBe(1);
   });
 
-  test('where there is no way to: people get where they want to all the same', () => {
+  test('redirects people even if the click cannot be recorded', () => {
     const tenants = new Pool({
       url: databaseUrl,
       role: 'crm_app',

@@ -1,4 +1,4 @@
-// The suppression list of email addresses: added to once, never taken from.
+// The suppression list of email addresses: entries are added once and never removed.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 const add = (email: string, more: object = {}, key = tenant.key) =>
   call('POST', path, { key, body: { email, ...more } });
 
-test('an address is added once, whatever its case, and stays as it was', async () => {
+test('adds an address once in any case and keeps it unchanged', async () => {
   const email = `${randomUUID()}@bluelake.example`;
   const first = await add(email.toUpperCase());
   expect([first.status, first.body.data]).toMatchObject([
@@ -27,14 +27,14 @@ test('an address is added once, whatever its case, and stays as it was', async (
   expect((await add(email, {}, tenant.testKey)).status).toBe(201);
 });
 
-test('32 at once add one', async () => {
+test('adds one address for 32 concurrent requests', async () => {
   const email = `${randomUUID()}@bluelake.example`;
   const answers = await Promise.all(Array.from({ length: 32 }, () => add(email)));
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
   expect(new Set(answers.map(({ body }) => body.data.entry.id)).size).toBe(1);
 });
 
-test('is listed by reason, the newest first', async () => {
+test('lists addresses by reason, newest first', async () => {
   const own = await newWideTenant();
   for (const reason of ['manual', 'bounced', 'manual'])
     expect((await add(`${randomUUID()}@bluelake.example`, { reason }, own.key)).status).toBe(201);

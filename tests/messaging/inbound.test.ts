@@ -1,4 +1,4 @@
-// What comes in: signed, stored once, linked to whom it is from, told, and a stop word obeyed.
+// Inbound reports: signed, stored once, linked to their sender, with events and opt-outs.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Answer, anyAddress, call, expectStatus, type Json } from '../support/client.ts';
@@ -21,13 +21,13 @@ beforeAll(async () => {
   secret = await inboundSecret(tenant, 'live');
 });
 
-/** A text from a number of nobody else's. */
+/** A text from an unused number. */
 function sms(more: object = {}): Record<string, unknown> {
   return { type: 'sms', external_id: randomUUID(), from: newNumber(), to: '+97145550100', body: 'Hello', ...more };
 }
 
 let numbers = 0;
-/** A mobile number that is used once. */
+/** An unused mobile number. */
 function newNumber(): string {
   numbers += 1;
   return `+97150${String(1_000_000 + numbers)}`;
@@ -45,7 +45,7 @@ async function receive(body: object, of: Tenant = tenant, mode: 'live' | 'test' 
   return answer.body.data;
 }
 
-/** What was told of what a report became. */
+/** Returns the events of a report. */
 async function toldOf(id: string): Promise<Json[]> {
   const sql = database();
   return sql`
@@ -67,12 +67,12 @@ describe('a signature', () => {
       query: { company_id: tenant.companyId, ...query },
     });
 
-  test('is made of the time and the very bytes of the body', async () => {
+  test('verifies a signature over the time and the exact bytes of the body', async () => {
     const body = sms({ body: 'Grüße 👋' });
     expect((await send(signatureOf(secret, JSON.stringify(body)), body)).status).toBe(200);
   });
 
-  test('that does not fit is refused, and nothing is stored', async () => {
+  test('rejects a wrong signature and stores nothing', async () => {
     const body = sms();
     const text = JSON.stringify(body);
     const good = signatureOf(secret, text);
@@ -102,7 +102,7 @@ describe('a signature', () => {
     expect(await reportsOf(tenant)).toBe(before);
   });
 
-  test.each([-301, 310, -86_400])('made %i seconds from now is refused', async (away) => {
+  test.each([-301, 310, -86_400])('rejects a signature made %i seconds from now', async (away) => {
     const body = sms();
     const { status, body: answer } = await send(signatureOf(secret, JSON.stringify(body), seconds() + away), body);
     expect([status, answer.error.code, answer.error.details]).toEqual([
@@ -112,12 +112,12 @@ describe('a signature', () => {
     ]);
   });
 
-  test.each([-290, 290])('made %i seconds from now is good', async (away) => {
+  test.each([-290, 290])('accepts a signature made %i seconds from now', async (away) => {
     const body = sms();
     expect((await send(signatureOf(secret, JSON.stringify(body), seconds() + away), body)).status).toBe(200);
   });
 
-  test('is one of several where a gateway has two secrets', async () => {
+  test('accepts one of several signatures of a provider with two secrets', async () => {
     const body = sms();
     const good = signatureOf(secret, JSON.stringify(body));
     expect((await send(`${good.replace(/v1=.*/, `v1=${'0'.repeat(64)}`)},${good.split(',')[1]}`, body)).status).toBe(
@@ -125,7 +125,7 @@ describe('a signature', () => {
     );
   });
 
-  test('says the same of a workspace that is not there, and of one without a secret', async () => {
+  test('responds alike for an unknown workspace and one without a secret', async () => {
     const body = sms();
     const header = signatureOf(secret, JSON.stringify(body));
     const silent = await newTenant();
@@ -140,7 +140,7 @@ describe('a signature', () => {
       ]);
   });
 
-  test('is asked for before anything else is looked at, and no key stands in for it', async () => {
+  test('checks the signature first, and accepts no key instead', async () => {
     const missing = await call('POST', path, { rawBody: '{' });
     expect([missing.status, missing.body.error.code]).toEqual([401, 'MISSING_API_KEY']);
     const unsigned = await send(`t=${seconds()},v1=${'0'.repeat(64)}`, { type: 'nonsense' });
@@ -149,7 +149,7 @@ describe('a signature', () => {
     expect([keyed.status, keyed.body.error.details.reason]).toEqual([403, 'signature_required']);
   });
 
-  test('that fails too often has its address refused', async () => {
+  test('blocks an address after too many wrong signatures', async () => {
     const ip = anyAddress();
     const headers = { 'service-signature': `t=${seconds()},v1=${'0'.repeat(64)}` };
     const statuses: number[] = [];
@@ -162,7 +162,7 @@ describe('a signature', () => {
 });
 
 describe('the secret', () => {
-  test('is shown once, and good at once; the one before is good as long as was asked for', async () => {
+  test('shows a new secret once, and keeps the old one valid for the requested time', async () => {
     const of = await newTenant();
     const rotate = async (body?: object): Promise<Json> =>
       (
@@ -213,7 +213,7 @@ describe('the secret', () => {
     expect(JSON.stringify(stored)).not.toContain(third.secret);
   });
 
-  test('of test mode makes test data alone', async () => {
+  test('creates only test data with a secret of test mode', async () => {
     const body = sms();
     const from = body.from as string;
     const live = await createRecord(tenant.key, 'leads', { first_name: 'A', mobile: from });
@@ -223,13 +223,13 @@ describe('the secret', () => {
     expect(await toldOf(id)).toMatchObject([{ test_mode: true }]);
     expect((await listChildren(tenant.key, 'leads', live.id, 'messages')).messages).toEqual([]);
     expect((await listChildren(tenant.testKey, 'leads', tried.id, 'messages')).messages).toMatchObject([{ id }]);
-    // Ids of the other mode are others.
+    // Report ids are separate per mode.
     expect((await receive(body)).record_id).toBe(live.id);
   });
 });
 
 describe('a report', () => {
-  test('that is sent again is answered as the first, and stored, told and obeyed once', async () => {
+  test('returns the first response for a repeated report, and stores and applies it once', async () => {
     const body = sms({ body: 'STOP' });
     const first = await receive(body);
     const before = await reportsOf(tenant);
@@ -242,21 +242,21 @@ describe('a report', () => {
     expect(kept).toEqual([{ body: 'STOP', record_id: null }]);
   });
 
-  test('that arrives several times at once is stored once', async () => {
+  test('stores a report once if it arrives several times concurrently', async () => {
     const body = sms();
     const answers = await Promise.all(Array.from({ length: 8 }, () => receive(body)));
     expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
     expect(await toldOf(answers[0].id)).toHaveLength(1);
   });
 
-  test('with the id of another workspace is another', async () => {
+  test('treats the same report id in another workspace as another report', async () => {
     const body = sms();
     const other = await newTenant();
     const [mine, theirs] = [await receive(body), await receive(body, other)];
     expect(mine.id).not.toBe(theirs.id);
   });
 
-  test('is told in the feed of its record, by the system', async () => {
+  test('emits a report in the feed of its record, with the system as the actor', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', mobile: newNumber() });
     const cursor = await now(tenant.key);
     const { id } = await receive(sms({ from: lead.mobile, occurred_at: '2026-01-02T03:04:05.000Z' }));
@@ -281,13 +281,13 @@ describe('a report', () => {
     });
   });
 
-  test('from the future happened now', async () => {
+  test('treats a report from the future as happening now', async () => {
     const { id } = await receive(sms({ occurred_at: '2999-01-01T00:00:00.000Z' }));
     const [row] = await database()`select occurred_at <= now() as past from messages where id = ${id}`;
     expect(row).toEqual({ past: true });
   });
 
-  test('leaves a row in the audit log, without what was written', async () => {
+  test('writes an audit row without the content of the report', async () => {
     const { id } = await receive(sms({ body: 'My secret' }));
     const rows =
       await database()`select actor_kind, actor_id, action, metadata, changes from audit_logs where record_id = ${id}`;
@@ -310,7 +310,7 @@ describe('a report', () => {
     ['fax', ['from', 'to', 'pages']],
     ['call', ['from', 'to', 'direction', 'outcome', 'duration_seconds']],
     ['form', ['form']],
-  ])('of type %s is refused without %s', async (type, needed) => {
+  ])('rejects a report of type %s without %s', async (type, needed) => {
     const { status, body } = await report({ type, external_id: randomUUID() });
     expect(status).toBe(400);
     expect(body.error.details.fields).toEqual(
@@ -318,7 +318,7 @@ describe('a report', () => {
     );
   });
 
-  test('is refused with fields of another type, which it names', async () => {
+  test('rejects fields of another report type by name', async () => {
     const { status, body } = await report(sms({ pages: 3, subject: 'Hello' }));
     expect([status, body.error.details.fields]).toEqual([
       400,
@@ -329,13 +329,13 @@ describe('a report', () => {
     ]);
   });
 
-  test('has addresses that are some', async () => {
+  test('rejects invalid addresses in a report', async () => {
     const email = { type: 'email', external_id: randomUUID(), from: 'Sara', to: 'sales@example.com', body: 'x' };
     const { status, body } = await report(email);
     expect([status, body.error.details.fields]).toMatchObject([400, [{ field: 'from', code: 'INVALID_FORMAT' }]]);
   });
 
-  test('may be as long as it says, and no longer', async () => {
+  test('accepts reports up to the documented lengths', async () => {
     const { id } = await receive(sms({ body: '😀'.repeat(20_000) }));
     expect((await toldOf(id))[0].data.preview).toBe('😀'.repeat(500));
     expect((await report(sms({ body: 'x'.repeat(50_001) }))).body.error.details.fields).toMatchObject([
@@ -348,7 +348,7 @@ describe('a report', () => {
     expect((await report(form)).status).toBe(400);
   });
 
-  test('of a number that is none is kept as it is, and linked to nobody', async () => {
+  test('stores a withheld or short number unchanged and unlinked', async () => {
     for (const from of ['72345', 'Amazon', 'anonymous', '+1']) {
       const { id, record_id } = await receive(sms({ from, body: 'STOP' }));
       const [row] = await database()`select sender, object from messages where id = ${id}`;
@@ -357,8 +357,8 @@ describe('a report', () => {
   });
 });
 
-describe('what came in is linked', () => {
-  test('to the lead with this number that was changed last, before any customer', async () => {
+describe('linking', () => {
+  test('links a report to the most recently changed lead with the number, before any customer', async () => {
     const mobile = newNumber();
     await createRecord(tenant.key, 'customers', { first_name: 'C', mobile });
     const older = await createRecord(tenant.key, 'leads', { first_name: 'A', mobile });
@@ -369,13 +369,13 @@ describe('what came in is linked', () => {
     expect(await receive(sms({ from: mobile }))).toMatchObject({ object: 'leads', record_id: older.id });
   });
 
-  test.each(['mobile', 'phone'])('else to the customer with this %s', async (field) => {
+  test.each(['mobile', 'phone'])('links a report to the customer with this %s if no lead has it', async (field) => {
     const number = newNumber();
     const { id } = await createRecord(tenant.key, 'customers', { first_name: 'C', [field]: number });
     expect(await receive(sms({ from: number }))).toMatchObject({ object: 'customers', record_id: id });
   });
 
-  test('whichever way the number and the address are written, and by nothing less than all of it', async () => {
+  test('links a report by the whole number or address, in any notation', async () => {
     const german = await newTenant();
     await database()`update companies set country = 'DE', config_version = config_version + 1 where id = ${german.companyId}`;
     const lead = await createRecord(german.key, 'leads', {
@@ -391,13 +391,13 @@ describe('what came in is linked', () => {
     expect((await receive(email('xsara@x.example'), german)).record_id).toBeNull();
   });
 
-  test('to nobody of another workspace', async () => {
+  test('links a report to no record of another workspace', async () => {
     const other = await newTenant();
     const lead = await createRecord(other.key, 'leads', { first_name: 'A', mobile: newNumber() });
     expect(await receive(sms({ from: lead.mobile }))).toMatchObject({ object: null, record_id: null });
   });
 
-  test('and shown in the timeline of its record, the newest first', async () => {
+  test('shows inbound messages in the timeline of their record, newest first', async () => {
     const lead = await createRecord(tenant.key, 'leads', {
       first_name: 'A',
       mobile: newNumber(),
@@ -448,7 +448,7 @@ describe('what came in is linked', () => {
     });
   });
 
-  test('and goes with its record', async () => {
+  test('deletes inbound messages with their record', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', mobile: newNumber() });
     const text = await receive(sms({ from: lead.mobile }));
     const call = await receive(aCall({ from: lead.mobile }));
@@ -473,7 +473,7 @@ function aCall(more: object = {}): Record<string, unknown> {
 }
 
 describe('calls, faxes and forms', () => {
-  test('a call is told with how it ended, and linked by the number that is not ours', async () => {
+  test('emits a call with its outcome, linked by the external number', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', mobile: newNumber() });
     const user = await newUser(tenant);
     const inbound = await receive(aCall({ from: lead.mobile, user_id: user.id }));
@@ -493,7 +493,7 @@ describe('calls, faxes and forms', () => {
     }
   });
 
-  test('a fax is told with its pages', async () => {
+  test('emits a fax with its pages', async () => {
     const { id } = await receive({
       type: 'fax',
       external_id: randomUUID(),
@@ -504,7 +504,7 @@ describe('calls, faxes and forms', () => {
     expect((await toldOf(id))[0]).toMatchObject({ event: 'fax.received', data: { pages: 3, from: '+97143330100' } });
   });
 
-  test('a form is linked by its address, else by its number, and makes no record', async () => {
+  test('links a form by its address or else its number, and creates no record', async () => {
     const mobile = newNumber();
     const email = `${randomUUID()}@x.example`;
     const [byMobile, byEmail] = [
@@ -533,7 +533,7 @@ describe('calls, faxes and forms', () => {
   });
 });
 
-describe('what becomes of an email that was sent', () => {
+describe('engagement with a sent email', () => {
   const engaged = (more: object) => ({
     type: 'email_engagement',
     external_id: randomUUID(),
@@ -544,7 +544,7 @@ describe('what becomes of an email that was sent', () => {
   const toldTo = (recipient: string): Promise<Json[]> =>
     database()`select event, data from ${toldEvents(database())} where data ->> 'recipient' = ${recipient}` as never;
 
-  test('is told of the message that was opened, and of its record', async () => {
+  test('emits an engagement with the opened message and its record', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     const sent = await receive({
       type: 'email',
@@ -569,24 +569,27 @@ describe('what becomes of an email that was sent', () => {
     expect(body.error.details.fields).toMatchObject([{ field: 'link_url', code: 'CONFLICTING_FIELDS' }]);
   });
 
-  test.each(['bounced', 'complained'])('that %s suppresses the address, and is told nobody', async (engagement) => {
-    const to = `${randomUUID()}@X.example`;
-    await receive(engaged({ to, engagement }));
-    expect(await suppressed(to)).toEqual([{ reason: engagement, source: 'provider' }]);
-    expect(await toldTo(to.toLowerCase())).toEqual([]);
-  });
+  test.each(['bounced', 'complained'])(
+    'suppresses the address of an email that %s, without an event',
+    async (engagement) => {
+      const to = `${randomUUID()}@X.example`;
+      await receive(engaged({ to, engagement }));
+      expect(await suppressed(to)).toEqual([{ reason: engagement, source: 'provider' }]);
+      expect(await toldTo(to.toLowerCase())).toEqual([]);
+    },
+  );
 });
 
 const suppressed = (email: string) => database()`
   select reason, source from email_suppressions where company_id = ${tenant.companyId} and email = ${email.toLowerCase()}`;
 
-describe('who says stop', () => {
+describe('an opt-out', () => {
   const listed = (number: unknown) => database()`
     select reason, source, created_by_kind, created_by_id, test_mode from do_not_call
     where company_id = ${tenant.companyId} and phone_number = ${String(number)}`;
 
   test.each(['STOP', 'stop', ' Stop\n', 'STOPALL', 'Unsubscribe', 'CANCEL', 'end', 'QUIT'])(
-    'by “%s” alone is on the do-not-call list',
+    'adds the sender of “%s” to the do-not-call list',
     async (body) => {
       const text = sms({ body, type: body === 'end' ? 'whatsapp' : 'sms' });
       await receive(text);
@@ -607,13 +610,16 @@ describe('who says stop', () => {
     },
   );
 
-  test.each(['Please stop', 'STOP it', 'stopp', 'START', 'UNSTOP', ''])('is not who writes “%s”', async (body) => {
-    const text = sms({ body });
-    await receive(text);
-    expect(await listed(text.from)).toEqual([]);
-  });
+  test.each(['Please stop', 'STOP it', 'stopp', 'START', 'UNSTOP', ''])(
+    'does not treat “%s” as an opt-out',
+    async (body) => {
+      const text = sms({ body });
+      await receive(text);
+      expect(await listed(text.from)).toEqual([]);
+    },
+  );
 
-  test('stays there, whatever is written later', async () => {
+  test('keeps an opt-out, whatever the person writes later', async () => {
     const text = sms({ body: 'STOP' });
     await receive(text);
     const before = await listed(text.from);
@@ -622,16 +628,16 @@ describe('who says stop', () => {
   });
 
   test.each([
-    ['in the subject', { subject: 'Unsubscribe', body: 'Sent from my phone' }, true],
-    ['in the body', { subject: 'Re: Offer', body: ' STOP ' }, true],
-    ['beside other words', { subject: 'Please stop', body: 'Stop this' }, false],
-  ])('%s of an email', async (_, said, isStop) => {
+    ['the subject', { subject: 'Unsubscribe', body: 'Sent from my phone' }, true],
+    ['the body', { subject: 'Re: Offer', body: ' STOP ' }, true],
+    ['other words', { subject: 'Please stop', body: 'Stop this' }, false],
+  ])('reads opt-outs in emails only from stop words: %s', async (_, said, isStop) => {
     const from = `${randomUUID()}@x.example`;
     await receive({ type: 'email', external_id: randomUUID(), from, to: 'sales@x.example', ...said });
     expect(await suppressed(from)).toEqual(isStop ? [{ reason: 'unsubscribed', source: 'opt_out' }] : []);
   });
 
-  test('is written to no more: a draft to them says so', async () => {
+  test('warns about drafts to a person who opted out', async () => {
     const text = sms({ body: 'STOP' });
     await receive(text);
     const { body } = await expectStatus(201, 'POST', '/v1/messages/drafts', {
@@ -642,13 +648,13 @@ describe('who says stop', () => {
   });
 });
 
-test('reports are taken without a subscription, and count towards no quota', async () => {
+test('accepts reports without a subscription and without counting them', async () => {
   const unpaid = await newTenant();
   await database()`update subscriptions set status = 'canceled', ended_at = now() where company_id = ${unpaid.companyId}`;
   await receive(sms(), unpaid);
 });
 
-test('emptying test mode removes what came in, linked or not, and leaves what is live', async () => {
+test('deletes inbound test data when test mode is emptied, and keeps live data', async () => {
   const of = await newTenant();
   for (const mode of ['live', 'test'] as const) {
     const lead = await createRecord(mode === 'live' ? of.key : of.testKey, 'leads', {

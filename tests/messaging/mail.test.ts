@@ -1,4 +1,4 @@
-// Mails: written with their change, delivered once, tried again, given up, and harmless.
+// Service mails: committed with their change, delivered once, retried, abandoned, and safe.
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
@@ -51,18 +51,18 @@ async function mailBecomes(companyId: string, expected: Partial<StoredMail>): Pr
 const makeDue = (companyId: string): Promise<unknown> =>
   database()`update mails set next_attempt_at = now() where company_id = ${companyId} and status = 'queued'`;
 
-/** The lines that a server logged about a mail. */
+/** Returns the log lines about a mail. */
 const linesAbout = (output: string, mailId: string): Json[] =>
   output
     .split('\n')
     .filter((line) => line.includes(mailId))
     .map((line) => JSON.parse(line));
 
-// A database of their own: any other server on the common one may take up a mail first.
+// A separate database, because other servers could process a mail first.
 let databaseUrl: string;
 const servers: TestServer[] = [];
 
-/** @param smtpUrl undefined: mails are kept */
+/** @param smtpUrl undefined: mails are stored and not sent */
 async function start(smtpUrl?: string): Promise<TestServer> {
   const started = await startServer({
     ...testSettings,
@@ -103,7 +103,7 @@ describe('without SMTP_URL', () => {
   });
   afterAll(stopAll);
 
-  test('a mail is kept, is logged as kept, and nobody is told that it was sent', async () => {
+  test('stores and logs mails without SMTP_URL, and does not claim that they were sent', async () => {
     const tenant = await newTenant();
     const { user, welcome_email_sent: isSent } = await createUser(tenant);
     expect(isSent).toBe(false);
@@ -141,7 +141,7 @@ describe('with an SMTP server', () => {
   const sentTo = (email: string): TestSmtp['received'] =>
     smtp.received.filter(({ recipients }) => recipients.includes(email));
 
-  test('a welcome mail is delivered once, to its recipient alone, and carries no password', async () => {
+  test('delivers a welcome mail once, to its recipient only, without a password', async () => {
     const tenant = await newTenant('Blue Lake Trading');
     const { user, temp_password: password, welcome_email_sent: isSent } = await createUser(tenant);
     expect(isSent).toBe(true);
@@ -163,7 +163,7 @@ describe('with an SMTP server', () => {
     }, patience);
   });
 
-  test('the signup sends one unless it is asked not to, and a refused one sends none', async () => {
+  test('sends a welcome mail after a signup by default, and none after a rejected one', async () => {
     const { data } = (await expectStatus(201, 'POST', '/v1/onboarding', { body: signup() })).body;
     expect(data.welcome_email_sent).toBe(true);
     await mailBecomes(data.company.id, { recipient: data.user.email, status: 'sent' });
@@ -177,7 +177,7 @@ describe('with an SMTP server', () => {
     expect(count).toEqual({ count: 1 });
   });
 
-  test('a creation that is refused, or that asks for none, leaves no mail behind', async () => {
+  test('writes no mail for a rejected creation or on request', async () => {
     const tenant = await newTenant();
     await createUser(tenant, { send_welcome: false });
     await database()`update subscriptions set package_code = 'starter', seats = 2 where company_id = ${tenant.companyId}`;
@@ -189,7 +189,7 @@ describe('with an SMTP server', () => {
     expect(await mailsOf(tenant.companyId)).toEqual([]);
   });
 
-  test('while the server refuses for the moment it is tried again, with growing pauses, and then arrives once', async () => {
+  test('retries with growing pauses while the mail server rejects temporarily, and delivers once', async () => {
     const tenant = await newTenant();
     smtp.refusal = 451;
     const { user } = await createUser(tenant);
@@ -211,7 +211,7 @@ describe('with an SMTP server', () => {
     expect(sentTo(user.email)).toHaveLength(1);
   });
 
-  test('it is given up after seven attempts, with an error in the log', async () => {
+  test('abandons a mail after seven attempts with an error in the log', async () => {
     const tenant = await newTenant();
     smtp.refusal = 451;
     const { user } = await createUser(tenant);
@@ -232,7 +232,7 @@ describe('with an SMTP server', () => {
     }, patience);
   });
 
-  test('it is given up at once when the server refuses the recipient for good', async () => {
+  test('abandons a mail immediately if the server permanently rejects the recipient', async () => {
     const tenant = await newTenant();
     smtp.refusal = 550;
     const { user } = await createUser(tenant);
@@ -240,7 +240,7 @@ describe('with an SMTP server', () => {
     expect(smtp.attempts.filter((email) => email === user.email)).toHaveLength(1);
   });
 
-  test('names can neither add a header or a recipient, nor carry an address of their own', async () => {
+  test('prevents names from adding headers, recipients or addresses', async () => {
     const name = 'Eve\r\nBcc: victim@example.com\r\nSubject: Prize\r\n\r\nhttp://evil.example/x <script>';
     const { data } = (
       await expectStatus(201, 'POST', '/v1/onboarding', {
@@ -261,7 +261,7 @@ describe('with an SMTP server', () => {
     for (const forbidden of ['victim@', 'evil.example', '<script>']) expect(raw).not.toContain(forbidden);
   });
 
-  test('several servers deliver each mail once', async () => {
+  test('delivers each mail once across several servers', async () => {
     const tenant = await newTenant();
     const second = await start(`smtp://127.0.0.1:${smtp.port}`);
     expect(second.url).not.toBe(server.url);
@@ -282,7 +282,7 @@ describe('with an SMTP server', () => {
     for (const { recipient } of rows) expect([recipient, sentTo(recipient).length]).toEqual([recipient, 1]);
   });
 
-  test('a mail that a server took and never settled is taken again when its time is over', async () => {
+  test('retries a mail when the lease of a crashed server expires', async () => {
     const tenant = await newTenant();
     const email = newEmail();
     const sql = database();
@@ -295,7 +295,7 @@ describe('with an SMTP server', () => {
     expect(sentTo(email)).toHaveLength(1);
   });
 
-  test('a mail is given up, and not sent once more, if servers died in each of its attempts', async () => {
+  test('abandons a mail without another attempt if servers died in each of its attempts', async () => {
     const tenant = await newTenant();
     const email = newEmail();
     await database()`
@@ -305,7 +305,7 @@ describe('with an SMTP server', () => {
     expect(sentTo(email)).toEqual([]);
   });
 
-  describe('that asks for credentials', () => {
+  describe('that requires credentials', () => {
     const withTls = { authOptional: false, disabledCommands: [] };
     const secret = 'p@ss:w/rd';
     const login = `crm:${encodeURIComponent(secret)}@`;
@@ -316,7 +316,7 @@ describe('with an SMTP server', () => {
       await guarded?.stop();
     });
 
-    /** Has a mail delivered by a server with these settings. */
+    /** Lets a server with these settings deliver a mail. */
     async function deliver(smtpUrl: string, expected: Partial<StoredMail>): Promise<void> {
       await stopAll();
       const started = await start(smtpUrl);
@@ -326,30 +326,30 @@ describe('with an SMTP server', () => {
       const mail = await mailBecomes(tenant.companyId, expected);
       await vi.waitFor(() => expect(linesAbout(started.output(), mail.id)).not.toEqual([]), patience);
       expect(started.output()).not.toContain(secret);
-      // The servers that follow do not find it.
+      // Hides the mail from the next servers.
       await database()`delete from mails where company_id = ${tenant.companyId}`;
     }
 
-    test('they are told under STARTTLS', async () => {
+    test('sends credentials under STARTTLS', async () => {
       guarded = await startSmtp(withTls);
       await deliver(`smtp://${login}127.0.0.1:${guarded.port}?verify=0`, { status: 'sent' });
       expect(guarded.received).toMatchObject([{ isSecure: true, user: 'crm' }]);
       expect(guarded.credentials).toEqual([{ user: 'crm', password: secret }]);
     });
 
-    test('they are told under TLS from the first byte', async () => {
+    test('sends credentials under TLS from the first byte', async () => {
       guarded = await startSmtp({ ...withTls, secure: true });
       await deliver(`smtps://${login}127.0.0.1:${guarded.port}?verify=0`, { status: 'sent' });
       expect(guarded.received).toMatchObject([{ isSecure: true, user: 'crm' }]);
     });
 
-    test('they are not told in the clear, and the mail waits', async () => {
+    test('sends no credentials in plain text, and the mail waits', async () => {
       guarded = await startSmtp({ authOptional: false, allowInsecureAuth: true });
       await deliver(`smtp://${login}127.0.0.1:${guarded.port}`, { status: 'queued', attempts: 1 });
       expect([guarded.credentials, guarded.received]).toEqual([[], []]);
     });
 
-    test('they are not told to a server whose certificate nobody vouches for, and the mail waits', async () => {
+    test('sends no credentials to a server with an untrusted certificate, and the mail waits', async () => {
       guarded = await startSmtp(withTls);
       await deliver(`smtp://${login}127.0.0.1:${guarded.port}`, { status: 'queued', attempts: 1 });
       expect([guarded.credentials, guarded.received]).toEqual([[], []]);
@@ -364,7 +364,7 @@ describe('with an SMTP server', () => {
     ['SMTP_URL', 'smtp://user:hush@mail.example?pool=1'],
     ['MAIL_FROM', 'nobody'],
     ['MAIL_FROM', 'a@b.example, c@d.example'],
-  ])('a %s such as %s is refused, and the reason does not repeat a password', (name, value) => {
+  ])('rejects %s such as %s without repeating a password', (name, value) => {
     const read = () => readConfig({ [name]: value });
     expect(read).toThrow(`${name} must be`);
     expect(read).toThrow(/^(?!.*hush)/s);

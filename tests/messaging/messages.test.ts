@@ -1,4 +1,4 @@
-// The messages of a record: newest first, a preview of each, and only with the add-on inbox.
+// The messages of a record: newest first, with previews, and only with the add-on inbox.
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
@@ -29,7 +29,7 @@ async function newMessages(record: string, count: number, more: object = {}): Pr
     channel: 'email',
     direction: 'inbound',
     body: 'Hello',
-    // Two of each moment, so that the id decides.
+    // Two messages per time, so that the id decides.
     occurred_at: new Date(Date.UTC(2026, 0, 1, 0, Math.floor(index / 2))),
     ...more,
   }));
@@ -40,7 +40,7 @@ async function newMessages(record: string, count: number, more: object = {}): Pr
 }
 
 describe('messages', () => {
-  test('are shown newest first, 50 on a page, with the first 500 characters of their body', async () => {
+  test('shows messages newest first, 50 per page, with the first 500 characters of their body', async () => {
     const on = await newAccount(key);
     const made = await newMessages(on, 51, { body: `${'😀'.repeat(500)}x` });
     const data = await listChildren(key, 'accounts', on, 'messages');
@@ -63,7 +63,7 @@ describe('messages', () => {
     expect(await walkChildren(key, 'accounts', on, 'messages', 7)).toEqual(made);
   });
 
-  test('need the add-on inbox', async () => {
+  test('requires the add-on inbox for messages', async () => {
     const poor = await newTenant();
     await database()`update subscriptions set package_code = 'starter' where company_id = ${poor.companyId}`;
     const on = await newAccount(poor.key);
@@ -75,4 +75,4 @@ describe('messages', () => {
   });
 });
 
-test('messages move an unreasonable limit to the nearest bound', () => expectClampedLimits(key, 'messages'));
+test('moves an unreasonable limit of messages to the nearest bound', () => expectClampedLimits(key, 'messages'));

@@ -1,4 +1,4 @@
-// Phone numbers of a workspace: registered, made the default, released.
+// Phone numbers of a workspace: registration, default and release.
 import { beforeEach, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { newPhoneNumber, someNumber } from '../support/messaging.ts';
@@ -19,7 +19,7 @@ const release = (id: string) => call('POST', `${path}/${id}/release`, { key: ten
 const onlyText = { capabilities: { sms: true, voice: false, fax: false } };
 const onlyVoice = { capabilities: { sms: false, voice: true, fax: false } };
 
-test('the first of its kind is the default, and another one takes its place', async () => {
+test('makes the first number of a kind the default until another one is chosen', async () => {
   const first = await newPhoneNumber(tenant.key);
   expect(first).toMatchObject({
     is_default: true,
@@ -48,7 +48,7 @@ test('the first of its kind is the default, and another one takes its place', as
   ]);
 });
 
-test('of many that become the default at once one is', async () => {
+test('leaves one default if many numbers become the default concurrently', async () => {
   const numbers = await Promise.all(Array.from({ length: 6 }, () => newPhoneNumber(tenant.key)));
   expect(numbers.filter((each) => each.is_default)).toHaveLength(1);
   const made = await Promise.all(numbers.map(({ id }) => patch(id, { is_default: true })));
@@ -56,7 +56,7 @@ test('of many that become the default at once one is', async () => {
   expect((await list()).filter((each) => each.is_default)).toHaveLength(1);
 });
 
-test('a number that is released can be registered anew, and is no default any more', async () => {
+test('permits registering a released number again, which is no longer the default', async () => {
   const { id, phone_number } = await newPhoneNumber(tenant.key);
   const twin = await call('POST', path, { key: tenant.key, body: { phone_number, ...onlyText } });
   expect([twin.status, twin.body.error]).toMatchObject([409, { code: 'ALREADY_EXISTS', details: { existing_id: id } }]);
@@ -68,7 +68,7 @@ test('a number that is released can be registered anew, and is no default any mo
   expect((await list({ status: 'released' })).map((each) => each.id)).toEqual([id]);
 });
 
-test('is found by a part of its number or name', async () => {
+test('finds a number by a part of it or of its name', async () => {
   const [desk, other] = [
     await newPhoneNumber(tenant.key, { friendly_name: 'Front desk' }),
     await newPhoneNumber(tenant.key),
@@ -77,7 +77,7 @@ test('is found by a part of its number or name', async () => {
   expect((await list({ search: other.phone_number.slice(4) })).map((each) => each.id)).toEqual([other.id]);
 });
 
-test('refuses what makes no sense', async () => {
+test('rejects invalid numbers and settings', async () => {
   const post = async (body: object) => {
     const answer = await call('POST', path, { key: tenant.key, body });
     return [answer.status, answer.body.error.details.fields?.[0].field ?? answer.body.error.details.reason];
@@ -98,7 +98,7 @@ test('refuses what makes no sense', async () => {
   expect((await patch(number.id, { assigned_user_id: stranger })).status).toBe(422);
 });
 
-test('a workspace has 200', async () => {
+test('limits a workspace to 200 numbers', async () => {
   for (let made = 0; made < 200; made += 20)
     await Promise.all(Array.from({ length: 20 }, () => newPhoneNumber(tenant.key, onlyText)));
   const full = await call('POST', path, { key: tenant.key, body: { phone_number: someNumber(), ...onlyText } });

@@ -1,4 +1,4 @@
-// Approved drafts: sent once by mail or by the provider of texts, and what became of each.
+// Approved drafts: sent once by email or by the text provider, with recorded outcomes.
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -24,7 +24,7 @@ import { TestTwilio } from '../support/twilio.ts';
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `sending-${process.pid}`);
 const patience = { timeout: 60_000, interval: 50 };
 
-// A database of their own: another server would send through nobody what these send.
+// A separate database, because other servers would process these drafts without a provider.
 let databaseUrl: string;
 let smtp: TestSmtp;
 let twilio: TestTwilio;
@@ -83,7 +83,7 @@ const becomes = (draft: Json, expected: object, whose = tenant): Promise<void> =
   expect.poll(() => read(draft, whose), patience).toMatchObject(expected);
 const attemptsOf = async (draft: Json): Promise<Json> =>
   (await database()`select status, attempts, attempted_at, leased_until from message_drafts where id = ${draft.id}`)[0];
-/** Waits until it was tried so often and waits again. */
+/** Waits until this many attempts were made and the next one is pending. */
 const waits = (draft: Json, attempts: number): Promise<void> =>
   expect.poll(() => attemptsOf(draft), patience).toMatchObject({ status: 'approved', attempts, leased_until: null });
 const makeDue = (draft: Json): Promise<unknown> =>
@@ -96,7 +96,7 @@ const anEmail = (): { channel: string; to: string; subject: string; body: string
 });
 const sentTo = (email: string): ReceivedMail[] => smtp.received.filter(({ recipients }) => recipients.includes(email));
 const mailTo = (email: string): string => sentTo(email)[0]?.raw ?? '';
-/** The text of a mail, whatever it was written in for the way. */
+/** Returns the decoded text of an email. */
 const textOf = (raw: string): string =>
   raw
     .slice(raw.indexOf('\r\n\r\n') + 4)
@@ -105,7 +105,7 @@ const textOf = (raw: string): string =>
 const linkIn = (raw: string): string => /^List-Unsubscribe: <(\S+)>\r$/m.exec(raw)?.[1] ?? '';
 
 describe('an email', () => {
-  test('is sent once: from the service in the name of the company, answered to the user, under the name of its draft', async () => {
+  test('sends an email once from the service in the name of the company, with the user as reply-to and the draft as its id', async () => {
     const user = await newUser(tenant);
     const account = await newAccount(tenant.key);
     const email = anEmail();
@@ -149,7 +149,7 @@ describe('an email', () => {
     expect(audit).toEqual([{ actor_kind: 'system', changes: { status: { from: 'approved', to: 'sent' } } }]);
   });
 
-  test('takes no header from a company or a subject', async () => {
+  test('prevents header injection through company names and subjects', async () => {
     const other = await newWideTenant();
     const evil = 'Eve"\r\nBcc: victim@example.com\r\n\r\n<script>';
     await database()`update companies set name = ${evil} where id = ${other.companyId}`;
@@ -163,7 +163,7 @@ describe('an email', () => {
     expect(head).not.toMatch(/^Bcc/im);
   });
 
-  test('is tried again with growing pauses while the server does not take it, under the same name', async () => {
+  test('retries an email with growing pauses and the same id while the server rejects it temporarily', async () => {
     const draft = await newDraft(tenant.key, anEmail());
     smtp.refusal = 451;
     await approve(draft);
@@ -180,7 +180,7 @@ describe('an email', () => {
     expect(sentTo(draft.to)).toHaveLength(1);
   });
 
-  test('is undeliverable after a day of it', async () => {
+  test('fails an email as undeliverable after a day of retries', async () => {
     const draft = await newDraft(tenant.key, anEmail());
     smtp.refusal = 451;
     await approve(draft);
@@ -190,7 +190,7 @@ describe('an email', () => {
     await becomes(draft, { status: 'failed', error: { code: 'undeliverable' }, sent_at: null, provider_ref: null });
   });
 
-  test('is undeliverable, and not sent once more, if servers died in each of its attempts', async () => {
+  test('fails an email as undeliverable without another attempt if servers died in each of its attempts', async () => {
     const draft = await newDraft(tenant.key, anEmail());
     smtp.refusal = 451;
     await approve(draft);
@@ -205,7 +205,7 @@ describe('an email', () => {
   test.each([
     [550, '5.7.1 we do not want it', false],
     [550, '5.1.1 there is nobody', true],
-  ])('that is refused with %i %s fails, and whether the address is suppressed: %s', async (status, words, bounced) => {
+  ])('fails an email rejected with %i %s, and suppresses the address: %s', async (status, words, bounced) => {
     const draft = await newDraft(tenant.key, anEmail());
     Object.assign(smtp, { refusal: status, words });
     await approve(draft);
@@ -216,7 +216,7 @@ describe('an email', () => {
     expect(sentTo(draft.to)).toEqual([]);
   });
 
-  test('to whom was suppressed after the approval fails, and is not sent', async () => {
+  test('fails an email whose recipient was suppressed after the approval', async () => {
     const draft = await newDraft(tenant.key, anEmail());
     smtp.refusal = 451;
     await approve(draft);
@@ -229,7 +229,7 @@ describe('an email', () => {
     expect(sentTo(draft.to)).toEqual([]);
   });
 
-  test('whose sender was deactivated, or whose workspace lost the inbox, fails', async () => {
+  test('fails an email whose sender was deactivated, or whose workspace lost the inbox', async () => {
     const user = await newUser(tenant);
     const other = await newWideTenant();
     const [orphan, lost] = [
@@ -265,7 +265,7 @@ describe('the link in an email', () => {
     return { draft, link: linkIn(mailTo(draft.to)) };
   }
 
-  test('shows a button to whoever looks at it, and changes nothing', async () => {
+  test('shows a button on the unsubscribe page for GET requests and changes nothing', async () => {
     const { draft, link } = await linkOf();
     for (const method of ['GET', 'HEAD']) {
       const answer = await fetch(link, { method });
@@ -275,7 +275,7 @@ describe('the link in an email', () => {
     expect(await suppressed(draft.to)).toEqual([]);
   });
 
-  test('takes one click of a mail program, and the button, as often as they come', async () => {
+  test('unsubscribes by one-click POST and by the button, repeatably', async () => {
     const campaignId = randomUUID();
     const { draft, link } = await linkOf({ campaignId });
     for (const body of ['List-Unsubscribe=One-Click', '']) {
@@ -296,7 +296,7 @@ describe('the link in an email', () => {
   });
 
   test.skipIf(!findProgram('chromium'))(
-    `is for everybody, on small screens, by keyboard, with no JavaScript${skipNote('chromium')}`,
+    `shows the unsubscribe page accessibly, on small screens, by keyboard, without JavaScript${skipNote('chromium')}`,
     async () => {
       const { draft, link } = await linkOf();
       const browser = await openBrowser();
@@ -324,12 +324,12 @@ describe('the link in an email', () => {
     },
   );
 
-  test('is repeated as the last line of what a campaign sends', async () => {
+  test('repeats the unsubscribe link as the last line of campaign emails', async () => {
     const { draft, link } = await linkOf({ campaignId: randomUUID() });
     expect(textOf(mailTo(draft.to)).trim().split(/\r?\n/).at(-1)).toBe(`Unsubscribe: ${link}`);
   });
 
-  test('is nobody else’s: changed by a character it leads nowhere', async () => {
+  test('rejects an unsubscribe link with any changed character', async () => {
     const { draft, link } = await linkOf();
     const at = link.lastIndexOf('/') + 5;
     const changed = `${link.slice(0, at)}${link[at] === 'A' ? 'B' : 'A'}${link.slice(at + 1)}`;
@@ -344,7 +344,7 @@ describe('a text', () => {
   test.each([
     ['sms', ''],
     ['whatsapp', 'whatsapp:'],
-  ])('by %s is sent from the default number, and kept under the reference of the provider', async (channel, prefix) => {
+  ])("sends a message by %s from the default number, with the provider's reference", async (channel, prefix) => {
     const draft = await newDraft(tenant.key, { channel });
     await approve(draft);
     await becomes(draft, { status: 'sent', error: null });
@@ -354,7 +354,7 @@ describe('a text', () => {
     expect(twilio.strangers).toBe(0);
   });
 
-  test('is sent from the number that it names', async () => {
+  test('sends a text from the number that its draft names', async () => {
     const { phone_number: from } = await newPhoneNumber(tenant.key);
     const draft = await newDraft(tenant.key, { from });
     await approve(draft);
@@ -368,7 +368,7 @@ describe('a text', () => {
     [400, 21614, 'refused', false],
     [400, 21606, 'no_sender', false],
     [422, undefined, 'refused', false],
-  ])('that is answered with %i and %s fails as %s', async (status, code, error, saidStop) => {
+  ])('fails a text rejected with %i and %s as %s', async (status, code, error, saidStop) => {
     const draft = await newDraft(tenant.key);
     twilio.behave = ({ to }) => (to === draft.to ? { status, ...(code ? { code } : {}) } : undefined);
     await approve(draft);
@@ -380,7 +380,7 @@ describe('a text', () => {
     expect((await attemptsOf(draft)).attempts).toBe(1);
   });
 
-  test.each([429, 401])('that is answered with %i is tried again without a look', async (status) => {
+  test.each([429, 401])('retries a text after status %i without a lookup', async (status) => {
     const draft = await newDraft(tenant.key);
     twilio.behave = ({ to }) => (to === draft.to ? { status } : undefined);
     await approve(draft);
@@ -392,7 +392,7 @@ describe('a text', () => {
     expect([twilio.lookups, twilio.to(draft.to).length]).toEqual([looked, 1]);
   });
 
-  test('that was taken and not answered for is looked up, and not sent again', async () => {
+  test('finds a text that was accepted without a response, and does not send it again', async () => {
     const draft = await newDraft(tenant.key);
     twilio.behave = ({ to }) => (to === draft.to ? 'swallow' : undefined);
     await approve(draft);
@@ -405,14 +405,14 @@ describe('a text', () => {
     expect(twilio.to(draft.to)).toHaveLength(1);
   });
 
-  test('that failed on the way is sent again where the provider does not have it', async () => {
+  test('sends a text again if the provider does not have it after a failed attempt', async () => {
     const draft = await newDraft(tenant.key);
     twilio.behave = ({ to }) => (to === draft.to ? { status: 503 } : undefined);
     await approve(draft);
     await waits(draft, 1);
     const looked = twilio.lookups;
     twilio.behave = () => undefined;
-    // Another of the same words that was sent to the same number meanwhile is not taken for it.
+    // Another text with the same words to the same number is not confused with it.
     const twin = await newDraft(tenant.key, { to: draft.to });
     await approve(twin);
     await becomes(twin, { status: 'sent' });
@@ -421,7 +421,7 @@ describe('a text', () => {
     expect([twilio.lookups > looked, twilio.to(draft.to).length]).toEqual([true, 2]);
   });
 
-  test('without a number that can send it fails', async () => {
+  test('fails a text without an active number', async () => {
     const other = await newWideTenant();
     const draft = await newDraft(other.key);
     await approve(draft, other);
@@ -429,7 +429,7 @@ describe('a text', () => {
   });
 });
 
-test('a company with many messages keeps no other waiting', async () => {
+test('delays no other company while one has many messages', async () => {
   const [crowd, other] = [await newWideTenant(), await newWideTenant()];
   const rows = Array.from({ length: 2000 }, (_, index) => ({
     company_id: crowd.companyId,
@@ -463,7 +463,7 @@ describe('without SMTP_URL and MESSAGING_URL', () => {
     useServer(server.url);
   });
 
-  test('messages are kept, and logged as kept', async () => {
+  test('stores and logs messages without SMTP_URL and MESSAGING_URL', async () => {
     await server.stop();
     bare = await start({});
     useServer(bare.url);
@@ -484,13 +484,13 @@ test.each([
   'twilio://AC1:hush@',
   'twilio://AC1:hush@api.twilio.com/2010',
   'twilio://AC1:hush@api.twilio.com?insecure=2',
-])('a MESSAGING_URL such as %s is refused, and the reason does not repeat the token', (value) => {
+])('rejects a MESSAGING_URL such as %s without repeating the token', (value) => {
   const reading = () => readConfig({ MESSAGING_URL: value });
   expect(reading).toThrow('MESSAGING_URL must be');
   expect(reading).toThrow(/^(?!.*hush)/s);
 });
 
-test('a MESSAGING_URL names the account, its token and the host', () => {
+test('reads the account, the token and the host from MESSAGING_URL', () => {
   const { messagingProvider } = readConfig({ MESSAGING_URL: 'twilio://AC1:hu%3Ash@api.twilio.com' });
   expect(messagingProvider).toEqual({
     kind: 'twilio',

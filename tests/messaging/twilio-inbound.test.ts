@@ -1,4 +1,4 @@
-// What Twilio tells of numbers of the workspace: signed, and stored as all that comes in.
+// Inbound requests of Twilio: signed, and stored like all inbound reports.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { twilioSignature } from '../../integrations/twilio/inbound.ts';
@@ -39,7 +39,7 @@ async function registerNumber(key: string): Promise<void> {
 
 type Form = Record<string, string>;
 
-/** @param signature made of the form and the address unless given */
+/** @param signature computed from the form and the address by default */
 async function tell(
   form: Form,
   to = url,
@@ -92,14 +92,14 @@ async function reports(of = tenant): Promise<Json[]> {
 test.each([
   ['+14158675309', 'RSOYDt4T1cUTdK1PDd93/VVr8B8='],
   ['+14158675310', 'GvWf1cFY/Q7PnoempGyD5oXAezc='],
-])('the signature is that of Twilio’s own example, from %s', (number, expected) => {
+])('computes the signature of Twilio’s own example, from %s', (number, expected) => {
   const form = { Digits: '1234', To: '+18005551212', From: number, Caller: number, CallSid: 'CA1234567890ABCDE' };
   const address = 'https://mycompany.com/myapp.php?foo=1&bar=2';
   expect(twilioSignature('12345', address, new Map(Object.entries(form)))).toBe(expected);
 });
 
 describe('a text', () => {
-  test('is answered with nothing to do, linked, shown and told', async () => {
+  test('responds with empty TwiML to a text, and links, shows and emits it', async () => {
     const lead = await newLead();
     const answer = await tell(text({ From: lead.mobile, Body: 'Grüße + 100 % 👋' }));
     expect(answer).toEqual({
@@ -120,7 +120,7 @@ describe('a text', () => {
     expect(noted).toEqual([{ action: 'report.receive', metadata: { type: 'sms', provider: 'twilio' } }]);
   });
 
-  test('of WhatsApp is one, from the number behind its prefix', async () => {
+  test('reads a WhatsApp message from the number behind its prefix', async () => {
     const lead = await newLead();
     await tell(text({ From: `whatsapp:${lead.mobile}`, To: `whatsapp:${ours}` }));
     expect((await reports())[0]).toMatchObject({
@@ -132,7 +132,7 @@ describe('a text', () => {
     });
   });
 
-  test('that says stop is obeyed', async () => {
+  test('applies an opt-out by text', async () => {
     const lead = await newLead();
     await tell(text({ From: lead.mobile, Body: 'Stop' }));
     const listed = await database()`
@@ -140,19 +140,19 @@ describe('a text', () => {
     expect(listed).toEqual([{ source: 'opt_out' }]);
   });
 
-  test('that is told again is stored once', async () => {
+  test('stores a repeated text once', async () => {
     const form = text();
     const before = (await reports()).length;
     await Promise.all(Array.from({ length: 4 }, () => tell(form)));
     expect((await reports()).length).toBe(before + 1);
   });
 
-  test('with what the database cannot hold is stored without it', async () => {
+  test('removes characters from a text that the database cannot store', async () => {
     expect((await tell(text({ Body: 'a\0b' }))).status).toBe(200);
     expect((await reports())[0]).toMatchObject({ body: 'ab' });
   });
 
-  test('that the workspace sent says nothing new', async () => {
+  test('ignores status callbacks of sent texts', async () => {
     const before = (await reports()).length;
     const answer = await tell({
       MessageSid: 'SM1',
@@ -181,7 +181,7 @@ describe('a call', () => {
       { Direction: 'outbound-api', From: ours, To: '+14155567777' },
       { direction: 'outbound', outcome: 'answered' },
     ],
-  ])('that ended as %j is told as %j', async (more, expected) => {
+  ])('emits a call that ended as %j as %j', async (more, expected) => {
     expect((await tell(aCall(more as Form))).status).toBe(200);
     const [row] = await reports();
     expect(row).toMatchObject({ kind: 'call', details: expected });
@@ -189,20 +189,20 @@ describe('a call', () => {
     expect(told).toMatchObject([{ data: expected }]);
   });
 
-  test.each(['queued', 'ringing', 'in-progress'])('that is %s is not over', async (CallStatus) => {
+  test.each(['queued', 'ringing', 'in-progress'])('ignores a call that is %s', async (CallStatus) => {
     const before = (await reports()).length;
     expect((await tell(aCall({ CallStatus }))).status).toBe(200);
     expect((await reports()).length).toBe(before);
   });
 });
 
-test('a fax is told with its pages', async () => {
+test('emits a fax with its pages', async () => {
   await tell({ FaxSid: 'FX1', From: '+14155567777', To: ours, NumPages: '3', FaxStatus: 'received' });
   expect((await reports())[0]).toMatchObject({ kind: 'fax', details: { pages: 3 } });
 });
 
-describe('what is not Twilio’s is refused', () => {
-  test('a signature of another form, another address or another token', async () => {
+describe('rejected requests', () => {
+  test('rejects a signature of another form, another address or another token', async () => {
     const form = text();
     const good = (of: Form, to = url, by = token) => twilioSignature(by, to, new Map(Object.entries(of)));
     const before = (await reports()).length;
@@ -224,13 +224,13 @@ describe('what is not Twilio’s is refused', () => {
     expect((await reports()).length).toBe(before);
   });
 
-  test('a number that the workspace does not have, or has given up', async () => {
+  test('rejects texts to a number that the workspace does not have or has released', async () => {
     expect((await tell(text({ To: '+14155550199' }))).status).toBe(404);
     const other = await newTenant();
     const theirs = url.replace(tenant.companyId, other.companyId);
     expect((await tell(text(), theirs)).status).toBe(404);
     expect(await reports(other)).toEqual([]);
-    // In test mode the workspace has none.
+    // In test mode the workspace has no number.
     const inTest = url.replace('environment=live', 'environment=test');
     expect((await tell(text(), inTest)).status).toBe(404);
     await registerNumber(tenant.testKey);
@@ -239,28 +239,28 @@ describe('what is not Twilio’s is refused', () => {
   });
 
   test.each(['?company_id=nonsense', '', `?company_id=${randomUUID()}&environment=both`])(
-    'an address with “%s”',
+    'rejects an address with “%s”',
     async (query) => {
       expect((await tell(text(), url.replace(/\?.*/, query))).status).toBe(404);
     },
   );
 
-  test('more than a body may hold', async () => {
+  test('rejects bodies beyond the limit', async () => {
     const { status, text: body } = await tell(text({ Body: 'x'.repeat(110_000) }));
     expect([status, JSON.parse(body).error.details]).toEqual([400, { reason: 'body_too_large' }]);
   });
 
-  test('all of it, by a server that is connected to no account', async () => {
+  test('rejects every request on a server without a connected account', async () => {
     const to = url.replace(server.url, inject('baseUrl'));
     expect((await tell(text(), to)).status).toBe(404);
   });
 
-  test('a request that is no form', async () => {
+  test('rejects a request that is not a form', async () => {
     const headers = { 'x-twilio-signature': twilioSignature(token, url, new Map()) };
     expect((await fetch(url, { headers })).status).toBe(404);
   });
 
-  test('an unknown provider', async () => {
+  test('rejects an unknown provider', async () => {
     expect((await tell(text(), url.replace('/twilio', '/carrier-pigeon'))).status).toBe(404);
   });
 });

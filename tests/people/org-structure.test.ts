@@ -1,4 +1,4 @@
-// The org structure: one tree, pages of it, its users, and only what a credential reaches.
+// The organization: its tree, pages, users, and visibility.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newBranch, newTeam } from '../support/arranged-ids.ts';
@@ -7,7 +7,7 @@ import { database, newKey, newTenant, newUser, type Tenant } from '../support/te
 
 let tenant: Tenant;
 let other: Tenant;
-/** Main Branch has the team Inbound; Elsewhere has none. */
+/** Main Branch has the team Inbound. Elsewhere has no team. */
 let elsewhere: string;
 let inbound: string;
 let branchKey: string;
@@ -40,7 +40,7 @@ const ask = async (path: string, key = tenant.key, query: Record<string, string 
   (await expectStatus(200, 'GET', path, { key, query })).body.data;
 
 describe('GET /v1/org-structure', () => {
-  test('shows the whole tree, with managers and the active users of each node and all below it', async () => {
+  test('shows the whole tree with managers and the active users of each node and below', async () => {
     const answer = await expectStatus(200, 'GET', '/v1/org-structure', { key: tenant.key });
     expect(answer.headers.get('cache-control')).toBe('private, max-age=60');
     expect(answer.body.data.tree).toEqual({
@@ -80,7 +80,7 @@ describe('GET /v1/org-structure', () => {
     expect(await ask('/v1/org-structure', tenant.testKey)).toEqual(answer.body.data);
   });
 
-  test('shows a key of a branch or a team its own part, and counts whom it reaches', async () => {
+  test('shows a key of a branch or a team its own part and counts only its users', async () => {
     const shape = ({ name, user_count: count, children }: Json): Json => [name, count, children.map(shape)];
     expect(shape((await ask('/v1/org-structure', branchKey)).tree)).toEqual([
       'Blue Lake Trading',
@@ -96,7 +96,7 @@ describe('GET /v1/org-structure', () => {
 });
 
 describe('branches and teams', () => {
-  test('a branch is shown with all that is known of it', async () => {
+  test('shows a branch with all its details', async () => {
     const { branch } = await ask(`/v1/branches/${elsewhere}`);
     expect(branch).toEqual({
       id: elsewhere,
@@ -116,14 +116,14 @@ describe('branches and teams', () => {
     expect(branches[0]).toEqual(branch);
   });
 
-  test('teams are listed with their members', async () => {
+  test('lists teams with their members', async () => {
     const { teams } = await ask('/v1/teams');
     expect(teams).toEqual([
       { id: inbound, name: 'Inbound', branch_id: tenant.branchId, manager_user_id: people.inTeam, member_count: 1 },
     ]);
   });
 
-  test('a key of a branch or a team sees those in its reach, and the others do not exist for it', async () => {
+  test('shows a key of a branch or a team only the nodes within its reach', async () => {
     const idsOf = (rows: Json[]): string[] => rows.map(({ id }) => id);
     expect(idsOf((await ask('/v1/branches', branchKey)).branches)).toEqual([elsewhere]);
     expect(idsOf((await ask('/v1/teams', branchKey)).teams)).toEqual([]);
@@ -139,12 +139,12 @@ describe('branches and teams', () => {
     await expectStatus(404, 'GET', `/v1/org-nodes/${inbound}/users`, { key: branchKey });
   });
 
-  test.each(['branches', 'teams'])('%s are paged without repeating or skipping one', async (what) => {
+  test.each(['branches', 'teams'])('pages through %s without repeats or gaps', async (what) => {
     const crowd = await newTenant();
     const ids: string[] = what === 'branches' ? [crowd.branchId] : [];
     for (let index = 0; index < 5; index += 1)
       ids.push(what === 'branches' ? await newBranch(crowd) : await newTeam(crowd));
-    // All at one instant, so that the ids decide.
+    // All with the same time, so that the ids decide.
     await database()`update ${database()(what)} set created_at = '2026-01-01' where company_id = ${crowd.companyId}`;
     const seen: string[] = [];
     let cursor: string | null = null;
@@ -156,7 +156,7 @@ describe('branches and teams', () => {
     expect(seen).toEqual(ids.toSorted().toReversed());
   });
 
-  test('a branch whose manager is deleted goes on without one', async () => {
+  test('keeps a branch whose manager is deleted', async () => {
     const lonely = await newTenant();
     const manager = await newUser(lonely);
     const sql = database();
@@ -171,7 +171,7 @@ describe('GET /v1/org-nodes/{id}/users', () => {
     (await ask(`/v1/org-nodes/${id}/users`, key, query)).users.map((user: Json) => user.id);
   const all = { include_descendants: 'true' };
 
-  test('lists those of the node itself, or of all below it too', async () => {
+  test('lists the users of a node, or of the node and all below it', async () => {
     const { direct, inTeam, inactive, away, nowhere } = people;
     expect(await usersOf(tenant.companyId)).toEqual([nowhere]);
     expect(await usersOf(tenant.companyId, all)).toEqual([nowhere, away, inTeam, direct]);
@@ -189,7 +189,7 @@ describe('GET /v1/org-nodes/{id}/users', () => {
     expect(await usersOf(elsewhere, { include_descendants: 'false' })).toEqual([away]);
   });
 
-  test('says which node it is', async () => {
+  test('names the node of a user list', async () => {
     const nodes = { company: tenant.companyId, branch: elsewhere, team: inbound };
     const names = { company: 'Blue Lake Trading', branch: 'Elsewhere', team: 'Inbound' };
     for (const [kind, id] of Object.entries(nodes))
@@ -200,17 +200,17 @@ describe('GET /v1/org-nodes/{id}/users', () => {
       });
   });
 
-  test('lists only whom the credential reaches', async () => {
+  test('lists only users that the credential can see', async () => {
     expect(await usersOf(tenant.companyId, all, branchKey)).toEqual([people.away]);
     expect(await usersOf(tenant.branchId, all, teamKey)).toEqual([people.inTeam]);
   });
 
-  test('answers 404 for nodes of another company, and for what is no node', async () => {
+  test('returns 404 for nodes of another company and for ids that are no nodes', async () => {
     for (const id of [other.companyId, other.branchId, await newTeam(other), people.direct, randomUUID()])
       await expectStatus(404, 'GET', `/v1/org-nodes/${id}/users`, { key: tenant.key });
   });
 
-  test('refuses a cursor of another node or of another question', async () => {
+  test('rejects a cursor of another node or query', async () => {
     const { next_cursor: cursor } = await ask(`/v1/org-nodes/${tenant.companyId}/users`, tenant.key, {
       ...all,
       limit: 1,

@@ -1,4 +1,4 @@
-// Seats and administrators under concurrency: never too many users, never no administrator.
+// Seats and administrators under concurrency: never too many users, always one administrator.
 import { describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
@@ -9,7 +9,7 @@ const create = (tenant: Tenant, body = person()): Promise<Answer> =>
 const setStatus = (tenant: Tenant, id: string, status: string): Promise<Answer> =>
   call('PATCH', `/v1/users/${id}`, { key: tenant.key, body: { status } });
 
-/** A tenant with so many seats, and its admin as the only user. */
+/** A tenant with this number of seats and its admin as the only user. */
 async function newTenantWithSeats(packageCode: string, purchased: number | null): Promise<Tenant> {
   const tenant = await newTenant();
   await database()`
@@ -27,10 +27,10 @@ const codeOf = (answer: Answer): string => answer.body.error?.code ?? String(ans
 const countOf = (answers: Answer[], code: string): number => answers.filter((answer) => codeOf(answer) === code).length;
 
 describe('seats', () => {
-  test('one below, at and above the allowance; and what to buy', async () => {
+  test('enforces the seats below, at and above the limit, and says what to buy', async () => {
     const tenant = await newTenantWithSeats('starter', null);
     await newUser(tenant);
-    // Inactive users hold none.
+    // Inactive users occupy no seat.
     const idle = await newUser(tenant, { status: 'inactive' });
     expect((await create(tenant)).status).toBe(201);
     for (const refused of [await create(tenant), await setStatus(tenant, idle.id, 'active')]) {
@@ -43,7 +43,7 @@ describe('seats', () => {
     await database()`update subscriptions set seats = 4 where company_id = ${tenant.companyId}`;
     expect((await setStatus(tenant, idle.id, 'active')).status).toBe(200);
     expect(codeOf(await create(tenant))).toBe('SEAT_LIMIT_REACHED');
-    // Deactivating frees the seat.
+    // Deactivating a user frees the seat.
     expect((await setStatus(tenant, idle.id, 'inactive')).status).toBe(200);
     expect((await create(tenant)).status).toBe(201);
     expect(await activeUsers(tenant)).toBe(4);
@@ -56,7 +56,7 @@ describe('seats', () => {
     ['growth', null, 10],
     ['scale', null, 25],
     ['enterprise', null, 100],
-  ])('a company on %s with %s purchased seats has %i', async (packageCode, purchased, allowed) => {
+  ])('gives a company on %s with %s purchased seats %i users', async (packageCode, purchased, allowed) => {
     const tenant = await newTenantWithSeats(packageCode, purchased);
     const idle = await newUser(tenant, { status: 'inactive' });
     const sql = database();
@@ -69,7 +69,7 @@ describe('seats', () => {
     expect(refused.body.error.details).toMatchObject({ seats_used: allowed, seats_allowed: allowed });
   });
 
-  test('a change that needs no seat passes while all are taken', async () => {
+  test('permits changes that need no seat while all are taken', async () => {
     const tenant = await newTenantWithSeats('starter', null);
     const [first] = [await newUser(tenant), await newUser(tenant), await newUser(tenant)];
     expect(await activeUsers(tenant)).toBe(4);
@@ -77,7 +77,7 @@ describe('seats', () => {
     await expectStatus(200, 'PATCH', `/v1/users/${first.id}`, { key: tenant.key, body: { full_name: 'Changed' } });
   });
 
-  test('of 4k activations at once for k free seats exactly k succeed', async () => {
+  test('activates exactly k of 4k users under concurrent calls for k free seats', async () => {
     for (const free of [1, 4, 8]) {
       const tenant = await newTenantWithSeats('starter', 3 + free);
       await Promise.all([newUser(tenant), newUser(tenant)]);
@@ -91,7 +91,7 @@ describe('seats', () => {
     }
   });
 
-  test('creations and activations at once share what is free', async () => {
+  test('shares free seats between concurrent creations and activations', async () => {
     const tenant = await newTenantWithSeats('starter', 5);
     const idle = await Promise.all(Array.from({ length: 8 }, () => newUser(tenant, { status: 'inactive' })));
     const answers = await Promise.all([
@@ -103,7 +103,7 @@ describe('seats', () => {
     expect(await activeUsers(tenant)).toBe(5);
   });
 
-  test('a refusal leaves nobody behind: the address is free again', async () => {
+  test('leaves no user behind after a rejection, so that the address stays free', async () => {
     const tenant = await newTenantWithSeats('starter', null);
     await Promise.all([newUser(tenant), newUser(tenant)]);
     const body = person();
@@ -113,7 +113,7 @@ describe('seats', () => {
   });
 });
 
-test('24 creations at once with keys of their own wait for the processor, not for a connection: none is turned away', async () => {
+test('makes 24 concurrent creations wait for the processor and rejects none', async () => {
   const tenant = await newTenant();
   const creations = Array.from({ length: 24 }, () =>
     call('POST', '/v1/users', { key: tenant.key, body: person(), idempotencyKey: true }),
@@ -124,7 +124,7 @@ test('24 creations at once with keys of their own wait for the processor, not fo
 });
 
 describe('one address', () => {
-  test('of 32 creations with it at once in a company one wins, and the rest are told so', async () => {
+  test('creates one user for 32 concurrent creations with one address in a company', async () => {
     const tenant = await newTenant();
     const body = person();
     const answers = await Promise.all(Array.from({ length: 32 }, () => create(tenant, body)));
@@ -132,7 +132,7 @@ describe('one address', () => {
     expect(await activeUsers(tenant)).toBe(2);
   });
 
-  test('of 32 creations with it at once in four companies one wins', async () => {
+  test('creates one user for 32 concurrent creations with one address in four companies', async () => {
     const tenants = await Promise.all(Array.from({ length: 4 }, () => newTenant()));
     const body = person();
     const answers = await Promise.all(
@@ -145,7 +145,7 @@ describe('one address', () => {
 describe('the last active Company_Admin', () => {
   const refusal = { code: 'CONFLICT', details: { reason: 'last_admin' } };
 
-  test('can be neither deactivated nor given another role', async () => {
+  test('rejects deactivating or demoting the last administrator', async () => {
     const tenant = await newTenant();
     await newUser(tenant, { role: 'Company_Admin', status: 'inactive' });
     await newUser(tenant);
@@ -157,14 +157,14 @@ describe('the last active Company_Admin', () => {
     await expectStatus(200, 'PATCH', `/v1/users/${tenant.admin.id}`, { key: tenant.key, body: rename });
   });
 
-  test('is any of two: the first may go, the second stays', async () => {
+  test('lets the first of two administrators go and keeps the second', async () => {
     const tenant = await newTenant();
     const second = await newUser(tenant, { role: 'Company_Admin' });
     expect((await setStatus(tenant, tenant.admin.id, 'inactive')).status).toBe(200);
     expect((await setStatus(tenant, second.id, 'inactive')).body.error).toMatchObject(refusal);
   });
 
-  test('stays when all of them are deactivated or demoted at once', async () => {
+  test('keeps one administrator when all are deactivated or demoted concurrently', async () => {
     for (let round = 0; round < 10; round += 1) {
       const tenant = await newTenant();
       const others = await Promise.all(

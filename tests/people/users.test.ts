@@ -1,4 +1,4 @@
-// People of a workspace: roles, addresses, passwords, changes and reach.
+// Users of a workspace: roles, addresses, passwords, changes and visibility.
 // Seats and races are in user-seats.test.ts.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ async function roleId(name: string): Promise<string> {
 }
 
 describe('POST /v1/users', () => {
-  test('creates an active user of the default branch, who signs in with the given password', async () => {
+  test('creates an active user of the default branch who signs in with the given password', async () => {
     const body = person({ email: newEmail().toUpperCase(), password: adminPassword });
     const answer = await create(201, body);
     expect(answer.body.data).toEqual({
@@ -61,7 +61,7 @@ describe('POST /v1/users', () => {
     expect((await get(user.id)).last_sign_in_at).not.toBeNull();
   });
 
-  test('makes a password when none is given, that works, must be changed, and is stored nowhere in plain text', async () => {
+  test('generates a working temporary password if none is given, and stores it nowhere in plain text', async () => {
     const idempotencyKey = randomUUID();
     const body = person({ send_welcome: true });
     const ask = (): Promise<Answer> =>
@@ -92,12 +92,12 @@ describe('POST /v1/users', () => {
     expect(kept?.body).not.toContain(user.email);
   });
 
-  test('shows the password again to nobody who reads the user', async () => {
+  test('never returns the password again', async () => {
     const { user } = (await create(201, person())).body.data;
     expect(Object.keys(await get(user.id))).not.toContain('temp_password');
   });
 
-  test('removes the space around a name, and refuses one that is nothing else', async () => {
+  test('trims a name, and rejects one that is only whitespace', async () => {
     const { user } = (await create(201, person({ full_name: '  Noor  Saleh ' }))).body.data;
     expect(user.full_name).toBe('Noor  Saleh');
     expect((await patch(200, user.id, { full_name: ' Noor ' })).body.data.user.full_name).toBe('Noor');
@@ -112,7 +112,7 @@ describe('POST /v1/users', () => {
   test.each([
     ['a name', { role: 'Viewer' }],
     ['a name in another case', { role: ' vIEWER ' }],
-  ])('takes the role as %s', async (_, role) => {
+  ])('accepts the role as %s', async (_, role) => {
     const { user } = (await create(201, person(role))).body.data;
     expect(user.roles).toEqual([{ id: await roleId('Viewer'), name: 'Viewer' }]);
   });
@@ -123,7 +123,7 @@ describe('POST /v1/users', () => {
     expect(user.roles).toEqual([{ id, name: 'Branch_Manager' }]);
   });
 
-  test('refuses no role, two roles, an unknown one and Super_Admin with 400, and names what can be granted', async () => {
+  test('rejects no role, two roles, an unknown one and Super_Admin with 400, and lists the allowed ones', async () => {
     const superAdmin = await roleId('Super_Admin');
     const cases: [object, string, string][] = [
       [{ role: undefined }, 'role', 'REQUIRED'],
@@ -144,7 +144,7 @@ describe('POST /v1/users', () => {
     expect(hidden.body.error).toEqual(unknown.body.error);
   });
 
-  test('refuses an address that signs in anywhere on the platform, and shows the id of a user that the caller sees only', async () => {
+  test('rejects an address that is used anywhere on the platform, with the id only of a visible user', async () => {
     const known = await newPerson(tenant);
     const ours = await create(409, person({ email: known.email.toUpperCase() }));
     expect(ours.body.error).toMatchObject({
@@ -168,21 +168,21 @@ describe('POST /v1/users', () => {
     ['role_id', 'x', 400, 'INVALID_FORMAT'],
     ['branch_id', randomUUID(), 422, 'UNKNOWN_FIELD'],
     ['id', randomUUID(), 422, 'UNKNOWN_FIELD'],
-  ])('refuses %s %j with %i', async (field, value, status, code) => {
+  ])('rejects the field %s %j with %i', async (field, value, status, code) => {
     const body = { ...person(field === 'role_id' ? { role: undefined } : {}), [field]: value };
     const answer = await create(status, body);
     expect(answer.body.error.details.fields).toMatchObject([{ field, code }]);
     expect(await audited(answer)).toEqual([]);
   });
 
-  test('takes a password of 8 characters, and a name of 2 and of 200', async () => {
+  test('accepts a password of 8 characters, and names of 2 and of 200', async () => {
     await create(201, person({ password: '12345678', full_name: 'Bo' }));
     await create(201, person({ full_name: 'x'.repeat(200) }));
   });
 });
 
 describe('PATCH /v1/users/{id}', () => {
-  test('changes each field alone, leaves the rest, and writes down what changed', async () => {
+  test('changes each field separately and audits it', async () => {
     const branch = await newBranch(tenant);
     const viewer = await roleId('Viewer');
     const manager = await roleId('Sales_Manager');
@@ -216,13 +216,13 @@ describe('PATCH /v1/users/{id}', () => {
     }
   });
 
-  test('writes nothing down when nothing changes', async () => {
+  test('writes no audit row if nothing changes', async () => {
     const { id } = await newUser(tenant);
     const same = { full_name: 'Uma User', status: 'active', role: 'Sales_Rep', branch_id: tenant.branchId };
     for (const body of [{}, same]) expect(await audited(await patch(200, id, body))).toEqual([]);
   });
 
-  test('refuses what cannot be changed, and an unknown field, each by name', async () => {
+  test('rejects read-only and unknown fields by name', async () => {
     const { id } = await newUser(tenant);
     const fields = {
       email: 'IMMUTABLE',
@@ -244,7 +244,7 @@ describe('PATCH /v1/users/{id}', () => {
     expect(await get(id)).toEqual(before);
   });
 
-  test('refuses two roles, an unknown one and Super_Admin with 400, and a branch that is not there with 422', async () => {
+  test('rejects two roles, an unknown one and Super_Admin with 400, and an unknown branch with 422', async () => {
     const { id } = await newUser(tenant);
     const foreign = await newBranch(other);
     const cases: [number, object, object[]][] = [
@@ -271,7 +271,7 @@ describe('PATCH /v1/users/{id}', () => {
     }
   });
 
-  test('takes a user who moves to another branch out of the team of the old one', async () => {
+  test('removes a user who moves to another branch from the team of the old one', async () => {
     const { id } = await newUser(tenant);
     const team = await newTeam(tenant);
     await database()`update users set team_id = ${team} where company_id = ${tenant.companyId} and id = ${id}`;
@@ -281,7 +281,7 @@ describe('PATCH /v1/users/{id}', () => {
     expect(moved.body.data.user.team).toBeNull();
   });
 
-  test('never shows or takes away a hidden role', async () => {
+  test('never shows or removes a hidden role', async () => {
     const { id } = await newUser(tenant);
     const hidden = await roleId('Super_Admin');
     await database()`insert into user_roles (company_id, user_id, role_id) values (${tenant.companyId}, ${id}, ${hidden})`;
@@ -292,7 +292,7 @@ describe('PATCH /v1/users/{id}', () => {
     expect(held).toHaveLength(2);
   });
 
-  test('a user who is deactivated is out at once: sessions, refresh tokens and sign-in; old sessions do not come back', async () => {
+  test('ends sessions, refresh tokens and sign-in of a deactivated user immediately and permanently', async () => {
     const user = await newPerson(tenant);
     const session = await signIn(user.email);
     const token = await tokenFor(tenant, user);
@@ -314,7 +314,7 @@ describe('PATCH /v1/users/{id}', () => {
 
 describe('GET /v1/users', () => {
   let crowd: Tenant;
-  /** Oldest first; the third is inactive. */
+  /** Oldest first. The third is inactive. */
   let ids: string[];
 
   beforeAll(async () => {
@@ -329,7 +329,7 @@ describe('GET /v1/users', () => {
   const list = async (query: Record<string, string | number>, key = crowd.key): Promise<Json> =>
     (await expectStatus(200, 'GET', '/v1/users', { key, query })).body.data;
 
-  test('lists active users, newest first, unless status asks for others', async () => {
+  test('lists active users newest first, unless status asks for others', async () => {
     const newest = ids.toReversed();
     const inactive = newest[3] as string;
     const idsOf = (data: Json): string[] => data.users.map((user: Json) => user.id);
@@ -341,7 +341,7 @@ describe('GET /v1/users', () => {
     await expectStatus(400, 'GET', '/v1/users', { key: crowd.key, query: { status: 'gone' } });
   });
 
-  test('pages through all of them without repeating or skipping one, and refuses a cursor of another query', async () => {
+  test('pages through all users without repeats or gaps, and rejects a cursor of another query', async () => {
     const seen: string[] = [];
     let cursor: string | undefined;
     do {
@@ -381,7 +381,7 @@ describe('reach', () => {
   const seenBy = async (key: string): Promise<string[]> =>
     (await expectStatus(200, 'GET', '/v1/users', { key })).body.data.users.map((user: Json) => user.id);
 
-  test('a key of a branch or a team lists, reads and changes its members, and nobody else exists for it', async () => {
+  test('lists, reads and changes only the members visible to a key of a branch or a team', async () => {
     expect((await seenBy(branchKey)).toSorted()).toEqual([inBranch, inTeam].toSorted());
     expect(await seenBy(teamKey)).toEqual([inTeam]);
     for (const [key, id] of [
@@ -397,14 +397,14 @@ describe('reach', () => {
     await patch(200, inBranch, { full_name: 'Changed' }, branchKey);
   });
 
-  test('a user whom such a key creates belongs to its branch or team', async () => {
+  test('puts a user created by a key of a branch or a team there', async () => {
     const ofBranch = (await create(201, person(), branchKey)).body.data.user;
     expect([ofBranch.branch.id, ofBranch.team]).toEqual([branch, null]);
     const ofTeam = (await create(201, person(), teamKey)).body.data.user;
     expect([ofTeam.branch.id, ofTeam.team.id]).toEqual([branch, team]);
   });
 
-  test('such a key cannot grant a role that reaches further than itself', async () => {
+  test('rejects a role with wider visibility than the key', async () => {
     const grants: [string, string, number][] = [
       [branchKey, 'Company_Admin', 403],
       [branchKey, 'Viewer', 403],
@@ -423,7 +423,7 @@ describe('reach', () => {
     expect((await get(inBranch)).roles.map((role: Json) => role.name)).toEqual(['Sales_Rep']);
   });
 
-  test('such a key moves nobody out of its reach', async () => {
+  test('rejects moving a user out of the visibility of the key', async () => {
     for (const target of [tenant.branchId, null]) {
       const { body } = await patch(422, inBranch, { branch_id: target }, branchKey);
       expect(body.error.details.fields).toMatchObject([{ field: 'branch_id', code: 'NOT_FOUND' }]);

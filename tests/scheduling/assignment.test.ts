@@ -1,4 +1,4 @@
-// Whose turn it is: shares that are kept at every moment, and who goes first when not all can.
+// Assignment: exact shares at all times, and the order when not all members are eligible.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
@@ -10,7 +10,7 @@ const pool = (...weights: number[]): Candidate[] =>
   weights.map((weight, index) => ({ userId: `${index}`, weight, assigned: 0, load: 0 }));
 const everybody = (all: readonly Candidate[]): Set<string> => new Set(all.map(({ userId }) => userId));
 
-/** Chooses and counts, so many times. */
+/** Chooses and counts this many times. */
 function assign(all: Candidate[], eligible: ReadonlySet<string>, times: number): string[] {
   return Array.from({ length: times }, () => {
     const chosen = all.find(({ userId }) => userId === chooseMember('round_robin', all, eligible));
@@ -21,7 +21,7 @@ function assign(all: Candidate[], eligible: ReadonlySet<string>, times: number):
 }
 
 describe('round robin', () => {
-  test(`keeps everybody within one of their share after each assignment, ASSIGNMENT_SEED=${seed}`, () => {
+  test(`keeps every member within one of their share after each assignment, ASSIGNMENT_SEED=${seed}`, () => {
     const weight = fc.oneof(fc.integer({ min: 1, max: 10 }), fc.constantFrom(1, 10));
     const sizes = [{ maxLength: 5 }, { maxLength: 50, size: 'max' as const }];
     const weights = fc.oneof(...sizes.map((size) => fc.array(weight, { minLength: 1, ...size })));
@@ -31,13 +31,13 @@ describe('round robin', () => {
         const eligible = everybody(all);
         const sum = list.reduce((total, one) => total + one, 0);
         let furthest = 0;
-        // After so many, everybody has exactly their weight, and it begins anew.
+        // After a full cycle each member has exactly their weight, and the rotation starts over.
         for (let count = 1; count <= sum; count += 1) {
           assign(all, eligible, 1);
           for (const { weight, assigned } of all)
             furthest = Math.max(furthest, Math.abs(assigned * sum - count * weight));
         }
-        // The rule promises a little more than one: 1 - 1 / (2n - 2).
+        // The rule guarantees slightly more than one: 1 - 1 / (2n - 2).
         const parts = 2 * list.length - 2;
         expect(furthest * parts).toBeLessThanOrEqual(Math.max(0, parts - 1) * sum);
         expect(all.map(({ assigned }) => assigned)).toEqual(list);
@@ -46,25 +46,25 @@ describe('round robin', () => {
     );
   });
 
-  test('goes through equals in the order of the pool', () => {
+  test('rotates equal members in the order of the pool', () => {
     const all = pool(1, 1, 1);
     expect(assign(all, everybody(all), 7)).toEqual(['0', '1', '2', '0', '1', '2', '0']);
   });
 
-  test('keeps the shares of a pool that has chosen a million times', () => {
+  test('keeps the shares of a pool after a million assignments', () => {
     const all = pool(10, 9, 1).map((candidate) => ({ ...candidate, assigned: candidate.weight * 1e9 }));
     const chosen = assign(all, everybody(all), 20);
     expect(['0', '1', '2'].map((id) => chosen.filter((other) => other === id).length)).toEqual([10, 9, 1]);
   });
 
-  test('chooses among those who can, and lets who could not catch up', () => {
+  test('chooses among eligible members and lets others catch up later', () => {
     const all = pool(1, 1, 1);
     expect(assign(all, new Set(['0', '2']), 4).sort()).toEqual(['0', '0', '2', '2']);
     expect(assign(all, everybody(all), 2)).toEqual(['1', '1']);
     expect(all.map(({ assigned }) => assigned)).toEqual([2, 2, 2]);
   });
 
-  test('chooses the only one, and nobody where nobody can', () => {
+  test('chooses the only eligible member, and none if none is eligible', () => {
     expect(chooseMember('round_robin', pool(3), new Set(['0']))).toBe('0');
     expect(chooseMember('round_robin', pool(3, 2), new Set(['1']))).toBe('1');
     expect(chooseMember('round_robin', pool(3, 2), new Set())).toBeUndefined();
@@ -78,20 +78,20 @@ describe('least busy', () => {
     return chooseMember('least_busy', candidates, everybody(candidates));
   };
 
-  test('is who has least to come, then who was chosen least for their weight, then who stands first', () => {
+  test('chooses the least busy member, then by assignments per weight, then by order', () => {
     expect(choose([2, 0, 1], [1, 9, 1], [2, 0, 9])).toBe('1');
     expect(choose([1, 3, 2], [1, 4, 3], [1, 2, 1])).toBe('1');
     expect(choose([1, 2, 2], [1, 1, 1], [1, 3, 3])).toBe('0');
   });
 
-  test('is one of those who can', () => {
+  test('chooses the least busy of the eligible members', () => {
     const all = pool(1, 1, 1).map((candidate, load) => ({ ...candidate, load }));
     expect(chooseMember('least_busy', all, new Set(['1', '2']))).toBe('1');
     expect(chooseMember('least_busy', all, new Set())).toBeUndefined();
   });
 });
 
-test('by priority it is the first of the pool who can', () => {
+test('chooses the first eligible member by priority', () => {
   const all = pool(1, 10, 10).map((candidate) => ({ ...candidate, load: 9, assigned: 9 }));
   expect(chooseMember('priority', all, everybody(all))).toBe('0');
   expect(chooseMember('priority', all, new Set(['2', '1']))).toBe('1');

@@ -1,4 +1,4 @@
-// Bookings: made from what was held or of whoever is free first, shown, moved and cancelled.
+// Bookings: created from holds or for the first free person; shown, moved and cancelled.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { toldEvents } from '../support/events.ts';
@@ -33,14 +33,14 @@ const later = (booking: Json, minutes: number): object => ({
   from: new Date(Date.parse(booking.start_at) + minutes * 60_000).toISOString(),
   to: new Date(Date.parse(booking.end_at) + minutes * 60_000).toISOString(),
 });
-/** A user, and a policy by which everybody can be met. */
+/** A user, and a policy under which everyone can be booked. */
 const somebody = async (): Promise<{ id: string; policy_id: string }> => ({
   id: (await newUser(tenant)).id,
   policy_id: (await newPolicy(tenant)).id,
 });
 
-describe('a slot that was held', () => {
-  test('is found, held and booked, and is then nobody else’s', async () => {
+describe('a held slot', () => {
+  test('finds, holds and books a slot, which is then unavailable to others', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const record = await createRecord(tenant.key, 'leads', lead());
     const { slots } = await search(tenant.key, pool, { limit: 3, timezone: 'Asia/Dubai' });
@@ -83,7 +83,7 @@ describe('a slot that was held', () => {
     await hold(tenant.key, alternatives[0]);
   });
 
-  test('is booked with its own token only', async () => {
+  test('books a held slot only with its own token', async () => {
     const pool = await newPool(tenant);
     const { slots } = await search(tenant.key, pool, { limit: 2 });
     const reservation = await hold(tenant.key, slots[0]);
@@ -99,8 +99,8 @@ describe('a slot that was held', () => {
   });
 });
 
-describe('whoever is free first', () => {
-  test('gets the earliest time, and of several whoever has fewest meetings ahead', async () => {
+describe('the first free person', () => {
+  test('books the earliest time, and of several free people the one with the fewest meetings ahead', async () => {
     const ids = (await Promise.all([newUser(tenant), newUser(tenant)])).map(({ id }) => id);
     const { id: policy_id } = await newPolicy(tenant);
     const booked: Json[] = [];
@@ -112,7 +112,7 @@ describe('whoever is free first', () => {
     expect(booked.map((each) => each.user_id)).toEqual([ids[0], ids[1], ids[0], ids[1]]);
   });
 
-  test('is refused with what comes after where nobody is free in time', async () => {
+  test('rejects a booking with later times if nobody is free in the window', async () => {
     const { id, policy_id } = await somebody();
     const window = { from: halfHour(4).toISOString(), to: halfHour(5).toISOString() };
     await book(tenant.key, [id], { policy_id, ...window });
@@ -124,7 +124,7 @@ describe('whoever is free first', () => {
     expect(alternatives[0]).toEqual(next);
   });
 
-  test('must be an active user in reach', async () => {
+  test('requires active visible users', async () => {
     const inactive = await newUser(tenant, { status: 'inactive' });
     const stranger = await newUser(await newTenant());
     for (const { id } of [inactive, stranger]) {
@@ -142,18 +142,18 @@ describe('a body', () => {
   const misdialled = { member_ids, attendee: { name: 'Sara', phone: '123' } };
   const onMars = { member_ids, attendee: { ...attendee, timezone: 'Mars/Base' } };
   test.each([
-    ['of both ways', bothWays, 'member_ids', 'CONFLICTING_FIELDS'],
-    ['of neither way', {}, 'member_ids', 'REQUIRED'],
-    ['with half of what was held', { slot_token: 'x' }, 'reservation_id', 'REQUIRED'],
-    ['whose attendee cannot be reached', unreachable, 'attendee.email', 'REQUIRED'],
-    ['whose attendee has no telephone number', misdialled, 'attendee.phone', 'INVALID_FORMAT'],
-    ['with a time zone that there is not', onMars, 'attendee.timezone', 'INVALID_FORMAT'],
-  ])('%s is refused', async (_, more, field, code) => {
+    ['with a slot and members', bothWays, 'member_ids', 'CONFLICTING_FIELDS'],
+    ['without a slot and members', {}, 'member_ids', 'REQUIRED'],
+    ['with a slot token but no reservation', { slot_token: 'x' }, 'reservation_id', 'REQUIRED'],
+    ['whose attendee has no address', unreachable, 'attendee.email', 'REQUIRED'],
+    ['whose attendee has an invalid phone number', misdialled, 'attendee.phone', 'INVALID_FORMAT'],
+    ['with an unknown time zone', onMars, 'attendee.timezone', 'INVALID_FORMAT'],
+  ])('rejects a body %s', async (_, more, field, code) => {
     const refused = await refusal('/v1/bookings', { attendee, meeting, ...more });
     expect(refused).toMatchObject({ status: 400, code: 'VALIDATION_ERROR', fields: [{ field, code }] });
   });
 
-  test('about a record that there is not is refused, and nothing is booked', async () => {
+  test('rejects a booking about an unknown record, and books nothing', async () => {
     const { id, policy_id } = await somebody();
     const about = { member_ids: [id], policy_id, attendee, meeting, record_id: crypto.randomUUID() };
     const refused = await refusal('/v1/bookings', about);
@@ -163,7 +163,7 @@ describe('a body', () => {
 });
 
 describe('a booking', () => {
-  test('is moved: a new one takes its place, and each names the other', async () => {
+  test('moves a booking by a new one that refers to the old one', async () => {
     const before = await get(await newBooking(tenant, tenant.key));
     const moved = await post(`/v1/bookings/${before.id}/reschedule`, { ...later(before, 90), reason: 'Asked for' });
     expect(moved.status).toBe(200);
@@ -179,13 +179,13 @@ describe('a booking', () => {
     expect(start_at).toBe(before.start_at);
   });
 
-  test('may be moved by less than its own length', async () => {
+  test('moves a booking by less than its own length', async () => {
     const before = await get(await newBooking(tenant, tenant.key));
     const body = later(before, 10);
     await expectStatus(200, 'POST', `/v1/bookings/${before.id}/reschedule`, { key: tenant.key, body });
   });
 
-  test('is not moved to where the person is taken, nor to another length, nor into the past', async () => {
+  test('rejects moving a booking to a busy time, another length or the past', async () => {
     const { id, policy_id } = await somebody();
     const [first, second] = [await book(tenant.key, [id], { policy_id }), await book(tenant.key, [id], { policy_id })];
     const path = `/v1/bookings/${second.id}/reschedule`;
@@ -199,7 +199,7 @@ describe('a booking', () => {
     expect(await get(second.id)).toEqual(second);
   });
 
-  test('of a user who is no longer active is not moved, and can be cancelled', async () => {
+  test('rejects moving a booking of an inactive user, and permits cancelling it', async () => {
     const { id, policy_id } = await somebody();
     const booking = await book(tenant.key, [id], { policy_id });
     await database()`update users set status = 'inactive' where id = ${id}`;
@@ -209,7 +209,7 @@ describe('a booking', () => {
     await expectStatus(200, 'POST', `/v1/bookings/${booking.id}/cancel`, { key: tenant.key });
   });
 
-  test('is cancelled once, and its time is free again', async () => {
+  test('cancels a booking once and frees its time', async () => {
     const booking = await get(await newBooking(tenant, tenant.key));
     const cancel = async (body: object): Promise<Json> =>
       (await expectStatus(200, 'POST', `/v1/bookings/${booking.id}/cancel`, { key: tenant.key, body })).body.data
@@ -225,7 +225,7 @@ describe('a booking', () => {
     expect(moved).toMatchObject({ status: 409, reason: 'not_confirmed' });
   });
 
-  test('tells of itself in live mode, and not in test mode', async () => {
+  test('emits booking events in live mode only', async () => {
     const record = await createRecord(tenant.key, 'leads', lead());
     const { id, policy_id } = await somebody();
     const booking = await book(tenant.key, [id], { policy_id, record_id: record.id });
@@ -249,7 +249,7 @@ describe('a booking', () => {
     ]);
   });
 
-  test('of test mode is of its own: the person is free in live mode', async () => {
+  test('keeps test bookings separate, so that the person is free in live mode', async () => {
     const { id, policy_id } = await somebody();
     const [trial, real] = [
       await book(tenant.testKey, [id], { policy_id }),
@@ -259,7 +259,7 @@ describe('a booking', () => {
     await expectStatus(404, 'GET', `/v1/bookings/${trial.id}`, { key: tenant.key });
   });
 
-  test('is seen and changed by those who reach the person', async () => {
+  test('shows and changes bookings only with visibility of the person', async () => {
     const { id: elsewhere } = await newUser(tenant, { branchId: tenant.branchId });
     const [own] = await database()`
       insert into branches (company_id, id, name, is_default, created_at)
@@ -275,8 +275,8 @@ describe('a booking', () => {
   });
 });
 
-describe('the list', () => {
-  test('begins with the latest, page by page, and is limited by user, status and time', async () => {
+describe('the list of bookings', () => {
+  test('lists bookings latest first, page by page, by user, status and time', async () => {
     const { id, policy_id } = await somebody();
     const made: string[] = [];
     for (let count = 0; count < 3; count += 1) made.push((await book(tenant.key, [id], { policy_id })).id);

@@ -1,4 +1,4 @@
-// When somebody is taken by events, compared with a reference that goes day by day.
+// Busy intervals of calendar events, compared with a day-by-day reference.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Interval } from '../../domain/service/intervals.ts';
@@ -33,7 +33,7 @@ const clockOf = (zone: string): Intl.DateTimeFormat =>
   });
 const clocks = new Map<string, Intl.DateTimeFormat>();
 
-/** Milliseconds by which a zone's clock is ahead of UTC. */
+/** Returns the UTC offset of a zone in milliseconds. */
 function offsetAt(moment: number, zone: string): number {
   const clock = clocks.get(zone) ?? clockOf(zone);
   clocks.set(zone, clock);
@@ -49,36 +49,41 @@ function offsetAt(moment: number, zone: string): number {
   return Date.UTC(year, month - 1, date, hour, minutes, seconds) - moment;
 }
 
-/** The first moment at which the wall shows a time; where it is skipped, as the clock before the change would have it. */
+/**
+ * Returns the first timestamp of a local time. A skipped time uses the offset before the change.
+ */
 function momentOf(wall: number, zone: string): number {
   const [before, after] = [offsetAt(wall - day, zone), offsetAt(wall + day, zone)];
   const fitting = [before, after].filter((offset) => offsetAt(wall - offset, zone) === offset);
   return Math.min(...(fitting.length > 0 ? fitting : [before]).map((offset) => wall - offset));
 }
 
-/** In weeks that begin on Monday. */
+/** In weeks that start on Monday. */
 const weekOf = (date: number): number => Math.floor((date / day + 3) / 7);
 const weekdays = ['TH', 'FR', 'SA', 'SU', 'MO', 'TU', 'WE'];
 const weekdayOf = (date: number): string => weekdays[(date / day) % 7] ?? '';
 
 interface Repeated {
-  /** Days from the first to the beginning of the time that is asked about. */
+  /** Days from the first occurrence to the start of the requested interval. */
   daysBefore: number;
   atMinute: number;
   minutes: number;
   freq: 'DAILY' | 'WEEKLY';
   interval: number;
-  /** Further days of the week. */
+  /** Additional weekdays. */
   more: string[];
   isWholeDay: boolean;
-  /** Which of the repetitions within the time are left out, and which take place two hours later, by their numbers. */
+  /**
+   * The numbers of the recurrences within the interval that are excluded, and that are moved by two
+   * hours.
+   */
   leftOut: number[];
   moved: number[];
 }
 
 const firstOf = ({ daysBefore }: Repeated, asked: Interval): number => asked.start - daysBefore * day;
 
-/** Day by day from the first on. */
+/** Returns the dates day by day from the first one. */
 function datesOf(repeated: Repeated, asked: Interval): number[] {
   const { freq, interval, more } = repeated;
   const first = firstOf(repeated, asked);
@@ -94,7 +99,7 @@ function datesOf(repeated: Repeated, asked: Interval): number[] {
   return found;
 }
 
-/** Those with the numbers, counted from the time that is asked about. */
+/** Returns the dates with these numbers, counted from the start of the interval. */
 const chosen = (dates: readonly number[], asked: Interval, numbers: readonly number[]): number[] =>
   dates.filter((date) => date >= asked.start).filter((_, index) => numbers.includes(index));
 
@@ -104,7 +109,7 @@ function expected(repeated: Repeated, asked: Interval, zone: string): Interval[]
   const leftOut = chosen(dates, asked, repeated.leftOut);
   const moved = chosen(dates, asked, repeated.moved);
   const all = dates
-    // What is long over need not be reckoned out.
+    // Dates long before the interval are irrelevant.
     .filter((date) => date >= asked.start - 4 * day)
     .filter((date) => !leftOut.includes(date) || (!isWholeDay && moved.includes(date)))
     .map((date) => {
@@ -123,7 +128,7 @@ function expected(repeated: Repeated, asked: Interval, zone: string): Interval[]
   return joined;
 }
 
-/** As iCalendar writes what the wall shows. */
+/** Formats a local time for iCalendar. */
 const basic = (wall: number): string => new Date(wall).toISOString().slice(0, 19).replace(/[-:]/g, '');
 
 function written(repeated: Repeated, asked: Interval, zone: string): string {
@@ -162,7 +167,7 @@ const anyRepeated: fc.Arbitrary<Repeated> = fc.record({
   moved: fc.uniqueArray(fc.nat(8), { maxLength: 3 }),
 });
 
-/** Both changes of the clocks in a year. */
+/** Both clock changes of a year. */
 const changes: [zone: string, change: string][] = [
   ['Europe/Berlin', '2026-03-29'],
   ['Europe/Berlin', '2026-10-25'],
@@ -173,8 +178,8 @@ const changes: [zone: string, change: string][] = [
   ['Australia/Lord_Howe', '2026-10-04'],
 ];
 
-describe('repetitions across a change of the clocks', () => {
-  test.each(changes)('in %s on %s are those that a calendar on the wall shows', (zone, change) => {
+describe('recurrences across a clock change', () => {
+  test.each(changes)('expands recurrences in %s on %s like a day-by-day reference', (zone, change) => {
     const start = Date.parse(`${change}T00:00Z`) - 4 * day;
     const asked = { start, end: start + 9 * day };
     fc.assert(
@@ -191,18 +196,18 @@ describe('repetitions across a change of the clocks', () => {
 describe('an event', () => {
   const nine = '2026-11-02 09:00 to 2026-11-02 10:00';
 
-  test('takes the time that it says, by whichever clock', () => {
+  test('places an event by the clock of its zone', () => {
     expect(busy(event('DTSTART:20261102T090000Z', 'DTEND:20261102T100000Z'))).toEqual([nine]);
     expect(busy(event('DTSTART;TZID=America/New_York:20261102T040000', 'DURATION:PT1H'))).toEqual([nine]);
-    // One that names no zone is meant by the owner's clock.
+    // A time without a zone uses the owner's zone.
     expect(busy(event('DTSTART:20261102T100000', 'DTEND:20261102T110000'))).toEqual([nine]);
     expect(busy(event('DTSTART;TZID=No/Where:20261102T100000', 'DURATION:PT1H'))).toEqual([nine]);
-    // From one zone into another.
+    // From one zone to another.
     const flight = ['DTSTART;TZID=Europe/Berlin:20261102T100000', 'DTEND;TZID=America/New_York:20261102T050000'];
     expect(busy(event(...flight))).toEqual([nine]);
   });
 
-  test('may describe a zone of its own', () => {
+  test('uses a zone that the event itself defines', () => {
     const half = (name: string, from: string, to: string, month: number): string[] => [
       `BEGIN:${name}`,
       `DTSTART:1970${month === 3 ? '0329T020000' : '1025T030000'}`,
@@ -227,7 +232,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('of whole days begins and ends with the days of its owner', () => {
+  test("places whole-day events by the owner's zone", () => {
     const days = event('DTSTART;VALUE=DATE:20261024', 'DTEND;VALUE=DATE:20261027');
     const october = within('2026-10-01T00:00Z', '2026-11-10T00:00Z');
     expect(busy(days, october)).toEqual(['2026-10-23 22:00 to 2026-10-26 23:00']);
@@ -238,7 +243,7 @@ describe('an event', () => {
     ]);
   });
 
-  test('lasts days of the wall and hours of the clock', () => {
+  test('measures days in local time and hours exactly', () => {
     const asked = within('2026-10-20T00:00Z', '2026-10-30T00:00Z');
     const from = 'DTSTART;TZID=Europe/Berlin:20261024T120000';
     expect(busy(event(from, 'DURATION:P1D'), asked)).toEqual(['2026-10-24 10:00 to 2026-10-25 11:00']);
@@ -251,11 +256,11 @@ describe('an event', () => {
     ['without a length', []],
     ['that ends before it begins', ['DTEND:20261102T080000Z']],
     ['of a negative length', ['DURATION:-PT1H']],
-  ])('%s takes no time', (_, lines) => {
+  ])('ignores an event %s', (_, lines) => {
     expect(busy(event('DTSTART:20261102T090000Z', ...lines))).toEqual([]);
   });
 
-  test("of ours is reported with its booking, unless it is another user's", () => {
+  test('reports an event of this service with its booking, unless it belongs to another user', () => {
     const bookingId = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04';
     const timesOf = (uid: string) => {
       const text = calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
@@ -271,7 +276,7 @@ describe('an event', () => {
       expect(timesOf(uid)).toEqual({ external: [nine], own: [] });
   });
 
-  test('is cut to the time that is asked about, and joined with what it touches', () => {
+  test('cuts busy intervals to the request and merges adjacent ones', () => {
     const two = ['20261101T230000Z', '20261102T003000Z'].map((at, index) =>
       calendar('BEGIN:VEVENT', `UID:${index}`, `DTSTART:${at}`, 'DURATION:PT1H30M', 'END:VEVENT'),
     );
@@ -280,25 +285,25 @@ describe('an event', () => {
   });
 });
 
-describe('an event that repeats', () => {
+describe('a recurring event', () => {
   const from = 'DTSTART;TZID=Europe/Berlin:20261102T100000';
   const starts = (...lines: string[]): string[] =>
     busy(event(from, 'DURATION:PT1H', ...lines)).map((each) => each.slice(5, 16));
 
-  test('ends by number, by moment, by date', () => {
+  test('ends recurrences by count, time or date', () => {
     expect(starts('RRULE:FREQ=DAILY;COUNT=3')).toEqual(['11-02 09:00', '11-03 09:00', '11-04 09:00']);
     expect(starts('RRULE:FREQ=DAILY;UNTIL=20261103T090000Z')).toEqual(['11-02 09:00', '11-03 09:00']);
     expect(starts('RRULE:FREQ=DAILY;UNTIL=20261103T085959Z')).toEqual(['11-02 09:00']);
     expect(starts('RRULE:FREQ=DAILY;UNTIL=20261104')).toEqual(['11-02 09:00', '11-03 09:00', '11-04 09:00']);
   });
 
-  test('may have more than a rule says, and less', () => {
+  test('adds and excludes dates of a recurrence', () => {
     expect(starts('RDATE:20261105T080000Z,20261106T080000Z')).toEqual(['11-02 09:00', '11-05 08:00', '11-06 08:00']);
     expect(starts('RRULE:FREQ=DAILY;COUNT=4', 'EXDATE:20261103T090000Z', 'EXDATE;VALUE=DATE:20261105')).toEqual([
       '11-02 09:00',
       '11-04 09:00',
     ]);
-    // Some that are no repetitions do not hide those behind them.
+    // Exclusions that match no recurrence do not affect the others.
     expect(starts('RRULE:FREQ=DAILY;COUNT=3', 'EXDATE:20261102T113000Z,20261102T114500Z,20261103T090000Z')).toEqual([
       '11-02 09:00',
       '11-04 09:00',
@@ -312,7 +317,7 @@ describe('an event that repeats', () => {
     ['RRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH', ['11-26 09:00']],
     ['RRULE:FREQ=YEARLY', ['11-03 09:00']],
     ['RRULE:FREQ=MONTHLY', ['11-03 09:00']],
-  ])('since years by %s is found without going through them', (rule, expectedStarts) => {
+  ])('finds a recurrence over years by %s without expanding them', (rule, expectedStarts) => {
     const text = event('DTSTART;TZID=Europe/Berlin:19701103T100000', 'DURATION:PT1H', rule);
     expect(busy(text, within('2026-11-01T23:00Z', '2026-12-01T00:00Z')).map((each) => each.slice(5, 16))).toEqual(
       expect.arrayContaining(expectedStarts),
@@ -320,7 +325,7 @@ describe('an event that repeats', () => {
     expect(busy(text, november)).toHaveLength(rule.includes('BYMONTHDAY') ? 2 : 1);
   });
 
-  test('is replaced where an exception says so, also from outside of the time that is asked about', () => {
+  test('replaces a recurrence by an exception, even from outside of the requested interval', () => {
     const exception = (...lines: string[]): string[] => ['BEGIN:VEVENT', 'UID:x', ...lines, 'END:VEVENT'];
     const text = calendar(
       ...exception('DTSTART:20261102T090000Z', 'DURATION:PT1H', 'RRULE:FREQ=WEEKLY;COUNT=8'),

@@ -1,4 +1,4 @@
-// Calendars on a real CalDAV server: asked and told.
+// Calendars on a real CalDAV server: reading and writing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCalendars } from '../../app/calendar-provider.ts';
 import {
@@ -13,7 +13,7 @@ import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRadicale } from '../support/radicale.ts';
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 
-/** However long a busy machine needs for it: what counts here is processor time. */
+/** Enough time for a busy machine, because processor time is what is tested. */
 const longestWait = 100_000;
 const calendars = openCalendars(new OutgoingClient({ privateAddresses: 'allowed' }), longestWait);
 const user = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12';
@@ -45,7 +45,7 @@ describe.skipIf(!findProgram('radicale'))(`a CalDAV server${skipNote('radicale')
   });
   afterAll(() => radicale?.stop());
 
-  test('tells when its owner is taken, and by what we wrote ourselves', async () => {
+  test('reads busy intervals and our own events', async () => {
     const calendar = await radicale.newCalendar('busy');
     const connection = calendar.connection(user, 'Europe/Berlin');
     await calendars.verify(connection);
@@ -75,13 +75,13 @@ describe.skipIf(!findProgram('radicale'))(`a CalDAV server${skipNote('radicale')
     ]);
     const { start, end } = meeting();
     expect(own).toEqual([{ bookingId: booking, start, end }]);
-    // Somebody else's booking in a calendar that two share is taken time.
+    // In a shared calendar, another user's booking counts as busy time.
     const shared = await calendars.busyTimes(calendar.connection(other, 'Europe/Berlin'), november);
     expect([shared.external.length, shared.own]).toEqual([4, []]);
   });
 });
 
-describe('a server that is not as it should be', () => {
+describe('a misbehaving server', () => {
   let receiver: Receiver;
   const connection = (url = receiver.url): Connection => ({
     provider: 'caldav',
@@ -115,18 +115,18 @@ describe('a server that is not as it should be', () => {
     timeout: [408],
     unreachable: [429, 500, 502, 503, 507],
   };
-  test.each(Object.entries(meaning))('is %s where it answers %j', async (fault, statuses) => {
+  test.each(Object.entries(meaning))('reports a calendar as %s for the statuses %j', async (fault, statuses) => {
     for (const status of statuses) expect(await asked(answering(status))).toBe(fault);
   });
 
-  test('that redirects is not followed, and the credentials stay here', async () => {
+  test('does not follow redirects, and keeps credentials', async () => {
     const target = await Receiver.start();
     expect(await asked(answering(307, { location: target.url }))).toBe('unreadable');
     expect(target.requests).toEqual([]);
     await target.stop();
   });
 
-  test('that is down, or at an address of our own network, is unreachable', async () => {
+  test('reports a server that is down or has a private address as unreachable', async () => {
     const gone = await Receiver.start();
     await gone.stop();
     expect(await faultOf(calendars.busyTimes(connection(gone.url), november))).toBe('unreachable');
@@ -140,7 +140,7 @@ describe('a server that is not as it should be', () => {
     }
   });
 
-  test('that is slow, or never ends, is given up', async () => {
+  test('gives up on a server that is slow or never ends its response', async () => {
     const slow = await Receiver.start(() => undefined);
     const dripping = await Receiver.start((_, response) => {
       response.writeHead(207);
@@ -166,7 +166,7 @@ describe('a server that is not as it should be', () => {
   const one = event('x', 'DTSTART:20261102T090000Z', 'DTEND:20261102T100000Z');
   const repeating = (rule: string): string => event('x', 'DTSTART:20261102T090000Z', 'DURATION:PT1S', `RRULE:${rule}`);
 
-  test('is heard where it speaks in its own way', async () => {
+  test('reads responses with unusual XML', async () => {
     receiver.behave = saying(answer(one));
     expect((await calendars.busyTimes(connection(), november)).external).toHaveLength(1);
     receiver.behave = saying(answer());
@@ -197,11 +197,11 @@ describe('a server that is not as it should be', () => {
   ];
   test.each(lies)('that says %s is unreadable', { timeout: 3 * longestWait }, async (_, behave) => {
     expect(await asked(behave)).toBe('unreadable');
-    // Whoever asks next is not held up.
+    // The next caller is not delayed.
     expect(await asked(saying(answer(one)))).toBe('none');
   });
 
-  test('that says what would grow without end is read without that', async () => {
+  test('reads recurrences that would be endless without expanding them', async () => {
     const grown = 'bcdefghi'.replace(/./g, (name) => {
       const before = String.fromCharCode(name.charCodeAt(0) - 1);
       return `<!ENTITY ${name} "${`&${before};`.repeat(10)}">`;
@@ -209,7 +209,7 @@ describe('a server that is not as it should be', () => {
     expect(await asked(saying(`<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">${grown}]><multistatus>&i;</multistatus>`))).toBe(
       'none',
     );
-    // A day that never comes.
+    // A date that never exists.
     receiver.behave = saying(answer(repeating('FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30')));
     expect((await calendars.busyTimes(connection(), november)).external).toHaveLength(1);
   });

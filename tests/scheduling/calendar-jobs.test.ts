@@ -1,4 +1,4 @@
-// What calendars hold and are told, and invitations, under a clock that tests move.
+// Jobs that read and write external calendars, and invitations, under a fake clock.
 import ICAL from 'ical.js';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { insertMail } from '../../db/messaging/mails.ts';
@@ -55,7 +55,7 @@ const calendarOf = async (userId: string): Promise<Json> =>
   (await database()`select * from user_calendars where user_id = ${userId}`)[0];
 
 describe('an order', () => {
-  test('that fails is tried again with growing pauses, and given up after a week', async () => {
+  test('retries a failed order with growing pauses, and abandons it after a week', async () => {
     const began = new Date();
     const userId = await newOwner(tenant, nowhere);
     const id = await newOrderedBooking(tenant, userId, began);
@@ -74,7 +74,7 @@ describe('an order', () => {
     expect(await orderOf(id)).toMatchObject({ action: 'write', event_url: null, attempts: waits.length + 1 });
   });
 
-  test('to remove what is being written waits until that is known', async () => {
+  test('delays the removal of an event until its pending write is known', async () => {
     const userId = await newOwner(tenant, nowhere);
     const now = new Date();
     const id = await newOrderedBooking(tenant, userId, now);
@@ -86,7 +86,7 @@ describe('an order', () => {
     expect((await orderOf(id)).due_at).toEqual(later(minute, now));
     if (taken) await finishOrder(rowDatabase(), companyId, taken, `${nowhere.url}a.ics`, now);
     expect(await orderOf(id)).toMatchObject({ action: 'remove', due_at: now, event_url: `${nowhere.url}a.ics` });
-    // Whoever was taken for dead and comes late says nothing any more.
+    // A late result of a server whose lease expired is ignored.
     const again = await takeOrder(rowDatabase(), companyId, id, minute, now);
     if (taken) await finishOrder(rowDatabase(), companyId, { ...taken, action: 'remove' }, null, now);
     expect(await orderOf(id)).toMatchObject({ action: 'remove', attempts: 2, due_at: later(minute, now) });
@@ -94,7 +94,7 @@ describe('an order', () => {
     expect(await orderOf(id)).toMatchObject({ due_at: null, event_url: null });
   });
 
-  test('of somebody without a calendar, or with one for tests, is done at once', async () => {
+  test('completes orders of users without an external calendar immediately', async () => {
     const userId = await newOwner(tenant, nowhere);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
@@ -106,7 +106,7 @@ describe('an order', () => {
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
 
-  test('keeps its own company waiting, not others', async () => {
+  test('delays only orders of the same company while a calendar is slow', async () => {
     const now = later(-hour);
     const others = await newTenant();
     const userId = await newOwner(tenant, nowhere);
@@ -120,13 +120,13 @@ describe('an order', () => {
 });
 
 describe('a calendar', () => {
-  /** The user's calendar after a look. */
+  /** Returns the user's calendar after a read. */
   const afterLook = async (userId: string, now: Date): Promise<Json> => {
     await lookAtCalendars(server.context({ now: () => now }), server.services);
     return calendarOf(userId);
   };
 
-  test('that cannot be read is tried again after a minute, and one that refuses after an hour', async () => {
+  test('reads an unreadable calendar again after a minute, and one with rejected credentials after an hour', async () => {
     const receiver = await Receiver.start();
     const own = await newTenant();
     const userId = await newOwner(own, { ...nowhere, url: `${receiver.url}/` });
@@ -143,7 +143,7 @@ describe('a calendar', () => {
     await database()`delete from user_calendars where user_id = ${userId}`;
   });
 
-  test('that was connected waits for its first look until one goes well', async () => {
+  test('keeps a new calendar unread until the first successful read', async () => {
     const receiver = await Receiver.start(answering(503));
     const own = await newTenant();
     const connection = { ...nowhere, url: `${receiver.url}/` };
@@ -163,7 +163,7 @@ describe('a calendar', () => {
       looked_until: expect.any(Date),
     });
     expect(await unread(later(day, now))).not.toContain(userId);
-    // Another one in its place is unknown again.
+    // A replacement is unread again.
     const again = { userId, provider: 'caldav' as const, ...connection, sealedPassword: null };
     await saveCalendar(rowDatabase(), own.companyId, again, now);
     expect(await unread(now)).toContain(userId);
@@ -196,7 +196,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     ].join('\r\n');
   };
 
-  test('a look finds what stands in a calendar, as far as can be booked, and comes again after five minutes', async () => {
+  test('reads a calendar as far as slots can be booked, and again after five minutes', async () => {
     const now = later(minute);
     const own = await newTenant();
     const userId = await newOwner(own, calendar);
@@ -218,11 +218,11 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const hours = starts.slice(0, 2).map((start) => ({ start: start.getTime(), end: start.getTime() + hour }));
     const state = { provider: 'caldav', fault: null, checkedAt: now, readUntil: later(61 * day, now), busy: hours };
     expect(found.get(userId)).toEqual(state);
-    // Cut to the time that is asked about.
+    // Cut to the requested interval.
     const [first] = hours;
     const part = { start: (first?.start ?? 0) + minute, end: (first?.start ?? 0) + 2 * minute };
     expect((await findCalendars(rowDatabase(), own.companyId, [userId], part)).get(userId)?.busy).toEqual([part]);
-    // What went well before stays known where a look fails.
+    // A failed read keeps the last known intervals.
     await database()`update user_calendars set url = ${nowhere.url} where user_id = ${userId}`;
     const next = later(5 * minute, now);
     await lookAtCalendars(server.context({ now: () => next }), server.services);
@@ -232,7 +232,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     expect(refused?.due_at).toEqual(later(hour, now));
   });
 
-  test('a look of before does not count for a calendar that was connected meanwhile', async () => {
+  test('discards a read that started before the calendar was replaced', async () => {
     const userId = await newOwner(tenant, calendar);
     const now = later(minute);
     const taken = await takeCalendar(rowDatabase(), tenant.companyId, userId, minute, now);
@@ -244,7 +244,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     expect(await server.pools.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
   });
 
-  test('an event is written once, however many servers there are, and is gone when it is not to be', async () => {
+  test('writes an event once across servers, and removes it when it is cancelled', async () => {
     const userId = await newOwner(tenant, await radicale.newCalendar('many'));
     const ids = await Promise.all([1, 2, 3].map(() => newOrderedBooking(tenant, userId)));
     const many = [server, openCalendarServer(url), openCalendarServer(url)];
@@ -252,12 +252,12 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     await Promise.all(many.map(({ context, services }) => carryOutOrders(context({ now: () => now }), services)));
     const orders = await Promise.all(ids.map(orderOf));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
-    // Told once more, it stays as it is.
+    // A repeated write leaves the event unchanged.
     await placeCalendarOrder(rowDatabase(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
     await carryOutOrders(server.context({ now: () => now }), server.services);
     expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
-    // One of them is gone already.
+    // One of the events is already deleted.
     const { username, password } = calendar;
     const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
@@ -269,7 +269,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     await Promise.all(many.slice(1).map(({ close }) => close()));
   });
 
-  test('what was to be written and was cancelled before is not written', async () => {
+  test('does not write an event that was cancelled before', async () => {
     const own = await radicale.newCalendar('cancelled');
     const userId = await newOwner(tenant, own);
     const id = await newOrderedBooking(tenant, userId);
@@ -330,7 +330,7 @@ describe('an invitation', () => {
     const file = parts.find((part) => /^Content-Type: text\/calendar/im.test(part)) ?? '';
     return { raw, parts, calendar: new ICAL.Component(ICAL.parse(decoded(file))) };
   }
-  /** The body of a part. */
+  /** Decodes the body of a part. */
   function decoded(part: string): string {
     const [head = '', ...body] = part.split(/\r?\n\r?\n/);
     const text = body.join('\r\n\r\n');
@@ -347,7 +347,7 @@ describe('an invitation', () => {
     ['rescheduled', 1, 'REQUEST', 'CONFIRMED', 'Meeting with Omar Nasser rescheduled', 'was rescheduled'],
     ['cancelled', 2, 'CANCEL', 'CANCELLED', 'Meeting with Omar Nasser cancelled', 'was cancelled'],
   ] as const)(
-    'to what was %s is understood by people and by calendars',
+    'sends an invitation that people and calendars understand for a %s booking',
     async (what, sequence, method, status, subject, words) => {
       const { raw, parts, calendar } = await received(invitationOf({ ...facts, what, sequence }));
       expect(raw).toMatch(new RegExp(`^Subject: ${subject}\r?$`, 'm'));
@@ -375,7 +375,7 @@ describe('an invitation', () => {
     },
   );
 
-  test('says nothing of its own that somebody wrote into a name', async () => {
+  test('removes links and text that users put into names', async () => {
     const hostile = 'x\r\nATTENDEE:mailto:eve@evil.example\nEND:VEVENT\rBEGIN:VEVENT\u2028"; https://evil.example';
     const invitation = invitationOf({
       ...facts,
@@ -395,7 +395,7 @@ describe('an invitation', () => {
     expect(event?.getAllProperties('attendee')).toHaveLength(1);
     expect(String(event?.getFirstPropertyValue('summary'))).not.toMatch(/evil\.example|[\r\n]/);
     const text = decoded(parts.find((part) => /^Content-Type: text\/plain/im.test(part)) ?? '');
-    // Where the meeting is, is shown as it was written; one line all the same.
+    // The location is shown unchanged, on one line.
     const lines = text.split(/\r?\n/).filter((line) => /https?:\/\//.test(line));
     expect(lines).toEqual([expect.stringMatching(/^Where: Room 1 /)]);
   });

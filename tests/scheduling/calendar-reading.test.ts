@@ -1,4 +1,4 @@
-// Reading a calendar is limited by processor time, whatever a busy machine makes of it.
+// Reading a calendar is limited by processor time, independent of the load of the machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -7,10 +7,12 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
 const program = fileURLToPath(new URL('../support/slow-reader.ts', import.meta.url));
-/** Longer than the processor time that an answer may take; as long does a busy machine leave the process without a processor. */
+/**
+ * Longer than the processor time for a response. A busy machine may suspend a process this long.
+ */
 const stopped = 2500;
 
-test('a calendar is read although its process stands still for longer than it may take', async () => {
+test('reads a calendar although its process is suspended for longer than the limit', async () => {
   const child = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit');
   const said: string[] = [];

@@ -1,4 +1,4 @@
-// Calendars of users: connected to a real CalDAV server, asked before bookings and told of them.
+// Calendars of users: connected to a real CalDAV server, read before bookings, and written.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -32,7 +32,7 @@ const internal = { provider: 'internal', url: null, username: null, status: 'not
 const basic = (moment: Date): string => `${moment.toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
 const minutesAfter = (moment: Date, minutes: number): Date => new Date(moment.getTime() + minutes * 60_000);
 
-/** An event, of half an hour unless it is said, as another program would write it. */
+/** An event in the format of another program, half an hour long by default. */
 const external = (uid: string, start: Date, duration = 'PT30M'): string =>
   [
     'BEGIN:VCALENDAR',
@@ -50,7 +50,7 @@ const external = (uid: string, start: Date, duration = 'PT30M'): string =>
   ].join('\r\n');
 
 describe('the calendar of a user', () => {
-  test('is the internal one until another is connected', async () => {
+  test('uses the internal calendar until another one is connected', async () => {
     const { id } = await newUser(tenant);
     expect(await read(id)).toEqual({ user_id: id, ...internal });
     const put = await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
@@ -73,9 +73,9 @@ describe('the calendar of a user', () => {
   });
 
   test.each([
-    ['caldav without more', { provider: 'caldav' }, ['url', 'username', 'password']],
-    ['test with more', { provider: 'test', url: 'https://dav.example.com/' }, ['url']],
-    ['internal with more', { provider: 'internal', username: 'omar', password: 'x' }, ['username', 'password']],
+    ['caldav without a URL', { provider: 'caldav' }, ['url', 'username', 'password']],
+    ['test with a URL', { provider: 'test', url: 'https://dav.example.com/' }, ['url']],
+    ['internal with credentials', { provider: 'internal', username: 'omar', password: 'x' }, ['username', 'password']],
     [
       'an address of another kind',
       { provider: 'caldav', url: 'ftp://dav.example.com/', username: 'o', password: 'x' },
@@ -96,13 +96,13 @@ describe('the calendar of a user', () => {
       { provider: 'caldav', url: 'http://127.0.0.1/?a', username: 'o', password: 'x' },
       ['url'],
     ],
-    ['a provider that there is not', { provider: 'google' }, ['provider']],
-  ])('is refused as %s', async (_, body, fields) => {
+    ['an unknown provider', { provider: 'google' }, ['provider']],
+  ])('rejects the calendar settings: %s', async (_, body, fields) => {
     const { error } = (await expectStatus(400, 'POST', pathOf(tenant.admin.id), { key: tenant.key, body })).body;
     expect(error.details.fields.map(({ field }: Json) => field)).toEqual(fields);
   });
 
-  test('is shown and set by the person, or by an administrator, who is signed in', async () => {
+  test('lets the signed-in person or an administrator read and set a calendar', async () => {
     const own = await newPerson(tenant);
     const other = await newPerson(tenant);
     const body = { provider: 'test' };
@@ -123,7 +123,7 @@ describe('the calendar of a user', () => {
     [403, 422, 'password'],
     [404, 422, 'url'],
     [500, 503, undefined],
-  ])('where a server answers %d is refused with %d, and nothing is stored', async (status, expected, field) => {
+  ])('rejects a calendar whose server responds %d with %d, and stores nothing', async (status, expected, field) => {
     const receiver = await Receiver.start(answering(status));
     const { id } = await newUser(tenant);
     const body = { provider: 'caldav', url: receiver.url, username: 'omar', password: 'x' };
@@ -152,10 +152,10 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await untilRead(id);
     return { id, calendar, body };
   }
-  /** Waits for the first look at a calendar. */
+  /** Waits for the first read of a calendar. */
   const untilRead = (id: string): Promise<void> =>
     vi.waitFor(async () => expect(await availability(id)).toMatchObject({ reasons: [] }));
-  /** Has a calendar looked at, and waits for that. */
+  /** Makes a calendar due and waits for the read. */
   async function lookAgain(id: string): Promise<void> {
     const due = new Date();
     await database()`update user_calendars set due_at = ${due} where user_id = ${id}`;
@@ -184,7 +184,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
   const outcomeOf = ({ status, body }: Answer): unknown[] => [status, body.error?.details?.reason];
   const startsOf = (slots: Json[]): string[] => slots.map(({ start_at }) => start_at);
 
-  test('it is asked before it is stored, and its password is never shown', async () => {
+  test('verifies a calendar before storing it, and never returns its password', async () => {
     const { id, body } = await connected('stored');
     const shown = { user_id: id, provider: 'caldav', url: body.url, username: 'omar', status: 'connected' };
     expect(await read(id)).toEqual({ ...shown, checked_at: expect.any(String) });
@@ -195,9 +195,9 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
       expect([url, (await put({ url })).status]).toEqual([url, 422]);
     await radicale.newCalendar('tasks', 'VTODO');
     expect((await put({ url: new URL('/omar/tasks/', body.url).href })).status).toBe(422);
-    // What was connected before stays.
+    // The previous connection stays.
     expect(await read(id)).toMatchObject(shown);
-    // A slash more or less at the end does not matter.
+    // A trailing slash does not matter.
     expect((await put({ url: body.url.slice(0, -1) })).body.data.calendar.url).toBe(body.url);
     const [row] = await database()`
       select c.*, (select json_agg(a order by a.seq) from audit_logs a where a.record_id = ${id}) as audit
@@ -206,7 +206,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect(row?.audit[0].changes).toMatchObject({ host: { from: null, to: new URL(body.url).host } });
   });
 
-  test('what stands in it keeps its owner from being booked, and bookings are written into it', async () => {
+  test('blocks the owner by calendar events, and writes bookings into the calendar', async () => {
     const { id, calendar } = await connected('booked');
     const policy = await newPolicy(tenant);
     const start = halfHour(4);
@@ -219,7 +219,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect(event).toContain('SUMMARY:First call');
     expect(event).toContain(`DTSTART:${basic(minutesAfter(start, 30))}`);
     expect(event).toContain('sara@example.com');
-    // Its own event does not keep it from being moved to where it overlaps.
+    // Its own event does not prevent moving a booking to an overlapping time.
     const to = { from: minutesAfter(start, 45).toISOString(), to: minutesAfter(start, 75).toISOString() };
     const path = `/v1/bookings/${booking.id}/reschedule`;
     const moved = (await expectStatus(200, 'POST', path, { key: tenant.key, body: to })).body.data.booking;
@@ -234,7 +234,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1));
   });
 
-  test('it is asked once more right before a booking, and where it cannot be asked nothing is booked', async () => {
+  test('reads the calendar right before a booking, and books nothing if that fails', async () => {
     const { id, calendar } = await connected('asked');
     const pool = await newPool(tenant, { members: [id] });
     const { slots } = await search(tenant.key, pool, { limit: 2 });
@@ -253,17 +253,17 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect([failed.status, failed.body.error.details.reason]).toEqual([503, 'provider_error']);
     const [none] = await database()`select count(*)::int as bookings from bookings where user_id = ${id}`;
     expect(none).toEqual({ bookings: 0 });
-    // Test mode asks nobody.
+    // Test mode does not read calendars.
     const test = await book(tenant.testKey, [id], { policy_id: pool.policy_id });
     expect(test).toMatchObject({ provider: 'test' });
   });
 
-  test('until its first look its owner is not free, and nobody offers, holds or books their time', async () => {
+  test('treats the owner as unavailable until the first read, for slots, holds and bookings', async () => {
     const { id, calendar } = await connected('unread');
     await worksAlways(id);
     const pool = await newPool(tenant, { members: [id] });
     const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
-    // As it is right after a connection; no look comes in between.
+    // The state right after a connection, without a read in between.
     await database()`update user_calendars set looked_until = null, due_at = now() + interval '1 hour' where user_id = ${id}`;
     const unknown = { user_id: id, reason: 'calendar_not_read_yet' };
     expect(await availability(id)).toMatchObject({
@@ -285,7 +285,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
       expect([path, ...outcomeOf(refused)]).toEqual([path, ...none]);
       expect(refused.body.error.details.excluded).toEqual([unknown]);
     }
-    // A colleague whose calendar is known is offered instead.
+    // A colleague with a read calendar is offered instead.
     const wide = await newPool(tenant, { members: [id, (await newUser(tenant)).id] });
     const path = `/v1/scheduling/pools/${wide.id}/suggestion`;
     const suggested = (await expectStatus(200, 'GET', path, { key: tenant.key })).body.data;
@@ -300,7 +300,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect(busy).toMatchObject([{ start_at: start.toISOString(), reason: 'external_event' }]);
   });
 
-  test('what lies beyond the time that was read is not free', async () => {
+  test('treats time beyond the read interval as unavailable', async () => {
     const { id } = await connected('read-for-some-days');
     await worksAlways(id);
     const until = halfHour(48);
@@ -311,7 +311,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect(busy).toMatchObject([{ start_at: until.toISOString(), reason: 'calendar_not_read_yet' }]);
   });
 
-  test('an event of ours that was moved takes the time where it is now, and its booking keeps its own', async () => {
+  test('blocks the new time of our event that was moved, and its booking keeps its own time', async () => {
     const { id, calendar } = await connected('moved');
     await worksAlways(id);
     const { id: policy_id } = await newPolicy(tenant);
@@ -319,13 +319,13 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const at = (from: Date) => ({ policy_id, from: from.toISOString(), to: minutesAfter(from, 30).toISOString() });
     const booked = await book(tenant.key, [id], at(start));
     await vi.waitFor(async () => expect(await calendar.events()).toHaveLength(1));
-    // Its event counts for nothing where it was written.
+    // At its original time the event does not count.
     await lookAgain(id);
     const reasonsAt = async (): Promise<unknown[]> =>
       (await availability(id)).busy.map(({ start_at, reason }: Json) => [start_at, reason]);
     expect(await reasonsAt()).toEqual([[start.toISOString(), 'booking']]);
 
-    // Somebody moves it, and makes it longer, in another program.
+    // Another program moves and extends it.
     const uid = `${booked.id}@${id}`;
     await calendar.put(`${encodeURIComponent(uid)}.ics`, external(uid, there, 'PT1H'));
     for (const from of [there, minutesAfter(there, 30), start])
@@ -335,7 +335,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
       [start.toISOString(), 'booking'],
       [there.toISOString(), 'external_event'],
     ]);
-    // The booking may follow its event, which goes with it.
+    // The booking can be moved to its event, which moves along.
     const path = `/v1/bookings/${booked.id}/reschedule`;
     const to = { from: there.toISOString(), to: minutesAfter(there, 30).toISOString() };
     const moved = (await expectStatus(200, 'POST', path, { key: tenant.key, body: to })).body.data.booking;
@@ -347,18 +347,18 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     expect(await reasonsAt()).toEqual([[there.toISOString(), 'booking']]);
   });
 
-  test('what was just found in it is in no alternative', async () => {
+  test('offers no alternatives at times just found to be busy', async () => {
     const { id, calendar } = await connected('alternatives');
     const pool = await newPool(tenant, { members: [id] });
     const { slots } = await search(tenant.key, pool, { limit: 1, from: halfHour(6).toISOString() });
     const [slot] = slots;
     const reservation = await hold(tenant.key, slot);
     const own = await book(tenant.key, [id], { policy_id: pool.policy_id });
-    // Longer than all that one search tries.
+    // Longer than everything that one search covers.
     const start = new Date(slot.start_at);
     const end = minutesAfter(start, 20 * 60).toISOString();
     await calendar.put('congress.ics', external('congress', start, 'PT20H'));
-    // No look finds it before.
+    // The job does not read it before.
     await database()`update user_calendars set due_at = now() + interval '1 hour' where user_id = ${id}`;
 
     const held = { slot_token: slot.slot_token, reservation_id: reservation.id, attendee, meeting };
@@ -376,7 +376,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const none = await booking([id], { ...window, to: minutesAfter(start, 300).toISOString() });
     expect(outcomeOf(none)).toEqual([409, 'no_slot']);
     expect(startsOf(none.body.error.details.alternatives)[0]).toBe(end);
-    // What is free after it is found, however many times are not.
+    // The next free time is found after any number of busy times.
     const later = await booking([id], window);
     expect([later.status, later.body.data?.booking.start_at]).toEqual([201, end]);
   });

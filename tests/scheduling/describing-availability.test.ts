@@ -1,10 +1,10 @@
-// What is said of one person's time, and why they cannot be booked in it.
+// Descriptions of a person's availability, and the reasons against bookings.
 import { describe, expect, test } from 'vitest';
 import { describeAvailability, type Person } from '../../domain/scheduling/user-availability.ts';
 
 const at = (time: string): number => Date.parse(`2026-11-23T${time}Z`);
 const part = (from: string, to: string) => ({ start: at(from), end: at(to) });
-/** A Monday in Berlin from nine to five; in UTC from eight to four. */
+/** A Monday in Berlin from nine to five, which is eight to four in UTC. */
 const within = part('00:00', '20:00');
 const somebody: Person = {
   isActive: true,
@@ -15,7 +15,7 @@ const somebody: Person = {
   busy: [],
 };
 
-test('of a person it tells the hours, what is free of them, and what takes time, in order and cut to what was asked', () => {
+test('describes hours, free time and busy time in order, cut to the request', () => {
   const busy = [
     { ...part('19:00', '23:00'), reason: 'external_event' as const },
     { ...part('09:30', '10:30'), reason: 'reservation' as const },
@@ -36,7 +36,7 @@ test.each([
   ['who is not active', { isActive: false }, 'user_inactive'],
   ['whose calendar cannot be read', { calendar: 'error' }, 'calendar_error'],
   ['whose calendar was not read yet', { calendar: 'not_read' }, 'calendar_not_read_yet'],
-] as const)('of a person %s nothing is free', (_, person, reason) => {
+] as const)('reports no free time for a person %s', (_, person, reason) => {
   expect(describeAvailability({ ...somebody, ...person }, within)).toMatchObject({
     bookable: false,
     reasons: [reason],
@@ -45,7 +45,7 @@ test.each([
   });
 });
 
-describe('a person cannot be booked', () => {
+describe('a person who cannot be booked', () => {
   const reasonsOf = (person: Partial<Person>, time = within) => {
     const { bookable, reasons } = describeAvailability({ ...somebody, ...person }, time);
     return { bookable, reasons };
@@ -59,12 +59,12 @@ describe('a person cannot be booked', () => {
     ['who is away', { daysOff: [{ ...holiday, reason: 'time_off' as const }] }, ['time_off']],
     ['without hours', { hours: { timezone: 'UTC', weekly: [] } }, ['outside_working_hours']],
     [
-      'off hours, whatever else there is',
+      'outside of working hours on a holiday',
       { hours: { timezone: 'UTC', weekly: [] }, daysOff: [holiday] },
       ['outside_working_hours'],
     ],
     [
-      'whose hours are full, by all that fills them',
+      'whose hours are full, with all causes',
       {
         busy: [
           { ...part('12:00', '17:00'), reason: 'external_event' as const },
@@ -77,19 +77,19 @@ describe('a person cannot be booked', () => {
       ['booking', 'external_event', 'buffer'],
     ],
     [
-      'for several reasons at once',
+      'with several reasons',
       { isActive: false, calendar: 'error' as const, daysOff: [holiday] },
       ['user_inactive', 'calendar_error', 'holiday'],
     ],
-  ])('%s', (_, person, reasons) => {
+  ])('reports as not bookable a person %s', (_, person, reasons) => {
     expect(reasonsOf(person)).toEqual({ bookable: false, reasons });
   });
 
-  test('outside of the hours of the day', () => {
+  test('reports no working hours outside of the hours of the day', () => {
     expect(reasonsOf({}, part('16:00', '20:00'))).toEqual({ bookable: false, reasons: ['outside_working_hours'] });
   });
 
-  test('who can be, without a calendar elsewhere, is booked in ours', () => {
+  test('books a person without an external calendar in the internal one', () => {
     expect(reasonsOf({ calendar: 'not_connected' })).toEqual({ bookable: true, reasons: ['calendar_not_connected'] });
   });
 });

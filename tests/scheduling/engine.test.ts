@@ -1,4 +1,4 @@
-// Slots over all zones and their clock changes, against a reference that walks minute by minute.
+// Slots in all zones with their clock changes, compared with a minute-by-minute reference.
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -8,7 +8,10 @@ import { changesOf, day, minute, refusal, slotsOf } from './reference.ts';
 
 const zones = Intl.supportedValuesOf('timeZone');
 
-/** A day that was left out, changes by half an hour, a summer that is the norm, changes at midnight, a month of other time. */
+/**
+ * A skipped day, half-hour changes, summer time as the standard, changes at midnight, a month of
+ * other time.
+ */
 const oddNights: readonly (readonly [zone: string, year: number])[] = [
   ['Pacific/Apia', 2011],
   ['Pacific/Kwajalein', 1993],
@@ -24,7 +27,9 @@ const oddNights: readonly (readonly [zone: string, year: number])[] = [
   ['America/Caracas', 2007],
 ];
 
-/** Each zone once, with one of the clock changes of its year; with twice as many, each change where there are two. */
+/**
+ * Each zone once, with one clock change of its year. With twice as many runs, each of two changes.
+ */
 const runs = Number(process.env.C16_RUNS ?? oddNights.length + zones.length);
 const seed = readSeed('C16_SEED');
 
@@ -33,7 +38,7 @@ interface Night {
   moment: number;
 }
 
-/** Near a clock change of the zone; near any moment of the year where it has none. */
+/** Near a clock change of the zone, or near any time of the year if it has none. */
 function nightOf(zone: string, year: number, which: number): fc.Arbitrary<Night> {
   const changes = changesOf(zone, year);
   const change = changes[which % changes.length];
@@ -41,7 +46,10 @@ function nightOf(zone: string, year: number, which: number): fc.Arbitrary<Night>
   return fc.integer({ min: 0, max: 365 }).map((date) => ({ zone, moment: Date.UTC(year, 0, 1) + date * day }));
 }
 
-/** @param index of the search: odd nights first, then one zone after the other, from one that the seed chooses */
+/**
+ * @param index of the search: odd nights first, then the zones in order, from one that the seed
+ * chooses
+ */
 function nightNumber(index: number): fc.Arbitrary<Night> {
   const odd = oddNights[index];
   if (odd) return fc.nat().chain((which) => nightOf(...odd, which));
@@ -59,7 +67,7 @@ const span = fc
   .tuple(steps, fc.nat({ max: 1439 }), fc.nat({ max: 1439 }))
   .map(([step, a, b]) => [a, b].map((minutes) => minutes - (minutes % step)).sort((x, y) => x - y))
   .map(([from = 0, to = 0]) => ({ start: clock(from), end: to === from || to >= 1425 ? '24:00' : clock(to) }));
-/** Windows that are the same on all days, and others of single days. */
+/** Windows that are the same every day, and windows of single days. */
 const weekly = fc
   .tuple(fc.array(span, { maxLength: 2 }), fc.array(fc.tuple(fc.integer({ min: 0, max: 6 }), span), { maxLength: 6 }))
   .map(([daily, single]) => [
@@ -69,7 +77,7 @@ const weekly = fc
 
 const reason = fc.constantFrom('booking', 'reservation', 'external_event', 'buffer');
 
-/** Moments near one, some of them on full minutes. */
+/** Timestamps near a given one, some at full minutes. */
 const near = (moment: number, range: number): fc.Arbitrary<number> =>
   fc
     .tuple(fc.integer({ min: -range, max: range }), fc.constantFrom(1, minute, 15 * minute))
@@ -121,7 +129,7 @@ const searchNear = ({ zone, moment }: Night) =>
     asked: fc.array(near(moment, day), { minLength: 5, maxLength: 5 }),
   });
 
-test(`${runs} searches near clock changes find what is there minute by minute, C16_SEED=${seed}`, {
+test(`matches a minute-by-minute reference in ${runs} searches near clock changes, C16_SEED=${seed}`, {
   timeout: 30_000 + runs * 200,
 }, () => {
   let offered = 0;
@@ -143,11 +151,11 @@ test(`${runs} searches near clock changes find what is there minute by minute, C
     fc.assert(property, { numRuns: 1, seed: seed + index });
   }
   process.stdout.write(`C16: ${runs} searches, ${offered} slots, C16_SEED=${seed}\n`);
-  // So that what is compared is not emptiness.
+  // Ensures that the compared results are not empty.
   expect(offered).toBeGreaterThan(runs);
 });
 
-test('the time zone of the process does not matter', () => {
+test('gives the same slots in every time zone of the process', () => {
   const program = `
     const { findSlots, canTake } = await import(${JSON.stringify(new URL('../../domain/scheduling/slots.ts', import.meta.url).href)});
     const hours = { timezone: 'America/Havana', weekly: [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '00:00', end: '24:00' })) };
@@ -165,7 +173,7 @@ test('the time zone of the process does not matter', () => {
       }),
     );
   const [first, ...others] = ['UTC', 'America/Havana', 'Pacific/Apia', 'Australia/Lord_Howe'].map(foundIn);
-  // Whatever could depend on it takes part.
+  // Everything that could depend on the zone is included.
   expect(new Set(first?.reasons)).toEqual(new Set(['free', 'holiday', 'daily_maximum']));
   expect(first?.slots.length).toBeGreaterThan(20);
   for (const other of others) expect(other).toEqual(first);

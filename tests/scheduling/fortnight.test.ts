@@ -1,4 +1,4 @@
-// A fortnight of a sales floor: what is offered is what a slow look finds, and can be booked.
+// A fortnight of a sales team: offered slots match a reference, and can be booked.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Busy, Member, SlotRules } from '../../domain/scheduling/slots.ts';
@@ -13,7 +13,7 @@ const seed = readSeed('FORTNIGHT_SEED');
 const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe'];
 const people = 4;
 const actions = 48;
-/** Racers for each of the times that are booked in the end. */
+/** Concurrent calls for each of the booked slots. */
 const racers = 3;
 
 let tenant: Tenant;
@@ -22,7 +22,9 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-/** The next clock change of a zone with a week on either side of it in which there is something to book. */
+/**
+ * The next clock change of a zone, with a week on either side in which there is something to book.
+ */
 function nextChange(zone: string): number {
   const year = new Date().getUTCFullYear();
   const changes = [year, year + 1].flatMap((each) => changesOf(zone, each));
@@ -46,7 +48,7 @@ const policy = fc.record({
   buffer_after_minutes: fc.constantFrom(0, 5, 30),
   max_bookings_per_day: fc.constantFrom(null, 2, 4),
 });
-/** In hours from the beginning of the fortnight. */
+/** In hours from the start of the fortnight. */
 const hours = fc.integer({ min: 0, max: 14 * 24 - 25 });
 const action = fc.record({ do: fc.constantFrom('book', 'book', 'hold', 'cancel'), at: hours, which: fc.nat(100) });
 
@@ -55,12 +57,12 @@ interface Floor {
   members: { id: string; timezone: string; weekly: object[]; off: number | null; events: number[] }[];
 }
 
-/** What stands in somebody's other calendar. */
+/** The events of an external calendar. */
 function eventsOf(start: number, events: readonly number[]): Interval[] {
   return events.map((at) => ({ start: start + at * 60 * minute, end: start + at * 60 * minute + 90 * minute }));
 }
 
-/** People with hours, days off and events in other calendars, and a policy that leaves them their hours. */
+/** People with hours, days off and external events, and a policy that uses their hours. */
 async function arrange(zone: string, start: number): Promise<Floor> {
   const weekly = fc.array(window, { minLength: 4, maxLength: 9 });
   const drawn = fc.record({
@@ -86,7 +88,7 @@ async function arrange(zone: string, start: number): Promise<Floor> {
       const days_off = date === null ? [] : [{ from: date, to: date, reason: 'holiday' }];
       const body = { timezone, weekly: member.weekly, days_off };
       await expectStatus(200, 'PATCH', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
-      // Merged and in order, as a look leaves them.
+      // Merged and ordered, like the job stores them.
       const busy = union(eventsOf(start, events)).flatMap((event) => [event.start, event.end]);
       await database()`
         insert into user_calendars (company_id, user_id, provider, checked_at, busy, looked_until, due_at, created_at, updated_at)
@@ -145,7 +147,7 @@ async function live(floor: Floor, start: number): Promise<void> {
   expect(done.length).toBeGreaterThan(0);
 }
 
-/** The people as the rows of the database have them. */
+/** Returns the people as stored in the database. */
 async function membersNow(floor: Floor, start: number): Promise<Member[]> {
   const rows = await database()`
     select user_id, lower(during)::float8 as start, upper(during)::float8 as end, date_part('epoch', start_at) * 1000 as start_at,
@@ -182,7 +184,7 @@ function rulesOf({ policy: made }: Floor, start: number): SlotRules {
 }
 
 describe(`a fortnight around a clock change, with FORTNIGHT_SEED=${seed}`, () => {
-  test.each(zones)('in %s: every slot is offered that a slow look finds, and every one can be booked', async (zone) => {
+  test.each(zones)('offers in %s exactly the slots of the reference, and books every one of them', async (zone) => {
     const start = Math.floor(nextChange(zone) / (60 * minute)) * 60 * minute - 7 * day;
     const floor = await arrange(zone, start);
     await live(floor, start);
@@ -202,7 +204,7 @@ describe(`a fortnight around a clock change, with FORTNIGHT_SEED=${seed}`, () =>
     expect(offered).toEqual(data.truncated ? expected.slice(0, 500) : expected);
     expect(offered.length).toBeGreaterThan(0);
 
-    // One of each day, so that none of them stands in the way of another.
+    // One per day, so that they do not conflict with each other.
     const byDay = [...new Map(offered.map((slot: Json) => [Math.floor((slot.start - start) / day), slot])).values()];
     const chosen = byDay.filter((_, index) => index % 2 === 0) as (typeof expected)[number][];
     const won = await Promise.all(

@@ -1,4 +1,4 @@
-// One hold is released, extended and booked at once: no call waits for another in a circle.
+// Concurrent release, extension and booking of one hold, without deadlocks.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Answer, call, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -16,7 +16,7 @@ let server: TestServer | undefined;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  // PostgreSQL counts deadlocks by database, so nothing else may use this one.
+  // PostgreSQL counts deadlocks per database, so no other test may use this one.
   url = await newDatabase();
   const settings = { ...testSettings, DATA_DIR: '.test-data', SECRET_KEY: inject('secretKey') };
   server = await startServer({ ...settings, DATABASE_URL: url });
@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const succeeded = ({ status }: Answer): boolean => status < 300;
 
-/** Deadlocks that PostgreSQL has found, once every connection has ended and so has reported its own. */
+/** Returns the deadlocks that PostgreSQL counted. A connection reports its own when it ends. */
 async function countDeadlocks(): Promise<number> {
   const sql = database();
   await vi.waitFor(async () => {
@@ -48,7 +48,7 @@ async function countDeadlocks(): Promise<number> {
 }
 
 describe('a hold', () => {
-  test('that races the release of another is made, or is told of a reservation', async () => {
+  test('creates a hold during the release of another, or reports a reservation', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { duration_minutes: 5, slot_interval_minutes: 5 } });
     const { slots } = await search(tenant.key, pool, { limit: rounds });
     const outcomes = new Set<string>();
@@ -60,12 +60,12 @@ describe('a hold', () => {
       await call('DELETE', `/v1/scheduling/reservations/${id}`, { key: tenant.key });
       for (const { status, body } of await Promise.all(held)) outcomes.add(`${status} ${body.error?.details.reason}`);
     }
-    // Nothing is booked in this time, so nothing else stands in the way.
+    // Nothing is booked at this time, so nothing else can be in the way.
     outcomes.delete('201 undefined');
     expect([...outcomes]).toEqual(['409 slot_reserved']);
   });
 
-  test('is released or booked once when all calls come at once, without a deadlock', async () => {
+  test('releases or books a hold once under concurrent calls, without a deadlock', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { duration_minutes: 5, slot_interval_minutes: 5 } });
     const { slots } = await search(tenant.key, pool, { limit: rounds });
     expect(slots).toHaveLength(rounds);

@@ -1,4 +1,4 @@
-// Scheduling policies: made, shown, changed and deleted.
+// Scheduling policies: creation, changes and deletion.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { newPolicy, newPool } from '../support/scheduling.ts';
@@ -17,7 +17,7 @@ const patch = (id: string, body: object) => call('PATCH', `${path}/${id}`, { key
 const remove = (id: string) => call('DELETE', `${path}/${id}`, { key: tenant.key });
 
 describe('a workspace', () => {
-  test('begins with a policy by which people can be met, in its own time zone', async () => {
+  test('creates a workspace with a usable policy in its time zone', async () => {
     const fresh = await newTenant();
     const { policies } = (await expectStatus(200, 'GET', path, { key: fresh.testKey })).body.data;
     expect(policies).toMatchObject([
@@ -27,7 +27,7 @@ describe('a workspace', () => {
     expect(hours.map(({ weekday }: Json) => weekday)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('has exactly one default, whatever is made one', async () => {
+  test('keeps exactly one default policy, whichever is chosen', async () => {
     const { id } = await newPolicy(tenant, { is_default: true });
     const other = await newPolicy(tenant);
     expect((await patch(other.id, { is_default: true })).status).toBe(200);
@@ -40,7 +40,7 @@ describe('a workspace', () => {
     expect((await remove(id)).status).toBe(200);
   });
 
-  test('has one default also where many are made one at once', async () => {
+  test('keeps one default policy under concurrent changes', async () => {
     const made = await Promise.all(Array.from({ length: 8 }, () => newPolicy(tenant, { is_default: true })));
     expect(made).toHaveLength(8);
     expect((await list()).filter((policy) => policy.is_default)).toHaveLength(1);
@@ -48,7 +48,7 @@ describe('a workspace', () => {
 });
 
 describe('a policy', () => {
-  test('has the company’s time zone and each user’s own hours unless it says otherwise', async () => {
+  test('uses the time zone of the company and the hours of each user by default', async () => {
     const body = { name: ' Short ' };
     const { policy } = (await expectStatus(201, 'POST', path, { key: tenant.key, body })).body.data;
     expect(policy).toMatchObject({ name: 'Short', timezone: 'Europe/Berlin', working_hours: null, is_default: false });
@@ -76,20 +76,20 @@ describe('a policy', () => {
       'reservation_hard_cap_seconds',
     ],
     ['no name', { name: ' ' }, 'name'],
-  ])('with %s is refused', async (_, more, field) => {
+  ])('rejects a policy with %s', async (_, more, field) => {
     const body = { name: crypto.randomUUID(), ...more };
     const { error } = (await expectStatus(400, 'POST', path, { key: tenant.key, body })).body;
     expect(error.details.fields).toMatchObject([{ field }]);
   });
 
-  test('has a name of its own, whatever the case', async () => {
+  test('requires a unique policy name, ignoring case', async () => {
     const { id, name } = await newPolicy(tenant);
     const body = { name: name.toUpperCase() };
     const { error } = (await expectStatus(409, 'POST', path, { key: tenant.key, body })).body;
     expect(error).toMatchObject({ code: 'ALREADY_EXISTS', details: { existing_id: id, matched_fields: ['name'] } });
   });
 
-  test('is not deleted while a pool has it', async () => {
+  test('rejects deleting a policy that a pool uses', async () => {
     const pool = await newPool(tenant);
     const { error } = (await remove(pool.policy_id)).body;
     expect(error.details).toMatchObject({ reason: 'in_use', references: { pools: 1 } });

@@ -1,4 +1,4 @@
-// Pools: made, shown and changed; whose turn it is, looked at and taken.
+// Pools: creation, changes, and the rotation of their members.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord, lead } from '../support/records.ts';
@@ -20,7 +20,7 @@ const suggest = async (id: string, query = {}, key = tenant.key): Promise<Json> 
   (await expectStatus(200, 'GET', `${path}/${id}/suggestion`, { key, query })).body.data;
 
 describe('a pool', () => {
-  test('has its members in order, with names and weights', async () => {
+  test('returns the members of a pool in order, with names and weights', async () => {
     const users = await Promise.all([newUser(tenant), newUser(tenant)]);
     const [a = '', b = ''] = users.map(({ id }) => id);
     const pool = await newPool(tenant, { members: [b, a], weights: { [a]: 3 }, description: 'D' });
@@ -32,7 +32,7 @@ describe('a pool', () => {
     const read = await expectStatus(200, 'GET', `${path}/${pool.id}`, { key: tenant.testKey });
     expect(read.body.data.pool).toEqual(pool);
     await database()`update users set status = 'inactive' where id = ${a}`;
-    // Who is in it may stay, and keeps the weight.
+    // An existing inactive member may stay and keeps the weight.
     const changed = (await patch(pool.id, { member_ids: [a, b] })).body.data.pool;
     expect(changed.members.map(({ weight, is_active }: Json) => [weight, is_active])).toEqual([
       [3, false],
@@ -45,7 +45,7 @@ describe('a pool', () => {
     });
   });
 
-  test('takes active users of the workspace only, and a policy that there is', async () => {
+  test('accepts only active users of the workspace and existing policies', async () => {
     const inactive = await newUser(tenant, { status: 'inactive' });
     const body = { name: crypto.randomUUID(), member_ids: [inactive.id] };
     const { error } = (await expectStatus(400, 'POST', path, { key: tenant.key, body })).body;
@@ -57,7 +57,7 @@ describe('a pool', () => {
     await expectStatus(400, 'POST', path, { key: tenant.key, body: stranger });
   });
 
-  test('is seen by keys with a member in reach, and changed by those that see everybody', async () => {
+  test('shows a pool to keys that see a member, and lets only keys with full visibility change it', async () => {
     const pool = await newPool(tenant);
     const [other] = await database()`
       insert into branches (company_id, id, name, is_default, created_at)
@@ -72,7 +72,7 @@ describe('a pool', () => {
     expect(error.details.reason).toBe('company_reach_required');
   });
 
-  test('is not deleted while something of it is held', async () => {
+  test('rejects deleting a pool with active holds', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
     const { id } = await hold(tenant.key, slot);
@@ -89,7 +89,7 @@ describe('a pool', () => {
 });
 
 describe('a turn', () => {
-  test('goes round by weight, and is taken only by an assignment', async () => {
+  test('rotates by weight, and advances only on an assignment', async () => {
     const pool = await newPool(tenant, { members: 2 });
     const [a, b] = pool.member_ids;
     expect((await patch(pool.id, { weights: { [b]: 2 } })).status).toBe(200);
@@ -103,12 +103,12 @@ describe('a turn', () => {
       turns.push(assignment.user_id);
     }
     expect(turns.filter((id) => id === a)).toHaveLength(2);
-    // The record keeps its owner, and test mode has turns of its own.
+    // The record keeps its owner, and test mode has its own rotation.
     expect((await assign(pool.id, {}, tenant.testKey)).rotation_index).toBe(1);
     expect((await assign(pool.id)).rotation_index).toBe(7);
   });
 
-  test('is taken once by each of many who ask at once, and nobody is a turn away from their share', async () => {
+  test('assigns each turn once under concurrent calls, within one turn of each share', async () => {
     const pool = await newPool(tenant, { members: 3 });
     const [a, b, c] = pool.member_ids;
     await patch(pool.id, { weights: { [a]: 5, [b]: 3, [c]: 1 } });
@@ -120,7 +120,7 @@ describe('a turn', () => {
     expect(counted).toEqual([20, 12, 4]);
   });
 
-  test('leaves out who cannot be met, and says why', async () => {
+  test('skips members who cannot be booked, with the reason', async () => {
     const pool = await newPool(tenant, { members: 3, assignment_strategy: 'priority' });
     const [a, b, c] = pool.member_ids;
     const at = halfHour(6).toISOString();
@@ -145,7 +145,7 @@ describe('a turn', () => {
     expect(refused.body.error.details.excluded).toContainEqual({ user_id: b, reason: 'excluded_by_caller' });
   });
 
-  test('goes to whoever has fewest meetings ahead, where the strategy says so', async () => {
+  test('chooses the member with the fewest meetings ahead if the strategy says so', async () => {
     const pool = await newPool(tenant, { members: 2, assignment_strategy: 'least_busy' });
     const [a, b] = pool.member_ids;
     expect((await suggest(pool.id)).user.id).toBe(a);
@@ -154,7 +154,7 @@ describe('a turn', () => {
     expect(await assign(pool.id)).toMatchObject({ user_id: b, strategy: 'least_busy' });
   });
 
-  test('needs a policy, a member, and a record that there is', async () => {
+  test('requires a policy, a member and an existing record for an assignment', async () => {
     const empty = await newPool(tenant, { members: 0 });
     const { error } = (await expectStatus(409, 'GET', `${path}/${empty.id}/suggestion`, { key: tenant.key })).body;
     expect(error.details.reason).toBe('no_eligible_rep');

@@ -1,4 +1,4 @@
-// Many who want the same person at the same time: one gets it, and nobody waits for ever.
+// Concurrent calls for the same person at the same time: one wins, without deadlocks.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, type Json } from '../support/client.ts';
@@ -6,7 +6,7 @@ import { attendee, halfHour, meeting, newPolicy, newPool, search } from '../supp
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
-/** How many slots are raced for, and how many bodies race for one. */
+/** Contested slots, and concurrent calls per slot. */
 const [slotCount, racers] = [Number(process.env.SLOTS ?? 6), 32];
 const rounds = Number(process.env.RACE_ROUNDS ?? 12);
 
@@ -19,7 +19,7 @@ const post = (path: string, body: object): Promise<Answer> =>
 const reasonsOf = (answers: Answer[]): (string | undefined)[] =>
   answers.map(({ status, body }) => (status < 300 ? undefined : `${status} ${body.error.details?.reason}`));
 
-/** Pairs of times of one user that overlap, whatever says that they are taken. */
+/** Returns overlapping busy times of one user. */
 async function overlaps(userIds: readonly string[]): Promise<readonly unknown[]> {
   return await database()`
     with held as (
@@ -33,7 +33,7 @@ async function overlaps(userIds: readonly string[]): Promise<readonly unknown[]>
 }
 
 describe(`each of ${slotCount} slots`, () => {
-  test(`is held by one of ${racers}`, async () => {
+  test(`holds each contested slot for one of ${racers} calls`, async () => {
     const pool = await newPool(tenant, { members: 1 });
     const { slots } = await search(tenant.key, pool, { limit: slotCount });
     for (const { slot_token } of slots) {
@@ -47,7 +47,7 @@ describe(`each of ${slotCount} slots`, () => {
     expect(await overlaps(pool.member_ids)).toEqual([]);
   });
 
-  test(`is booked by one of ${racers}, and each other gets no one else’s time`, async () => {
+  test(`books each contested slot for one of ${racers} calls, without affecting others`, async () => {
     const { id } = await newUser(tenant);
     const { id: policy_id } = await newPolicy(tenant);
     for (let index = 0; index < slotCount; index += 1) {
@@ -60,7 +60,7 @@ describe(`each of ${slotCount} slots`, () => {
     expect(await overlaps([id])).toEqual([]);
   });
 
-  test('that was held is booked by one of many', async () => {
+  test('books a held slot once under concurrent calls', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
     const held = await post('/v1/scheduling/reservations', { slot_token: slot.slot_token });
@@ -70,7 +70,7 @@ describe(`each of ${slotCount} slots`, () => {
     expect(answers.map(({ status }) => status).toSorted()).toEqual([201, ...Array(racers - 1).fill(404)]);
   });
 
-  test('of a pool is taken by as many as there are members', async () => {
+  test('books a slot of a pool as often as it has members', async () => {
     const pool = await newPool(tenant, { members: 5, policy: { exposure: 'shared' } });
     const [{ slot_token }] = (await search(tenant.key, pool, { limit: 1 })).slots;
     const held = await Promise.all(
@@ -81,7 +81,7 @@ describe(`each of ${slotCount} slots`, () => {
   });
 });
 
-test('of a day on which somebody takes two, two of many are booked, whatever their times', async () => {
+test('books two of many on a day with a maximum of two', async () => {
   const { id } = await newUser(tenant);
   const { id: policy_id } = await newPolicy(tenant, { max_bookings_per_day: 2 });
   const day = new Date(Date.now() + 2 * 86_400_000).setUTCHours(8, 0, 0, 0);
@@ -102,8 +102,8 @@ type Step =
   | { do: 'move'; at: number; which: number }
   | { do: 'cancel'; which: number };
 
-describe('holds, bookings, moves and cancellations that overlap', () => {
-  test('leave nobody taken twice, and none waits for another for ever', async () => {
+describe('overlapping holds, bookings, moves and cancellations', () => {
+  test('books nobody twice under overlapping holds, bookings, moves and cancellations, without deadlocks', async () => {
     const pool = await newPool(tenant, { members: 2, policy: { slot_interval_minutes: 10, exposure: 'shared' } });
     const { member_ids, policy_id } = pool;
     const minutes = fc.integer({ min: 0, max: 12 }).map((tens) => tens * 10);
@@ -135,7 +135,7 @@ describe('holds, bookings, moves and cancellations that overlap', () => {
     };
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 16, maxLength: 24 }), async (steps) => {
-        // What earlier rounds held runs out, so that there is room.
+        // Earlier holds expire to free their times.
         await database()`update taken_times set expires_at = now() where user_id = any(${member_ids}::uuid[]) and expires_at is not null`;
         await database()`update slot_reservations set expires_at = now() where pool_id = ${pool.id}`;
         const booked = await confirmed();

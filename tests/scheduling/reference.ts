@@ -1,4 +1,4 @@
-// Free slots as a reader of the rules would find them: minute by minute, on luxon's clocks.
+// A reference for free slots: minute by minute, on luxon's clocks.
 import { IANAZone } from 'luxon';
 import type { Member, Refusal, SlotRules } from '../../domain/scheduling/slots.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
@@ -15,7 +15,7 @@ interface Wall {
   time: string;
 }
 
-/** What a wall shows; asked from moments only, which no clock change makes ambiguous. */
+/** Local times, computed only from timestamps, which clock changes do not make ambiguous. */
 const walls = new Map<string, Wall>();
 
 function wall(timezone: string, moment: number): Wall {
@@ -33,7 +33,7 @@ function wall(timezone: string, moment: number): Wall {
 
 const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 
-/** Whether the wall shows a time within the hours of its day. */
+/** Returns true if the local time is within the hours of its day. */
 function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
   const { weekday, time } = wall(timezone, moment);
   return weekly.some((window) => window.weekday === weekday && window.start <= time && time < window.end);
@@ -52,7 +52,7 @@ const meets = (a: Interval, b: Interval): boolean => a.start < b.end && b.start 
 export function refusal(member: Member, rules: SlotRules, start: number): Refusal | undefined {
   const slot = { start, end: start + rules.durationMinutes * minute };
   const moments = Array.from({ length: rules.durationMinutes }, (_, index) => start + index * minute);
-  // A slot that begins within a minute ends within one.
+  // A slot that starts within a minute ends within one.
   moments.push(slot.end - 1);
   if (!moments.every((moment) => isWorking(member.hours, moment))) return 'outside_working_hours';
   for (const moment of member.daysOff.length > 0 ? moments : []) {
@@ -74,7 +74,7 @@ export function refusal(member: Member, rules: SlotRules, start: number): Refusa
   return booked.length >= rules.maxPerDay ? 'daily_maximum' : undefined;
 }
 
-/** Every slot, in order of start. */
+/** Returns all slots by start. */
 export function slotsOf(members: readonly Member[], rules: SlotRules) {
   const { within, intervalMinutes, durationMinutes } = rules;
   const slots = [];
@@ -91,7 +91,7 @@ export function slotsOf(members: readonly Member[], rules: SlotRules) {
   return slots;
 }
 
-/** The first moments with another offset than before, in a year of UTC, to the minute. */
+/** Returns the times of offset changes in a year of UTC, to the minute. */
 export function changesOf(timezone: string, year: number): number[] {
   const zone = IANAZone.create(timezone);
   const changes: number[] = [];

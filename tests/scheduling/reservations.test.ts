@@ -1,4 +1,4 @@
-// Reservations: slots held for a while, extended, released, and run out.
+// Reservations: slots held for a while, extended, released and expired.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { readClaim, writeClaim } from '../../domain/scheduling/slot-claims.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
@@ -18,13 +18,13 @@ const firstSlot = async (pool: Json, more: object = {}): Promise<Json> =>
   (await search(tenant.key, pool, { limit: 1, ...more })).slots[0];
 const post = (to: string, body: object) => call('POST', to, { key: tenant.key, body, idempotencyKey: true });
 const seconds = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / 1000;
-/** The same token as it would be a minute too late, signed with the server's key. */
+/** The same token, expired for a minute, signed with the server's key. */
 function expired(token: string): string {
   const tokens = new SignedTokens(new Secrets(inject('secretKey')));
   const claim = readClaim(tokens.read('slot tokens', token.slice('st_'.length)));
   return `st_${tokens.write('slot tokens', writeClaim({ ...claim, expiresAt: Date.now() - 60_000 }))}`;
 }
-/** Lets so much time pass for a reservation. */
+/** Advances the time of a reservation. */
 async function age(id: string, time: number): Promise<void> {
   const sql = database();
   await sql`
@@ -35,7 +35,7 @@ async function age(id: string, time: number): Promise<void> {
 }
 
 describe('a reservation', () => {
-  test('holds as long as the policy says, or shorter', async () => {
+  test('holds a slot as long as the policy says, or shorter on request', async () => {
     const pool = await newPool(tenant, { members: 2 });
     const whole = await hold(tenant.key, await firstSlot(pool));
     expect(whole).toMatchObject({ status: 'held', ttl_seconds: 600, test_mode: false, pool_id: pool.id });
@@ -50,7 +50,7 @@ describe('a reservation', () => {
     expect(read.body.data.reservation).toEqual(whole);
   });
 
-  test('of a shared slot tells who it is with the booking only', async () => {
+  test('names the person of a shared slot only after the booking', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { exposure: 'shared' } });
     const slot = await firstSlot(pool);
     const reservation = await hold(tenant.key, slot);
@@ -60,7 +60,7 @@ describe('a reservation', () => {
     expect(booked.body.data.booking.user_id).toBe(pool.member_ids[0]);
   });
 
-  test('is extended up to its hard cap, and never made shorter', async () => {
+  test('extends a reservation up to its hard cap, and never shortens it', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const { id, ...held } = await hold(tenant.key, await firstSlot(pool));
     const extend = async (body: object = {}): Promise<Json> => (await post(`${path}/${id}/extend`, body)).body;
@@ -76,7 +76,7 @@ describe('a reservation', () => {
     expect((await extend()).error).toMatchObject({ code: 'CONFLICT', details: { reason: 'hard_cap_reached' } });
   });
 
-  test('that has run out is not there, and its slot is somebody else’s', async () => {
+  test('frees the slot of an expired reservation', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const slot = await firstSlot(pool);
     const { id } = await hold(tenant.key, slot);
@@ -97,7 +97,7 @@ describe('a reservation', () => {
     expect(booked.status).toBe(201);
   });
 
-  test('is released once', async () => {
+  test('releases a reservation once', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const { id } = await hold(tenant.key, await firstSlot(pool));
     const { body } = await expectStatus(200, 'DELETE', `${path}/${id}`, { key: tenant.key });
@@ -107,7 +107,7 @@ describe('a reservation', () => {
     expect(audit.map(({ action }) => action)).toEqual(['reservation.create', 'reservation.release']);
   });
 
-  test('goes to the next who is free where the one who was named is not', async () => {
+  test('reserves the next free person if the named one is busy', async () => {
     const pool = await newPool(tenant, { members: 2, policy: { exposure: 'merged' } });
     const slot = await firstSlot(pool);
     const users = [await hold(tenant.key, slot), await hold(tenant.key, slot)].map((each) => each.user_id);
@@ -117,7 +117,7 @@ describe('a reservation', () => {
 });
 
 describe('a slot token', () => {
-  test('holds nothing once it has expired, and still books what was held before', async () => {
+  test('rejects an expired slot token for holds, but books an earlier hold with it', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { reservation_ttl_seconds: 60 } });
     const slot = await firstSlot(pool);
     const left = seconds(new Date().toISOString(), slot.token_expires_at);
@@ -130,7 +130,7 @@ describe('a slot token', () => {
     expect([booked.status, booked.body.data.booking.start_at]).toEqual([201, slot.start_at]);
   });
 
-  test('is refused where anything of it was changed', async () => {
+  test('rejects a changed slot token', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const { slot_token } = await firstSlot(pool);
     const [payload = '', signature = ''] = slot_token.slice('st_'.length).split('.');

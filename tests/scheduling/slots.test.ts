@@ -1,4 +1,4 @@
-// Slots: times at which somebody can be met, to look at, and to search for with tokens.
+// Slots: availability lists, and searches with tokens.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { book, halfHour, hold, newPolicy, newPool, search } from '../support/scheduling.ts';
@@ -18,7 +18,7 @@ const refused = async (status: 400 | 404 | 409, query: Record<string, string>): 
 const startsOf = (slots: Json[]): string[] => slots.map((slot) => slot.start_at);
 
 describe('the slots of users', () => {
-  test('are those of everybody who is free, on the grid of the policy, each with who it is', async () => {
+  test('lists slots of all free users on the grid of the policy, with their users', async () => {
     const [a, b] = await Promise.all([newUser(tenant), newUser(tenant)]);
     const { id: policy_id } = await newPolicy(tenant);
     const [from, to] = [halfHour(4).toISOString(), halfHour(7).toISOString()];
@@ -42,7 +42,7 @@ describe('the slots of users', () => {
     expect(answer.headers.get('cache-control')).toBe('private, max-age=30');
   });
 
-  test('keep to notice, horizon, buffers and the daily maximum', async () => {
+  test('applies notice, horizon, buffers and the daily maximum to slots', async () => {
     const { id } = await newUser(tenant);
     const rules = { min_notice_minutes: 120, horizon_days: 1, buffer_before_minutes: 15, buffer_after_minutes: 30 };
     const { id: policy_id } = await newPolicy(tenant, rules);
@@ -52,7 +52,8 @@ describe('the slots of users', () => {
     const { start_at, end_at } = before[10];
     await book(tenant.key, [id], { policy_id, from: start_at, to: end_at });
     const after = startsOf((await slotsOf({ member_ids: id, policy_id })).slots);
-    // Half an hour after the one before, a quarter before the next: two slots on the early side, two on the late one.
+    // Half an hour after the previous meeting, a quarter before the next: two early slots and two
+    // late ones.
     const gone = startsOf(before).filter((start) => !after.includes(start));
     expect(gone).toEqual(startsOf(before.slice(8, 13)).filter((start) => gone.includes(start)));
     expect(gone).toContain(start_at);
@@ -64,7 +65,7 @@ describe('the slots of users', () => {
     expect(new Set(days).size).toBeGreaterThan(3);
   });
 
-  test('go by the policy’s hours, else by the user’s, else by those of the default policy; days off hold always', async () => {
+  test('uses the hours of the policy, or of the user, or of the default policy, and always the days off', async () => {
     const [own, usual] = await Promise.all([newUser(tenant), newUser(tenant)]);
     const weekly = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '20:00', end: '21:00' }));
     const today = new Date().toISOString().slice(0, 10);
@@ -100,14 +101,14 @@ describe('the slots of users', () => {
     expect(days).not.toContain(off);
   });
 
-  test('are at most 500', async () => {
+  test('lists at most 500 slots', async () => {
     const { id } = await newUser(tenant);
     const { id: policy_id } = await newPolicy(tenant, { duration_minutes: 5, slot_interval_minutes: 5 });
     const { slots, truncated } = await slotsOf({ member_ids: id, policy_id });
     expect([slots.length, truncated]).toEqual([500, true]);
   });
 
-  test('are refused for users, times and policies that there are not', async () => {
+  test('rejects unknown users, invalid times and unknown policies', async () => {
     const { id } = await newUser(tenant);
     const unknown = crypto.randomUUID();
     const error = await refused(400, { member_ids: `${id},${unknown}` });
@@ -129,7 +130,7 @@ describe('the slots of users', () => {
 });
 
 describe('a search', () => {
-  test('tells of each slot as much as the exposure says', async () => {
+  test('returns as much about each slot as the exposure permits', async () => {
     const pool = await newPool(tenant, { members: 2 });
     const individual = (await search(tenant.key, pool, { limit: 2 })).slots;
     const first = pool.member_ids[0];
@@ -141,7 +142,7 @@ describe('a search', () => {
     expect(Object.keys(shared).toSorted()).toEqual(['end_at', 'slot_token', 'start_at', 'token_expires_at']);
   });
 
-  test('leaves out who is held, and offers the slot again when nobody is', async () => {
+  test('omits held people, and offers the slot again after the release', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
     const { id } = await hold(tenant.key, slot);
@@ -150,7 +151,7 @@ describe('a search', () => {
     expect((await search(tenant.key, pool, { limit: 1 })).slots[0].start_at).toBe(slot.start_at);
   });
 
-  test('that finds nothing offers what comes next', async () => {
+  test('offers later slots if a search finds nothing', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const [from, to] = [halfHour(4).toISOString(), halfHour(5).toISOString()];
     await book(tenant.key, pool.member_ids, { policy_id: pool.policy_id, from, to });
@@ -160,7 +161,7 @@ describe('a search', () => {
     await hold(tenant.key, alternatives[0]);
   });
 
-  test('takes another length, and refuses a time zone that there is not', async () => {
+  test('accepts another duration, and rejects an unknown time zone', async () => {
     const pool = await newPool(tenant, { members: 1 });
     const [slot] = (await search(tenant.key, pool, { limit: 1, duration_minutes: 45 })).slots;
     expect(Date.parse(slot.end_at) - Date.parse(slot.start_at)).toBe(45 * 60_000);
@@ -169,7 +170,7 @@ describe('a search', () => {
     await expectStatus(400, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body });
   });
 
-  test('needs somebody of the pool who is active', async () => {
+  test('requires an active member in the pool', async () => {
     const pool = await newPool(tenant, { members: 1 });
     await database()`update users set status = 'inactive' where id = ${pool.member_ids[0]}`;
     const body = { pool_id: pool.id };

@@ -1,4 +1,4 @@
-// When people are free, and what speaks against meeting them.
+// The availability of people, and the reasons against bookings.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { book, hold, newPolicy, newPool, search } from '../support/scheduling.ts';
@@ -11,7 +11,7 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-/** Tomorrow, or later, at an hour in UTC. */
+/** Tomorrow or later, at an hour in UTC. */
 const at = (hour: number, days = 1): string => {
   const midnight = Math.floor(Date.now() / day) * day;
   return new Date(midnight + days * day + hour * 3_600_000).toISOString();
@@ -28,7 +28,7 @@ const work = async (id: string, weekly: object[], days_off: object[] = []): Prom
 };
 
 describe('a person', () => {
-  test('is free in their hours but for what is booked and held', async () => {
+  test('reports a person as free in their hours except bookings and holds', async () => {
     const pool = await newPool(tenant, { members: 1, policy: { buffer_after_minutes: 30 } });
     const [id] = pool.member_ids;
     await work(id, hours('09:00', '17:00'));
@@ -51,12 +51,12 @@ describe('a person', () => {
       ],
       calendar: { status: 'connected', provider: 'internal', checked_at: null },
     });
-    // What is booked in one mode takes nobody's time in the other.
+    // A booking in one mode takes no time in the other.
     const [trial] = await availability(id, tenant.testKey);
     expect(trial).toMatchObject({ busy: [], calendar: { status: 'connected', provider: 'test' } });
   });
 
-  test('is not bookable on a day off, without hours, or when inactive', async () => {
+  test('reports a person as not bookable on a day off, without hours, or when inactive', async () => {
     const users = await Promise.all([newUser(tenant), newUser(tenant), newUser(tenant, { status: 'inactive' })]);
     const [off = '', idle = '', gone = ''] = users.map(({ id }) => id);
     const date = at(0).slice(0, 10);
@@ -69,7 +69,7 @@ describe('a person', () => {
     expect(third).toMatchObject({ bookable: false, reasons: ['user_inactive'], free: [] });
   });
 
-  test('is described to any key of the workspace, and to none of another', async () => {
+  test('shows availability to any key of the workspace, and to none of another', async () => {
     const { id } = await newUser(tenant);
     const other = await newTenant();
     const query = { user_ids: id };
@@ -77,7 +77,7 @@ describe('a person', () => {
     expect(error.details.unknown_user_ids).toEqual([id]);
   });
 
-  test('is busy by a calendar outside as it was last looked at, and not bookable where that cannot be read', async () => {
+  test('uses the last read of an external calendar, and reports a person as not bookable if it fails', async () => {
     const { id } = await newUser(tenant);
     await work(id, hours('09:00', '17:00'));
     const sql = database();
@@ -102,7 +102,7 @@ describe('a person', () => {
     });
   });
 
-  test('is not free in the buffers around a meeting, which say so', async () => {
+  test('reports buffers around a meeting as busy, with their own reason', async () => {
     const { id } = await newUser(tenant);
     await work(id, hours('09:00', '10:30'));
     const policy = await newPolicy(tenant, { buffer_before_minutes: 30, buffer_after_minutes: 30 });
@@ -118,7 +118,7 @@ describe('a person', () => {
         { ...range(10, 10.5), reason: 'buffer' },
       ],
     });
-    // Who of a pool cannot be met then is told the same.
+    // The suggestion of a pool gives the same reasons.
     const pool = await newPool(tenant, { members: [id, (await newUser(tenant)).id], policy: { duration_minutes: 5 } });
     const path = `/v1/scheduling/pools/${pool.id}/suggestion`;
     const reasonsAt = async (moment: string): Promise<Json> =>

@@ -1,4 +1,4 @@
-// The guide's page and proxy, taken out of the document: they book a meeting in a real browser.
+// The guide's page and proxy, extracted from the document, book a meeting in a real browser.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
     const [server = '', script = ''] = blocks('js');
     const [page = ''] = blocks('html');
     writeFileSync(join(folder, 'proxy.mjs'), server);
-    // The guide asks for the element, and linters forbid to show it in a description.
+    // The guide asks for the element, because linters forbid it in a description.
     const element = '<script type="module" src="/booking.js"></script>';
     writeFileSync(join(folder, 'booking.html'), page.replace('</html>', `${element}\n</html>`));
     writeFileSync(join(folder, 'booking.js'), script);
@@ -55,7 +55,7 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('finds a time, holds it, and books it with what the visitor typed', async () => {
+  test('finds, holds and books a time on the page of the guide', async () => {
     const { page, requests, complaints } = await watchedPage(browser);
     await page.goto(address);
     await page.getByRole('button').first().click();
@@ -71,13 +71,13 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
       status: 'confirmed',
       meeting_title: 'Call with Sara Ali',
     });
-    // Nothing but the proxy is asked, and it keeps the key to itself.
+    // The page only talks to the proxy, which keeps the API key.
     expect(requests.filter((url) => !url.startsWith(address))).toEqual([]);
     expect(await page.content()).not.toContain(tenant.key);
     expect(complaints.filter((complaint) => !complaint.includes('favicon'))).toEqual([]);
   });
 
-  test('offers other times where somebody was quicker', async () => {
+  test('offers other times on the page of the guide if the slot was taken', async () => {
     const pages = await Promise.all([watchedPage(browser), watchedPage(browser)]);
     for (const { page } of pages) {
       await page.goto(address);

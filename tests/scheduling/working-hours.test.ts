@@ -18,7 +18,7 @@ const good = {
 };
 
 describe('the hours of a user', () => {
-  test('are those of the default policy until they are set', async () => {
+  test('uses the hours of the default policy until a user has their own', async () => {
     const { id } = await newUser(tenant);
     const read = async (): Promise<Json> =>
       (await expectStatus(200, 'GET', pathOf(id), { key: tenant.testKey })).body.data.working_hours;
@@ -32,7 +32,7 @@ describe('the hours of a user', () => {
     expect(audit.map(({ action }) => action)).toEqual(['user.working_hours.update', 'user.working_hours.update']);
   });
 
-  test('keep each part that a change does not send', async () => {
+  test('keeps the parts of the hours that a change does not send', async () => {
     const { id } = await newUser(tenant);
     const change = async (body: object): Promise<Json> =>
       (await expectStatus(200, 'PATCH', pathOf(id), { key: tenant.key, body })).body.data.working_hours;
@@ -46,7 +46,7 @@ describe('the hours of a user', () => {
     expect(error.code).toBe('VALIDATION_ERROR');
   });
 
-  test('keep all of what several callers change at once', async () => {
+  test('keeps the changes of all concurrent callers', async () => {
     const { id } = await newUser(tenant);
     for (let round = 0; round < 5; round += 1) {
       const days_off = [{ from: `2031-01-0${round + 1}`, to: '2031-02-01', reason: 'holiday' }];
@@ -73,14 +73,14 @@ describe('the hours of a user', () => {
     ],
     ['a weekday that there is not', { weekly: [{ weekday: 7, start: '09:00', end: '10:00' }] }, 'weekly[0].weekday'],
     ['a day that there is not', { days_off: [{ from: '2030-02-30', to: '2030-03-01' }] }, 'days_off[0].from'],
-  ])('are refused with %s', async (_, more, field) => {
+  ])('rejects working hours with %s', async (_, more, field) => {
     const { id } = await newUser(tenant);
     const body = { ...good, ...more };
     const { error } = (await expectStatus(400, 'PATCH', pathOf(id), { key: tenant.key, body })).body;
     expect(error.details.fields).toMatchObject([{ field }]);
   });
 
-  test('are set by the person, or by an administrator, who is signed in', async () => {
+  test('lets the signed-in person or an administrator set working hours', async () => {
     const { id } = await newUser(tenant);
     const { access_token: admin } = await signIn(tenant);
     await expectStatus(200, 'PATCH', pathOf(id), { token: admin, body: good });

@@ -1,4 +1,4 @@
-// Working time and slots on nights that are remembered: what each clock change does to them.
+// Working time and slots on nights with clock changes.
 import { describe, expect, test } from 'vitest';
 import { canTake, findSlots, type Member } from '../../domain/scheduling/slots.ts';
 import { daysOff, type WorkingWindow, workingTime } from '../../domain/scheduling/working-time.ts';
@@ -10,14 +10,14 @@ const at = (text: string): number => Date.parse(text);
 const shown = (list: readonly { start: number; end: number }[]): string[] =>
   list.map(({ start, end }) => `${new Date(start).toISOString()} ${(end - start) / 60_000}`);
 
-/** Each working time of a stretch of UTC: its start, and its length in minutes. */
+/** Returns the working times in a stretch of UTC as start and length in minutes. */
 const working = (timezone: string, window: [string, string], from: string, to: string): string[] =>
   shown(workingTime({ timezone, weekly: everyDay(window) }, { start: at(from), end: at(to) }));
 
 describe('working time', () => {
   test.each([
     [
-      'of every day',
+      'on an ordinary day',
       'Europe/Berlin',
       '09:00',
       '17:00',
@@ -26,7 +26,7 @@ describe('working time', () => {
       ['2026-03-27T12:00:00.000Z 240'],
     ],
     [
-      'that is partly skipped is shorter',
+      'that is partly skipped, and shorter',
       'Europe/Berlin',
       '01:30',
       '03:30',
@@ -36,7 +36,7 @@ describe('working time', () => {
     ],
     ['that is skipped whole is none', 'Europe/Berlin', '02:00', '03:00', '2026-03-28T23:00Z', '2026-03-29T22:00Z', []],
     [
-      'that is repeated whole is longer',
+      'that is repeated as a whole, and longer',
       'Europe/Berlin',
       '02:00',
       '03:00',
@@ -45,7 +45,7 @@ describe('working time', () => {
       ['2026-10-25T00:00:00.000Z 120'],
     ],
     [
-      'that is repeated in part comes in two',
+      'that is repeated in part, in two pieces',
       'Europe/Berlin',
       '02:30',
       '03:30',
@@ -54,7 +54,7 @@ describe('working time', () => {
       ['2026-10-25T00:30:00.000Z 30', '2026-10-25T01:30:00.000Z 60'],
     ],
     [
-      'where winter is the time that changes',
+      'in a zone whose winter time is the exception',
       'Europe/Dublin',
       '01:30',
       '02:30',
@@ -63,7 +63,7 @@ describe('working time', () => {
       ['2026-10-25T00:30:00.000Z 30', '2026-10-25T01:30:00.000Z 60'],
     ],
     [
-      'where half an hour is repeated',
+      'with a repeated half hour',
       'Australia/Lord_Howe',
       '01:00',
       '03:00',
@@ -72,7 +72,7 @@ describe('working time', () => {
       ['2026-04-04T14:00:00.000Z 150'],
     ],
     [
-      'where half an hour is skipped',
+      'with a skipped half hour',
       'Australia/Lord_Howe',
       '01:00',
       '03:00',
@@ -81,7 +81,7 @@ describe('working time', () => {
       ['2026-10-03T14:30:00.000Z 90'],
     ],
     [
-      'of a day that begins at one',
+      'on a day that starts at one',
       'America/Havana',
       '00:00',
       '02:00',
@@ -90,7 +90,7 @@ describe('working time', () => {
       ['2026-03-08T05:00:00.000Z 60'],
     ],
     [
-      'of a day that goes back to its midnight',
+      'on a day that returns to its midnight',
       'America/Havana',
       '00:00',
       '02:00',
@@ -99,7 +99,7 @@ describe('working time', () => {
       ['2026-11-01T04:00:00.000Z 180'],
     ],
     [
-      'of a day whose last hour is repeated',
+      'on a day whose last hour is repeated',
       'Asia/Beirut',
       '23:00',
       '24:00',
@@ -108,7 +108,7 @@ describe('working time', () => {
       ['2026-10-24T20:00:00.000Z 120'],
     ],
     [
-      'of a day that was left out is none',
+      'on a skipped day, which has none',
       'Pacific/Apia',
       '09:00',
       '17:00',
@@ -116,19 +116,19 @@ describe('working time', () => {
       '2011-12-31T10:00Z',
       ['2011-12-29T19:00:00.000Z 480', '2011-12-30T19:00:00.000Z 480'],
     ],
-  ] as const)('%s', (_, timezone, start, end, from, to, expected) => {
+  ] as const)('computes working time %s', (_, timezone, start, end, from, to, expected) => {
     expect(working(timezone, [start, end], from, to)).toEqual(expected);
   });
 
-  test('of windows that touch or overlap is one, and goes on over midnight', () => {
+  test('merges windows that touch or overlap, also over midnight', () => {
     const weekly = everyDay(['00:00', '03:00'], ['20:00', '22:30'], ['22:00', '23:00'], ['23:00', '24:00']);
     expect(
       shown(workingTime({ timezone: 'UTC', weekly }, { start: at('2026-01-05'), end: at('2026-01-06T12:00Z') })),
     ).toEqual(['2026-01-05T00:00:00.000Z 180', '2026-01-05T20:00:00.000Z 420']);
   });
 
-  test('is of the weekday that the wall shows', () => {
-    // In Kiritimati Monday begins on Sunday at ten.
+  test('uses the local weekday', () => {
+    // In Kiritimati, Monday starts on Sunday at ten UTC.
     const hours = { timezone: 'Pacific/Kiritimati', weekly: [{ weekday: 1, start: '00:00', end: '24:00' }] };
     expect(shown(workingTime(hours, { start: at('2026-01-01'), end: at('2026-01-12') }))).toEqual([
       '2026-01-04T10:00:00.000Z 1440',
@@ -137,7 +137,7 @@ describe('working time', () => {
   });
 });
 
-test('days off last as long as their dates do, and keep their reasons', () => {
+test('keeps days off for the length of their dates, with their reasons', () => {
   const off = daysOff(
     [
       { from: '2026-10-26', to: '2026-10-26', reason: 'holiday' },
@@ -168,7 +168,7 @@ describe('slots', () => {
     return slots.map(({ start }) => new Date(start).toISOString().slice(11, 16));
   };
 
-  test('keep to the wall on the day of a change', () => {
+  test('keeps slots at local times on the day of a clock change', () => {
     expect(starts('2026-03-29T00:00Z', '2026-03-30T00:00Z', 60, ['00:00', '05:00'])).toEqual([
       '00:00',
       '01:00',
@@ -178,7 +178,7 @@ describe('slots', () => {
     ]);
   });
 
-  test('come twice where the night repeats them', () => {
+  test('offers slots twice if the night repeats local time', () => {
     expect(starts('2026-10-25T00:00Z', '2026-10-25T03:00Z', 30, ['02:30', '03:30'])).toEqual([
       '00:30',
       '01:30',
@@ -186,7 +186,7 @@ describe('slots', () => {
     ]);
   });
 
-  test('of two windows are offered once, each from its own start, and may go on in the other', () => {
+  test('offers slots of two windows once, each from its own start, and lets them continue in the other', () => {
     expect(starts('2026-07-01T00:00Z', '2026-07-02T00:00Z', 30, ['09:00', '10:15'], ['10:00', '11:00'])).toEqual([
       '07:00',
       '07:30',
@@ -200,7 +200,7 @@ describe('slots', () => {
     ]);
   });
 
-  test('end with the time that is searched at the latest', () => {
+  test('ends slots within the searched interval', () => {
     expect(starts('2026-07-01T07:00Z', '2026-07-01T07:30Z', 30, ['09:00', '17:00'])).toEqual(['07:00']);
     expect(starts('2026-07-01T07:00Z', '2026-07-01T08:30Z', 30, ['09:00', '17:00'])).toEqual([
       '07:00',
@@ -210,7 +210,7 @@ describe('slots', () => {
     expect(starts('2026-07-01T07:01Z', '2026-07-01T08:29Z', 30, ['09:00', '17:00'])).toEqual(['07:30']);
   });
 
-  test('go on over midnight where the hours do', () => {
+  test('continues slots over midnight if the hours do', () => {
     expect(starts('2026-07-01T21:00Z', '2026-07-01T23:30Z', 60, ['23:15', '24:00'], ['00:00', '00:45'])).toEqual([
       '21:15',
       '22:00',
@@ -223,7 +223,7 @@ describe('slots', () => {
   });
 });
 
-test('clocks that are shared tell each time apart', () => {
+test('keeps times apart with shared clocks', () => {
   const clocks = new ZoneClocks();
   const dates = (from: string, to: string): string[] =>
     shown(clocks.days('Europe/Berlin', { start: at(from), end: at(to) }));
@@ -240,7 +240,7 @@ test('clocks that are shared tell each time apart', () => {
   expect(() => clocks.days('Mars/Olympus', { start: 0, end: 1 })).toThrow(RangeError);
 });
 
-describe('the most of a day', () => {
+describe('the daily maximum', () => {
   const weekly = everyDay(['00:00', '24:00']);
   const takes = (timezone: string, start: string, ...booked: string[]) => {
     const member: Member = {
@@ -255,7 +255,7 @@ describe('the most of a day', () => {
     return canTake(member, demand, at(start));
   };
 
-  test('counts from midnight to midnight, however long the day is', () => {
+  test('counts the daily maximum from midnight to midnight, however long the day is', () => {
     const whole = ['2026-10-24T22:00Z', '2026-10-25T22:59Z'];
     expect(takes('Europe/Berlin', '2026-10-25T12:00Z', ...whole)).toBe('daily_maximum');
     expect(takes('Europe/Berlin', '2026-10-24T22:00Z', ...whole)).toBe('daily_maximum');
@@ -264,8 +264,8 @@ describe('the most of a day', () => {
     expect(takes('Europe/Berlin', '2026-10-25T12:00Z', '2026-10-24T21:59Z', '2026-10-25T23:00Z')).toBeUndefined();
   });
 
-  test('counts the hour before midnight that comes twice with the day that it repeats', () => {
-    // At 21:00 the wall in Beirut would show midnight, and shows 23:00 again.
+  test('counts a repeated hour before midnight with its own day', () => {
+    // At 21:00 UTC, the clock in Beirut shows 23:00 again instead of midnight.
     const day = ['2026-10-24T12:00Z', '2026-10-24T21:00Z'];
     expect(takes('Asia/Beirut', '2026-10-24T21:30Z', ...day)).toBe('daily_maximum');
     expect(takes('Asia/Beirut', '2026-10-24T21:00Z', ...day)).toBe('daily_maximum');

@@ -1,4 +1,4 @@
-// The clients for other languages: programs of docs/clients.md and of guides, and their behavior.
+// The clients for other languages: sample programs of docs and guides, and their behavior.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,10 +14,10 @@ import { newTenant } from '../support/tenants.ts';
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '../..');
 const firstCalls = readFileSync(join(root, 'docs/clients.md'), 'utf8');
-/** The address in samples; the server of the tests has another one. */
+/** The address in samples. The test server has another one. */
 const address = 'http://127.0.0.1:8080';
 
-/** The programs in a language that a text shows. */
+/** Returns the programs in a language from a text. */
 function programsIn(text: string, language: string): string[] {
   return [...text.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs'))].map(([, code = '']) => code);
 }
@@ -29,14 +29,14 @@ function firstProgramIn(text: string, language: string): string {
 }
 
 interface Language {
-  /** What must be on the machine. */
+  /** The program that must be installed. */
   program: Parameters<typeof findProgram>[0];
   file: string;
   /** The program of tests/sdk/programs. */
   proof: string;
-  /** Files that its programs need, by their names. */
+  /** Files that its programs need, by name. */
   files?: Record<string, string>;
-  /** Commands that run a file, one after the other. */
+  /** Returns the commands that run a file in order. */
   commands: (file: string) => readonly (readonly [string, ...string[]])[];
 }
 
@@ -45,7 +45,7 @@ const languages: Record<string, Language> = {
     program: 'httpx',
     file: 'first.py',
     proof: 'proof.py',
-    // The Python that Debian packages are for.
+    // The Python that the Debian packages belong to.
     commands: (file) => [['/usr/bin/python3', file]],
   },
   go: {
@@ -63,7 +63,7 @@ const languages: Record<string, Language> = {
     file: 'FirstCall.java',
     proof: 'Proof.java',
     commands: (file) => [
-      // Programs that run once are not worth the better of two compilers of machine code. The client is compiled once.
+      // The faster compiler is enough for programs that run once. The client is compiled once.
       [
         ...(['javac', '-J-XX:TieredStopAtLevel=1', '-Xlint:all', '-Werror', '-encoding', 'UTF-8'] as const),
         '-d',
@@ -90,7 +90,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs a program beside the project's `sdk` folder. @returns what it printed */
+/** Runs a program next to the project's `sdk` folder. @returns its output */
 async function runProgram(
   { files = {}, commands }: Language,
   file: string,
@@ -107,7 +107,7 @@ async function runProgram(
     PYTHONPATH: join(cwd, 'sdk/python'),
     PYTHONDONTWRITEBYTECODE: '1',
     CLIENT: join(cwd, 'sdk/php'),
-    // Nothing is downloaded for a test.
+    // Tests download nothing.
     GOPROXY: 'off',
     GOFLAGS: '-mod=mod',
     ...environment,
@@ -125,18 +125,18 @@ describe.each(Object.entries(languages))('in %s', (name, language) => {
   const isMissing = findProgram(program) === undefined;
   const note = skipNote(program);
 
-  test.skipIf(isMissing)(`the program of docs/clients.md creates a lead${note}`, { timeout }, async () => {
+  test.skipIf(isMissing)(`creates a lead with the program of docs/clients.md${note}`, { timeout }, async () => {
     const { key } = await newTenant();
     const id = await runProgram(language, file, firstProgramIn(firstCalls, name), { API_KEY: key });
     const { record } = (await expectStatus(200, 'GET', `/v1/objects/leads/records/${id}`, { key })).body.data;
     expect(record.email).toBe('sara@example.com');
   });
 
-  test('the OpenAPI document shows the program of docs/clients.md', () => {
+  test('shows the program of docs/clients.md in the OpenAPI document', () => {
     expect(document.info.description).toContain(firstProgramIn(firstCalls, name));
   });
 
-  test.skipIf(isMissing)(`every program of its guide runs${note}`, { timeout }, async () => {
+  test.skipIf(isMissing)(`runs every program of its guide${note}`, { timeout }, async () => {
     const programs = programsIn(readFileSync(join(root, 'sdk', name, 'README.md'), 'utf8'), name);
     expect(programs.length).toBeGreaterThan(0);
     for (const each of programs) {
@@ -146,14 +146,14 @@ describe.each(Object.entries(languages))('in %s', (name, language) => {
   });
 
   test.skipIf(isMissing)(
-    `its client keeps custom fields, retries a create once, sends If-Match, and shows the code and message of errors${note}`,
+    `keeps custom fields, retries a create once, sends If-Match, and shows codes and messages of errors${note}`,
     { timeout },
     async () => {
       const tenant = await newTenant();
       const field = { name: 'roof_type', label: 'Roof type', type: 'text' };
       await expectStatus(201, 'POST', '/v1/objects/accounts/fields', { key: tenant.key, body: field });
       const proxy = await FailingProxy.start(inject('baseUrl'));
-      // The first create is done, and its answer lost; the next attempt is asked to wait.
+      // The first create succeeds, but its response is lost. The next attempt must wait.
       proxy.failWith('lose', failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' }));
       const text = readFileSync(join(root, 'tests/sdk/programs', proof), 'utf8');
       const environment = { API_KEY: tenant.key, BASE_URL: proxy.url };

@@ -1,4 +1,4 @@
-// The client as others get it: built, installed, compiled against, and run in a browser.
+// The client package: built, installed, compiled against, and run in a browser.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ const root = resolve(import.meta.dirname, '../..');
 const project = mkdtempSync(join(tmpdir(), 'sdk-'));
 const installed = join(project, 'node_modules/@headless-crm/sdk');
 
-/** Runs the compiler; answers what it complains about. */
+/** Runs the compiler. @returns its errors */
 function compile(...parameters: string[]): string[] {
   const run = spawnSync(
     process.execPath,
@@ -26,7 +26,7 @@ function compile(...parameters: string[]): string[] {
 }
 
 beforeAll(() => {
-  // The compiler must not take the processor from the server, which other tests are calling.
+  // The compiler must not slow down the server that other tests call.
   setPriority(10);
   mkdirSync(installed, { recursive: true });
   cpSync(join(root, 'sdk/package.json'), join(installed, 'package.json'));
@@ -39,7 +39,7 @@ afterAll(() => rmSync(project, { recursive: true }));
 const own =
   "import { createClient } from '@headless-crm/sdk';\nconst crm = createClient({ baseUrl: 'http://127.0.0.1' });\n";
 
-/** What a user of the package would see of a file under strict rules. */
+/** Returns the compiler errors of files under strict rules. */
 function problemsIn(files: Record<string, string>): string[] {
   writeFileSync(join(project, 'package.json'), '{ "type": "module" }');
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
@@ -64,7 +64,7 @@ describe('compiled against', () => {
     expect(problemsIn({ 'samples.ts': inDocument, ...Object.fromEntries(inGuide) })).toEqual([]);
   });
 
-  test('the known properties of a record fit beside its fields', () => {
+  test('permits custom fields next to the known properties of a record', () => {
     const text = `import type { Schemas } from '@headless-crm/sdk';
 const times = { created_at: '2026-11-20T23:55:00.000Z', updated_at: '2026-11-20T23:55:00.000Z' };
 export const record: Schemas['CrmRecord'] = { id: '1', ...times, roof_type: 'flat', expanded: { assigned_to: { full_name: 'Uma Berg' } } };
@@ -73,9 +73,9 @@ export const name: string | number | boolean | null | undefined = record.expande
     expect(problemsIn({ 'record.ts': text })).toEqual([]);
   });
 
-  test('every wrong call is refused', () => {
+  test('rejects every wrong call at compile time', () => {
     const wrong = [
-      // Bodies: an unknown field, a missing one, another type, one that the server writes, none at all.
+      // Bodies: unknown, missing, wrongly typed and read-only fields, and no body.
       "crm.createLead({ body: { first_name: 'Sara', zzz: 1 } })",
       'crm.createLead({ body: {} })',
       'crm.createLead({ body: { first_name: 1 } })',
@@ -87,15 +87,15 @@ export const name: string | number | boolean | null | undefined = record.expande
       "crm.getUser({ path: { ID: '1' } })",
       "crm.listUsers({ query: { status: 'gone' } })",
       'crm.listUsers({ query: { limt: 1 } })',
-      // Iterators start where they start, and only lists with a cursor have them.
+      // Iterators start at the first page, and only lists with a cursor have them.
       "crm.listUsers.all({ query: { cursor: 'x' } })",
       'crm.listChanges.all()',
       'crm.listUsers.follow()',
       'crm.getMe.all()',
-      // A key where none is taken.
+      // A key that the operation does not accept.
       "crm.getHealth({ idempotencyKey: 'import-17' })",
       "crm.createApiKey({ body: { name: 'A', scopes: [] }, idempotencyKey: 'import-17' })",
-      // Answers, operations and codes that do not exist.
+      // Unknown properties of results, operations and codes.
       'crm.getHealth().then(({ zzz }) => zzz)',
       'crm.createPerson()',
       "isCrmError(0, 'GONE')",
@@ -111,7 +111,7 @@ export const name: string | number | boolean | null | undefined = record.expande
   });
 });
 
-test('installed, it is imported by its name', () => {
+test('imports the installed package by its name', () => {
   writeFileSync(
     join(project, 'health.mjs'),
     `import { createClient } from '@headless-crm/sdk';
@@ -121,7 +121,7 @@ test('installed, it is imported by its name', () => {
   expect(run).toMatchObject({ stdout: 'ok\n', stderr: '' });
 });
 
-test.skipIf(!findProgram('chromium'))('it runs in a browser as it is', async () => {
+test.skipIf(!findProgram('chromium'))('runs in a browser without changes', async () => {
   const browser = await openBrowser();
   try {
     const { page } = await watchedPage(browser);

@@ -17,11 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-/** A client from an address of its own, by way of the proxy. */
+/** A client with its own IP address, through the proxy. */
 const newClient = (options: Partial<ClientOptions> = {}) =>
   createClient({ baseUrl: proxy.url, headers: { 'x-forwarded-for': anyAddress() }, ...options });
 
-/** What a call fails with. */
+/** Returns the error of a call. */
 async function failureOf(call: Promise<unknown>): Promise<CrmError> {
   const error = await call.then(
     () => 'nothing',
@@ -44,19 +44,19 @@ describe('every operation', () => {
     wide = await newWideTenant();
   });
 
-  /** Any operation, when its types do not matter. */
+  /** Any operation, without types. */
   type AnyMethod = (call: object) => Promise<unknown>;
 
-  /** The path parameters that a filled path came from. */
+  /** Returns the path parameters of a filled path. */
   function valuesOf({ path }: DeclaredOperation, filled: string): Record<string, string> {
     const pattern = path.replaceAll(/[.*+?^$()|[\]\\]/g, '\\$&').replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)');
     const groups = new RegExp(`^${pattern}$`).exec(filled)?.groups ?? {};
     return Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]));
   }
 
-  // What gateways sign, they sign byte by byte.
+  // Gateways sign byte by byte.
   const unsigned = operations.filter((each) => !alternativesOf(each).some(({ scheme }) => scheme === 'signature'));
-  test.each(unsigned)('$id is a method of the client, and answers as the document says', async (operation) => {
+  test.each(unsigned)('has $id as a method, with a result as in the OpenAPI document', async (operation) => {
     const { path, options } = await goodRequest(operation, wide);
     const statuses: number[] = [];
     const client = newClient({
@@ -65,20 +65,20 @@ describe('every operation', () => {
       onResponse: ({ status }) => statuses.push(status),
     }) as unknown as Record<string, AnyMethod>;
     const { query, rawBody, headers = {} } = options;
-    // What is prepared byte by byte is a form with a file.
+    // Prepared raw bodies are forms with a file.
     const body = rawBody === undefined ? options.body : await new Response(rawBody, { headers }).formData();
     const answer = await client[operation.id]?.({ path: valuesOf(operation, path), query, body });
     expect(answer).toBeDefined();
     expect(operation.statuses.filter((status) => status.startsWith('2'))).toContain(statuses.join());
   });
 
-  test('there is no method beside them', () => {
+  test('has no other methods than operations', () => {
     expect(Object.keys(newClient()).toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
   });
 });
 
-describe('what a call sends', () => {
-  test('credentials are asked for before each attempt, and a key goes before a token', async () => {
+describe('requests', () => {
+  test('reads credentials before each attempt, and prefers an API key to a token', async () => {
     proxy.failWith('reset');
     const keys = ['svc_live_old', tenant.key];
     await newClient({ apiKey: async () => keys.shift() as string, token: 'unused' }).getMe();
@@ -88,7 +88,7 @@ describe('what a call sends', () => {
     expect(actor.id).toBe(tenant.admin.id);
   });
 
-  test('paths and queries are encoded, and no value names another path', async () => {
+  test('encodes paths and queries, so that no value changes the path', async () => {
     const crm = newClient({ apiKey: tenant.key });
     const email = `a+b&c=d%${randomUUID()}@bluelake.example`;
     expect(await failureOf(crm.getCustomerByEmail({ query: { email } }))).toMatchObject({ code: 'NOT_FOUND' });
@@ -102,7 +102,7 @@ describe('what a call sends', () => {
   test.each([
     ['FormData', () => new FormData(), /^multipart\/form-data; boundary=/],
     ['URLSearchParams', () => new URLSearchParams(), /^application\/x-www-form-urlencoded/],
-  ])('%s is sent as the form that it is, byte for byte the same at every attempt', async (_, newForm, contentType) => {
+  ])('sends %s as its form, with identical bytes at every attempt', async (_, newForm, contentType) => {
     proxy.failWith('reset', { status: 200, body: { success: true, data: {}, meta: {} } });
     const form = newForm();
     form.set('note', 'Offer');
@@ -114,15 +114,15 @@ describe('what a call sends', () => {
     expect(second?.headers['content-type']).toBe(first?.headers['content-type']);
   });
 
-  test('a redirect is not followed, so that no key goes to another host', async () => {
+  test('does not follow redirects, so that no key reaches another host', async () => {
     proxy.failWith({ status: 307, headers: { location: `${proxy.url}/v1/me` }, body: '' });
     expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
     expect(proxy.seen).toHaveLength(1);
   });
 });
 
-describe('a write that fails on the way', () => {
-  test('is sent again with the same key and body, and is done once, when its answer was lost', async () => {
+describe('a write with a lost request or response', () => {
+  test('sends a write again with the same key and body if its response was lost, and it happens once', async () => {
     proxy.failWith('lose');
     const body = newLead();
     const replays: (string | null)[] = [];
@@ -137,7 +137,7 @@ describe('a write that fails on the way', () => {
     expect(await leadsWith(body.email)).toBe(1);
   });
 
-  test('is done when it never arrived, under the key that the caller chose', async () => {
+  test("sends a write again under the caller's key if it never arrived", async () => {
     proxy.failWith('reset', failure(503, 'SERVICE_UNAVAILABLE'));
     const body = newLead();
     await newClient({ apiKey: tenant.key }).createLead({ body, idempotencyKey: `import:${body.email}` });
@@ -145,7 +145,7 @@ describe('a write that fails on the way', () => {
     expect(await leadsWith(body.email)).toBe(1);
   });
 
-  test('is not sent again when it carries no key', async () => {
+  test('does not send a write without a key again', async () => {
     const crm = newClient({ token: await sharedToken(tenant) });
     const body = { name: 'Lost', scopes: ['leads:view'] };
     for (const [fault, code] of [
@@ -158,7 +158,7 @@ describe('a write that fails on the way', () => {
     }
   });
 
-  test('is sent again without a key when nothing was done', async () => {
+  test('sends a write without a key again if nothing was done', async () => {
     proxy.failWith(failure(503, 'QUOTA_UNAVAILABLE'), failure(429, 'RATE_LIMIT_EXCEEDED', { 'retry-after': '0' }));
     const body = { name: 'Kept', scopes: ['leads:view'] };
     const { api_key } = await newClient({ token: await sharedToken(tenant) }).createApiKey({ body });
@@ -166,11 +166,11 @@ describe('a write that fails on the way', () => {
     expect(proxy.seen).toHaveLength(3);
   });
 
-  test('waits for the first call with its key, and gets its answer', async () => {
+  test('waits for the first call with its key, and returns its response', async () => {
     const body = newLead();
     const idempotencyKey = randomUUID();
     const crm = newClient({ apiKey: tenant.key });
-    // The place where the first call keeps its answer, taken and not yet committed: it stops in the middle.
+    // Reserves the place of the first call's stored response, as if that call was interrupted.
     const held = await database().reserve();
     await held`begin`;
     await held`
@@ -195,8 +195,8 @@ describe('a write that fails on the way', () => {
   });
 });
 
-describe('a call that fails for good', () => {
-  test('says what the API said', async () => {
+describe('a permanent failure', () => {
+  test('throws the code, message and details of the API', async () => {
     const crm = newClient({ apiKey: tenant.key });
     const error = await failureOf(crm.createLead({ body: { first_name: '', email: 'nobody' } }));
     expect(error).toMatchObject({ name: 'CrmError', code: 'VALIDATION_ERROR', status: 400 });
@@ -211,7 +211,7 @@ describe('a call that fails for good', () => {
     expect(isCrmError(new Error('another'))).toBe(false);
   });
 
-  test('says what the sign-in said, in the words of OAuth', async () => {
+  test('throws the error of the sign-in with its OAuth code', async () => {
     const { email } = (await newTenant()).admin;
     const signIn = (password: string) =>
       newClient().createSession({ query: { grant_type: 'password' }, body: { email, password } });
@@ -219,7 +219,7 @@ describe('a call that fails for good', () => {
     expect((await signIn(adminPassword)).token_type).toBe('bearer');
   });
 
-  test('is thrown at once when the limit asks for a longer wait than is allowed', async () => {
+  test('throws immediately if the rate limit requires a longer wait than permitted', async () => {
     const apiKey = await newKey(await newTenant(), { perMinute: 1 });
     const crm = newClient({ apiKey, longestWait: 0 });
     await crm.getMe();
@@ -231,25 +231,25 @@ describe('a call that fails for good', () => {
     expect(proxy.seen).toHaveLength(1);
   });
 
-  test('is tried as often as asked for, and no more', async () => {
+  test('retries exactly as often as configured', async () => {
     const overloaded = failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '0' });
     proxy.failWith(...Array(6).fill(overloaded));
     expect(await failureOf(newClient({ apiKey: tenant.key, retries: 2 }).getMe())).toMatchObject({ status: 503 });
     expect(proxy.seen).toHaveLength(3);
   });
 
-  test('because of the quota is not tried again', async () => {
+  test('does not retry after an exceeded quota', async () => {
     proxy.failWith(failure(429, 'QUOTA_EXCEEDED', { 'retry-after': '0' }));
     expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'QUOTA_EXCEEDED' });
     expect(proxy.seen).toHaveLength(1);
   });
 
   test.each([
-    ['a page', '<h1>Bad gateway</h1>'],
+    ['an HTML page', '<h1>Bad gateway</h1>'],
     ['nothing', ''],
     ['JSON of its own', { error: 'Bad gateway' }],
     ['JSON without an error', { error: null }],
-  ])('says so when a proxy answers with %s', async (_, body) => {
+  ])('reports a proxy response with %s as not from the API', async (_, body) => {
     proxy.failWith({ status: 502, body });
     expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({
       code: 'UNREADABLE_ANSWER',
@@ -259,14 +259,14 @@ describe('a call that fails for good', () => {
     expect((await newClient().getHealth()).status).toBe('ok');
   });
 
-  test('says so when a success is not readable', async () => {
+  test('reports an unreadable success', async () => {
     proxy.failWith({ status: 200, body: '<h1>Welcome</h1>' });
     expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
   });
 });
 
-describe('time', () => {
-  test('ends an attempt that is not answered, and the next one succeeds', async () => {
+describe('timeouts and waits', () => {
+  test('ends an attempt that times out, and the next one succeeds', async () => {
     proxy.failWith('silence', 'silence');
     const unanswered = await failureOf(newClient({ retries: 0, timeout: 50 }).getHealth());
     expect(unanswered).toMatchObject({ code: 'TIMED_OUT', status: undefined });
@@ -274,7 +274,7 @@ describe('time', () => {
     expect(proxy.seen.length).toBeGreaterThan(2);
   });
 
-  test('is up when the caller says so: while an answer is awaited, while a retry is, and before', async () => {
+  test("aborts on the caller's signal during an attempt, during a wait, and before", async () => {
     const crm = newClient({ apiKey: tenant.key });
     const reason = new Error('no longer needed');
     proxy.failWith('silence');
@@ -293,7 +293,7 @@ describe('time', () => {
     expect(proxy.seen).toHaveLength(1);
   });
 
-  test('between attempts doubles up to eight seconds, and is what Retry-After says where it says something', () => {
+  test('doubles the wait between attempts up to eight seconds, and honors Retry-After', () => {
     const silent = new CrmError('SERVICE_UNAVAILABLE', '');
     expect([0, 1, 2, 3, 4, 5].map((failures) => waitAfter(silent, failures, 1))).toEqual([
       500, 1000, 2000, 4000, 8000, 8000,
@@ -303,7 +303,7 @@ describe('time', () => {
     expect([0, 1].map((chance) => waitAfter(told, 5, chance))).toEqual([7000, 7250]);
   });
 
-  test('of Retry-After may be told as a date', async () => {
+  test('accepts a Retry-After date', async () => {
     vi.useFakeTimers({ now: Date.parse('2026-01-01T00:00:00Z'), toFake: ['Date'] });
     try {
       proxy.failWith(failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': 'Thu, 01 Jan 2026 00:01:30 GMT' }));
@@ -327,14 +327,14 @@ describe('time', () => {
     ['TIMED_OUT', undefined, false, true],
     ['CONFLICT', 409, false, false],
     ['AUTH_INVALID_KEY', 401, false, false],
-  ] as const)('mends %s (%s): without a key %s, with one %s', (code, status, unkeyed, keyed) => {
+  ] as const)('retries %s (%s): without a key %s, with one %s', (code, status, unkeyed, keyed) => {
     const error = new CrmError(code, '', { status });
     expect([mayPass(error, false), mayPass(error, true)]).toEqual([unkeyed, keyed]);
   });
 });
 
 describe('lists', () => {
-  test('are iterated item by item and page by page, and nothing is asked for before it is needed', async () => {
+  test('iterates over lists by item and by page, and fetches on demand', async () => {
     const other = await newTenant();
     const crm = newClient({ apiKey: other.key });
     const path = { object: 'accounts' };
@@ -360,20 +360,20 @@ describe('lists', () => {
     expect(second.records.map(({ name }) => name)).toEqual(names.slice(3, 6));
   });
 
-  test('are asked for in pages of 100 by those who see no pages', async () => {
+  test('iterates over items in pages of 100', async () => {
     proxy.failWith();
     for await (const user of newClient({ apiKey: tenant.key }).listUsers.all()) expect(user.id).toBeDefined();
     expect(proxy.seen.map(({ url }) => url)).toEqual(['/v1/users?limit=100']);
   });
 
-  test('end with the failure that ends them', async () => {
+  test('ends an iteration with the error of a page', async () => {
     const iterator = newClient({ apiKey: tenant.key }).listRecords.all({ path: { object: 'object:nowhere' } });
     expect(await failureOf(iterator.next())).toMatchObject({ code: 'NOT_FOUND' });
   });
 });
 
 describe('a feed', () => {
-  test('is followed from a saved cursor, over failures, page by page as it grows', async () => {
+  test('follows a feed from a stored cursor page by page, through failures', async () => {
     const other = await newTenant();
     const crm = newClient({ apiKey: other.key });
     const path = { object: 'accounts' };
@@ -398,13 +398,13 @@ describe('a feed', () => {
     expect(told).toEqual(ids);
   });
 
-  test('begins with a page that has the cursor, where it begins now', async () => {
+  test('starts a feed with a page that has the cursor if it starts now', async () => {
     const crm = newClient({ apiKey: (await newTenant()).key });
     const { value } = await crm.listChanges.follow({ query: { cursor: 'now' } }).next();
     expect(value).toMatchObject({ changes: [], next_cursor: expect.any(String), has_more: false });
   });
 
-  test('that has nothing new is asked for with a wait, and one that answers at once not at once again', async () => {
+  test('waits for news of a feed, and pauses if the server responds immediately without any', async () => {
     const nothing = {
       status: 200,
       body: { success: true, data: { changes: [], next_cursor: 'c', has_more: false }, meta: {} },
@@ -423,7 +423,7 @@ describe('a feed', () => {
     expect(second - first).toBeGreaterThan(900);
   });
 
-  test('ends with what waiting cannot mend, and when it is told to', async () => {
+  test('stops following a feed on permanent failures, and when it is aborted', async () => {
     const crm = newClient({ apiKey: tenant.key });
     proxy.failWith();
     expect(await failureOf(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
@@ -439,7 +439,7 @@ describe('a feed', () => {
   });
 });
 
-test('the document that the client was made from is the one that the server works by', async () => {
+test('is generated from the OpenAPI document of the server', async () => {
   const { body } = await expectStatus(200, 'GET', '/v1/openapi.json');
   expect((await newClient().getOpenapiDocument()).paths).toEqual(body.paths);
 });

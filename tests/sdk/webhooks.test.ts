@@ -1,4 +1,4 @@
-// The client's check of a webhook: what it takes for ours, and what it refuses.
+// The client's verification of webhooks: accepted and rejected requests.
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { verifyWebhook, WebhookSignatureError } from '../../sdk/src/index.ts';
@@ -24,13 +24,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('a webhook is ours', () => {
-  test('when its signature is the one that openssl computes', async () => {
+describe('a genuine webhook', () => {
+  test('accepts a signature computed by openssl', async () => {
     const header = `t=${now},v1=fffabf334460dd88e446bf5693d8b10cf02796d1d1a6f95ea40868dec7b2f56d`;
     expect(await verifyWebhook(body, header, secret)).toEqual({ event: 'record.created' });
   });
 
-  test('when any of its signatures fits any of the secrets, as while a secret is replaced', async () => {
+  test('accepts any matching signature of any secret, as during a rotation', async () => {
     const old = 'whsec_old';
     const both = `t=${now},v1=${digest(body)},v1=${digest(body, old)}`;
     for (const secrets of [[secret], [old], [secret, old], ['whsec_another', old]])
@@ -38,7 +38,7 @@ describe('a webhook is ours', () => {
     expect(await verifyWebhook(body, headerOf(digest(body, old)), [secret, old])).toBeDefined();
   });
 
-  test('whatever bytes it is made of, and beside schemes of later days', async () => {
+  test('accepts any bytes, and ignores unknown signature schemes', async () => {
     const text = '{"name":"Zoë 😀"}';
     const bytes = Buffer.from(text);
     const header = `t=${now}, v1=${digest(bytes)}, v2=later`;
@@ -46,14 +46,14 @@ describe('a webhook is ours', () => {
     expect(await verifyWebhook(text, header, secret)).toEqual({ name: 'Zoë 😀' });
   });
 
-  test.each([-300, -1, 0, 1, 300])('when it was signed %i seconds from now', async (seconds) => {
+  test.each([-300, -1, 0, 1, 300])('accepts a webhook signed %i seconds from now', async (seconds) => {
     const time = now + seconds;
     expect(await verifyWebhook(body, headerOf(digest(body, secret, time), time), secret)).toBeDefined();
   });
 });
 
-describe('a webhook is refused', () => {
-  test.each([-301, 301])('when it was signed %i seconds from now', async (seconds) => {
+describe('a rejected webhook', () => {
+  test.each([-301, 301])('rejects a webhook signed %i seconds from now', async (seconds) => {
     const time = now + seconds;
     const header = headerOf(digest(body, secret, time), time);
     expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('outside_tolerance');
@@ -65,11 +65,11 @@ describe('a webhook is refused', () => {
     ['a space more', `${body} `],
     ['a body that was parsed and written again', JSON.stringify(JSON.parse(body), null, 1)],
     ['no body', ''],
-  ])('when it came with %s', async (_, altered) => {
+  ])('rejects a webhook that came with %s', async (_, altered) => {
     expect(await reasonOf(verifyWebhook(altered, headerOf(), secret))).toBe('no_match');
   });
 
-  test('when the time was altered, or another secret signed it', async () => {
+  test('rejects a changed time and a signature of another secret', async () => {
     expect(await reasonOf(verifyWebhook(body, headerOf(digest(body), now + 1), secret))).toBe('no_match');
     expect(await reasonOf(verifyWebhook(body, headerOf(), ['whsec_another']))).toBe('no_match');
   });
@@ -89,11 +89,11 @@ describe('a webhook is refused', () => {
     `t=${now},v1=${digest(body).slice(1)}`,
     `t=${now},v1=${digest(body)}0`,
     `t=${now},v1=${'g'.repeat(64)}`,
-  ])('when its header is %s', async (header) => {
+  ])('rejects a webhook whose header is %s', async (header) => {
     expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('malformed_header');
   });
 
-  test('when there is no secret to trust, so that one that is not set opens nothing', async () => {
+  test('rejects an empty secret, so that an unset variable opens nothing', async () => {
     for (const secrets of ['', [], [secret, ''], [undefined as unknown as string]])
       await expect(verifyWebhook(body, headerOf(), secrets)).rejects.toThrow(TypeError);
   });
