@@ -18,7 +18,7 @@ export const statements = {
 
 /** Every statement with which the dispatcher moves a feed; on connections of its own. */
 const dispatches = {
-  'look for what waits': /^select company_id .* from "outbox_events"/s,
+  'look for what waits': /^select company_id, .* from "outbox_events"/s,
   'begin of a dispatch': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of the feed': /^select last_position as last from feeds/,
   'taking of events': /^with taken as/,
@@ -29,7 +29,7 @@ const dispatches = {
 
 /** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
 const sendings = {
-  'look for due webhooks': /^select company_id .* from webhook_subscriptions\s+where due_at/s,
+  'look for due webhooks': /^select company_id, .* from webhook_subscriptions\s+where due_at/s,
   'begin of a sender': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of a webhook': /^select url, sealed_secret/,
   'count of what is on its way': /^select count\(\*\)::int as in_flight/,
@@ -43,7 +43,7 @@ const sendings = {
 
 /** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
 const matchings = {
-  'look for stretches': /^select company_id .* from "webhook_backlog"/s,
+  'look for stretches': /^select company_id, .* from "webhook_backlog"/s,
   'lock of a stretch': /^select first_position as first.*for update/s,
   'reading of events': /^select position, id, event/,
   'making of deliveries': /^insert into webhook_deliveries/,
