@@ -1,22 +1,20 @@
-// Checks that documents name existing files, and that every decision names what enforces it.
+// Checks that files named in Markdown pages exist, and that every decision names its enforcer.
 import { posix } from 'node:path';
 import type { Source } from './sources.ts';
 
-/** The documents of the whole project. Documents of a part are next to it. */
+/** Pages about the whole project. Pages of a folder, such as tests/README.md, are not checked. */
 const isDocument = (path: string): boolean => /^(ARCHITECTURE|README)\.md$|^docs\/.*\.md$/.test(path);
 const isDecisions = (path: string): boolean => /^docs\/decisions\/.*\.md$/.test(path);
 
-/**
- * Enforced without a test: by the compiler, by a lint rule, or not at all, which must be stated.
- */
-const others = /\bthe compiler\b|\ba lint rule\b|\bnothing yet\b/;
+/** Enforcers that are not files. An entry that nothing enforces yet must say so. */
+const otherEnforcers = /\bthe compiler\b|\ba lint rule\b|\bnothing yet\b/;
 
 interface Mention {
   path: string;
   line: number;
 }
 
-/** Returns text in backquotes or links that can only be a file or folder of the project. */
+/** Returns paths in links and backquotes that can only be files or folders of the project. */
 function mentionsIn({ path: document, text }: Source, roots: ReadonlySet<string>): Mention[] {
   return text.split('\n').flatMap((content, index) => {
     const links = [...content.matchAll(/\]\((?!\w+:|#)([^)#]+)/g)].map((match) =>
@@ -32,24 +30,24 @@ function mentionsIn({ path: document, text }: Source, roots: ReadonlySet<string>
   });
 }
 
-/** Returns files and folders that a document names and that do not exist. */
+/** Returns a problem for each file or folder that a page names and that does not exist. */
 export function namedFileProblems(
   sources: readonly Source[],
   folders: readonly string[],
   pictures: readonly string[] = [],
 ): string[] {
-  const there = new Set([...sources.map(({ path }) => path), ...folders, ...pictures]);
+  const existing = new Set([...sources.map(({ path }) => path), ...folders, ...pictures]);
   const roots = new Set(folders.map((folder) => folder.split('/')[0] ?? ''));
   return sources
     .filter(({ path }) => isDocument(path))
     .flatMap((document) =>
       mentionsIn(document, roots)
-        .filter(({ path }) => !there.has(path))
-        .map(({ path, line }) => `${document.path}:${line} names ${path}, which is not there`),
+        .filter(({ path }) => !existing.has(path))
+        .map(({ path, line }) => `${document.path}:${line} names ${path}, which does not exist`),
     );
 }
 
-/** Returns decisions that do not name what enforces them, and named tests that no longer exist. */
+/** Returns a problem for each decision without an enforcer, and for each quoted test title that no named file has. */
 export function decisionProblems(sources: readonly Source[]): string[] {
   const texts = new Map(sources.map(({ path, text }) => [path, text]));
   return sources
@@ -60,13 +58,15 @@ export function decisionProblems(sources: readonly Source[]): string[] {
         .slice(1)
         .flatMap((section) => {
           const title = section.split('\n')[0] ?? '';
-          const held = /^Held by: [\s\S]*/m.exec(section)?.[0].replace(/\s+/g, ' ') ?? '';
-          const files = [...held.matchAll(/`([\w./-]+\.\w+)`/g)].flatMap((match) => texts.get(match[1] ?? '') ?? []);
-          const tests = [...held.matchAll(/“([^”]+)”/g)].map((match) => match[1] ?? '');
-          const gone = tests.filter((test) => !files.some((file) => file.includes(test)));
+          const enforcers = /^Enforced by: [\s\S]*/m.exec(section)?.[0].replace(/\s+/g, ' ') ?? '';
+          const files = [...enforcers.matchAll(/`([\w./-]+\.\w+)`/g)].flatMap(
+            (match) => texts.get(match[1] ?? '') ?? [],
+          );
+          const tests = [...enforcers.matchAll(/“([^”]+)”/g)].map((match) => match[1] ?? '');
+          const missing = tests.filter((test) => !files.some((file) => file.includes(test)));
           return [
-            ...(files.length > 0 || others.test(held) ? [] : [`${path} does not say what holds: ${title}`]),
-            ...gone.map((test) => `${path} names a test that is not in those files: ${test}`),
+            ...(files.length > 0 || otherEnforcers.test(enforcers) ? [] : [`${path} names no enforcer of: ${title}`]),
+            ...missing.map((test) => `${path} quotes a test title that is not in the named files: ${test}`),
           ];
         }),
     );

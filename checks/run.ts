@@ -88,7 +88,7 @@ const checks: Record<string, Check> = {
   'every file says what belongs in it': () => headerProblems(sources),
   'nothing names one machine': () => mentionProblems(sources),
   'folders are named after what they hold': () => folderProblems(listFolders(root)),
-  'documents name files that are there, and decisions what holds them': () => [
+  'pages name files that exist, and decisions name their enforcer': () => [
     ...namedFileProblems(sources, listFolders(root), listPictures(root)),
     ...decisionProblems(sources),
   ],

@@ -279,7 +279,7 @@ describe('files and folders', () => {
   });
 });
 
-describe('documents', () => {
+describe('pages', () => {
   const named = (text: string, path = 'docs/a.md') =>
     namedFileProblems(
       [
@@ -290,7 +290,7 @@ describe('documents', () => {
     );
 
   test.each(['See `runtime/gone.ts`.', 'See `runtime/gone/`.', 'See `gone.ts`.', 'See [the map](MAP.md).'])(
-    'name files that are there: %s',
+    'must not name a file that does not exist: %s',
     (text) => {
       expect(named(text)).toHaveLength(1);
       expect(named(text, 'docs/decisions/a.md')).toHaveLength(1);
@@ -301,7 +301,7 @@ describe('documents', () => {
   test.each([
     'See `runtime/http/server.ts`, `runtime/` and [it](../runtime/http/server.ts#part).',
     'Asks `GET /v1/leads` of `smtp://host`, at https://x.example/a.ts or [there](https://x.example/b.md), for `text/plain`.',
-  ])('may say: %s', (text) => {
+  ])('may name existing files and addresses: %s', (text) => {
     expect(named(text)).toEqual([]);
   });
 
@@ -314,19 +314,20 @@ describe('documents', () => {
   test.each([
     '',
     'It is tested.',
-    'Held by: hope.',
-    'Held by: `tests/a.test.ts`, “it was so”.',
-    'Held by: `tests/b.test.ts`.\n\n## And so\n\nHeld by: nothing yet',
-  ])('of decisions say what holds each: %j does not', (text) => {
+    'Enforced by: hope.',
+    'Enforced by: `tests/a.test.ts`, “it was so”.',
+    'Enforced by: `tests/b.test.ts`.\n\n## And so\n\nEnforced by: nothing yet',
+  ])('must name an enforcer of each decision, and %j names none', (text) => {
     expect(decided(text)).toHaveLength(1);
   });
 
-  test.each(['Held by: `tests/a.test.ts`, “it\nis so”.', 'Held by: the compiler.', 'Held by: nothing yet.'])(
-    'of decisions say what holds each: %j does',
-    (text) => {
-      expect(decided(text)).toEqual([]);
-    },
-  );
+  test.each([
+    'Enforced by: `tests/a.test.ts`, “it\nis so”.',
+    'Enforced by: the compiler.',
+    'Enforced by: nothing yet.',
+  ])('must name an enforcer of each decision, and %j does', (text) => {
+    expect(decided(text)).toEqual([]);
+  });
 });
 
 test('make check reports every kind of violation in a project that has one of each, and fails', {
@@ -375,8 +376,8 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('getHealth must declare the response 429');
     expect(run.stdout).toContain('updateEmailEngagement must be PATCH or POST');
     expect(run.stdout).toContain('TypeScript, Java, C# would rename the schema Record');
-    expect(run.stdout).toContain('two areas use the schema name Timestamp');
-    expect(run.stdout).toContain('give this enum a name under schemas');
+    expect(run.stdout).toContain('two files use the schema name Timestamp');
+    expect(run.stdout).toContain('move this enum to schemas and reference it');
     expect(run.stdout).toContain('domain/utils/wrong.ts:1 must not import ../../db/nowhere.ts');
     expect(run.stdout).toMatch(/handlers\/\S+ needs services\/\S+, which is not in the image/);
     expect(run.stdout).toMatch(/\n17 of 17 checks failed\n$/);
