@@ -166,7 +166,7 @@ describe('months beyond the retention', () => {
     expect(await months()).toEqual([]);
   });
 
-  test('rows of a month that had no partition go one by one, at their time', async () => {
+  test('deletes rows of a month without a partition one by one after their retention', async () => {
     const { companyId } = await newTenant();
     const now = new Date();
     const add = (days: number, id: string) => database()`

@@ -337,7 +337,7 @@ describe('while the database is down', () => {
 });
 
 describe('secrets', () => {
-  test('are in no table, no answer of others and no line of the log in plain text (E10)', async () => {
+  test('keeps secrets out of tables, responses of others, and logs (E10)', async () => {
     const tenant = await newTenant();
     const first = await signIn(tenant.admin.email);
     const renewed = await expectStatus(200, 'POST', '/auth/v1/token', {

@@ -84,7 +84,7 @@ describe('a quota of N calls per month', () => {
     }
   });
 
-  test('is exact as well where calls are charged ahead, and the block of a server that was killed comes back', async () => {
+  test('counts exactly with quota leases, and recovers the lease of a killed server', async () => {
     const settings = { ...testSettings, ...besideCommon() };
     const servers = await Promise.all([startServer(settings), startServer(settings)]);
     const [killed, left] = servers as [TestServer, TestServer];
@@ -483,7 +483,7 @@ describe('an unavailable quota', () => {
     }
   });
 
-  test('a call that was charged and fails for want of the database says nothing of the quota', async () => {
+  test('does not blame the quota if a charged call fails because the database is down', async () => {
     const narrow = await startServer({ ...testSettings, ...besideCommon(), DATABASE_POOL: '1' }, { logFile });
     try {
       const { key } = await newTenant();

@@ -195,7 +195,7 @@ describe('a misbehaving server', () => {
     ['a thousand meetings each minute', saying(answer(...Array(30).fill(repeating('FREQ=MINUTELY'))))],
     ['a zone that never ends', saying(answer(endlessZone()))],
   ];
-  test.each(lies)('that says %s is unreadable', { timeout: 3 * longestWait }, async (_, behave) => {
+  test.each(lies)('reports a response with %s as unreadable', { timeout: 3 * longestWait }, async (_, behave) => {
     expect(await asked(behave)).toBe('unreadable');
     // The next caller is not delayed.
     expect(await asked(saying(answer(one)))).toBe('none');

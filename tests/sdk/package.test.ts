@@ -48,7 +48,7 @@ function problemsIn(files: Record<string, string>): string[] {
 }
 
 describe('compiled against', () => {
-  test('every sample of the document and of the guide is right', () => {
+  test('compiles every sample of the OpenAPI document and the guide', () => {
     const samples = operations.map((operation) => {
       const all = operation.declared['x-codeSamples'] as { lang: string; source: string }[];
       return all.find(({ lang }) => lang === 'TypeScript')?.source ?? 'missing;';
