@@ -11,6 +11,7 @@ import { compileCache } from '../support/servers.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { calendarPoints, fatal, type Moment, type Statement, Traps } from './support/points.ts';
 import { FaultProxy, type Link, through, type Watcher } from './support/proxy.ts';
+import { untilAbandoned } from './support/until-abandoned.ts';
 
 /** Waits for a request to the calendar to come by. */
 class RequestTrap {
@@ -88,6 +89,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
 
   /** Carries out what is due, as another server does once it takes the first for dead. */
   async function recover(): Promise<void> {
+    await untilAbandoned('crm calendars');
     await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
     while ((await carryOutOrders(server.context(), server.services)) > 0);
   }

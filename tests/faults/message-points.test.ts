@@ -16,6 +16,7 @@ import { database, type Tenant, useDatabase } from '../support/tenants.ts';
 import { TestTwilio } from '../support/twilio.ts';
 import { fatal, messagePoints, Traps } from './support/points.ts';
 import { FaultProxy, through } from './support/proxy.ts';
+import { untilAbandoned } from './support/until-abandoned.ts';
 
 const program = fileURLToPath(new URL('support/message-job.ts', import.meta.url));
 const traps = new Traps({});
@@ -55,20 +56,9 @@ async function kill(): Promise<void> {
   job = undefined;
 }
 
-/** Waits until PostgreSQL has noticed that a process is gone, and ended what it had begun. */
-const abandoned = (): Promise<void> =>
-  expect
-    .poll(async () => {
-      const [row] = await database()`
-        select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and application_name = 'crm messages' and state <> 'idle'`;
-      return row?.count;
-    })
-    .toBe(0);
-
 /** Sends what is due, as another server does once it takes the first for dead. */
 async function recover(channel: 'email' | 'sms'): Promise<void> {
-  await abandoned();
+  await untilAbandoned('crm messages');
   await database()`update message_drafts set due_at = now() - interval '1 second', leased_until = null where status = 'approved'`;
   while ((await sendDue(contextOf('messages', server.pools), server.services, [channel])) > 0);
 }

@@ -14,6 +14,7 @@ import { newWideTenant } from '../support/requests.ts';
 import { compileCache } from '../support/servers.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
 import { database, type Tenant, useDatabase } from '../support/tenants.ts';
+import { untilAbandoned } from './support/until-abandoned.ts';
 
 const count = Number(process.env.MESSAGES ?? 300);
 const tenantCount = 5;
@@ -47,17 +48,6 @@ async function kill(): Promise<void> {
   await ended;
   job = undefined;
 }
-
-/** Waits until PostgreSQL has noticed that a process is gone, and ended what it had begun. */
-const abandoned = (): Promise<void> =>
-  expect
-    .poll(async () => {
-      const [row] = await database()`
-        select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and application_name = 'crm messages'`;
-      return row?.count;
-    })
-    .toBe(0);
 
 function start(): void {
   const env = { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: compileCache };
@@ -118,7 +108,7 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
     while (smtp.received.length < until) await sleep(5);
     peak = Math.max(peak, peakMegabytes(job?.pid ?? 0));
     await kill();
-    await abandoned();
+    await untilAbandoned('crm messages');
     // As if the time of the server that ended had passed.
     await sql`update message_drafts set due_at = now(), leased_until = null where status = 'approved' and due_at is not null`;
   }

@@ -10,6 +10,7 @@ import { OwnServer } from './support/own-server.ts';
 import { fatal, paymentPoints, payments, Traps } from './support/points.ts';
 import { FaultProxy, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
+import { untilAbandoned } from './support/until-abandoned.ts';
 
 const traps = new Traps(payments);
 let proxy: FaultProxy;
@@ -79,6 +80,8 @@ test.each(fatal(paymentPoints))('with $statement $moment', async ({ statement, m
   expect(first).toBeUndefined();
   await sprung;
   traps.clear();
+  await server.kill();
+  await untilAbandoned();
   await server.restart();
   await passMinute(tenant);
   const again = await upgradeAtLast(tenant, key);

@@ -24,7 +24,8 @@ const seconds = Number(process.env.TORTURE_SECONDS ?? 600);
 const kills = Number(process.env.KILLS ?? 0);
 /** Only faults whose name contains one of these. */
 const wanted = process.env.FAULTS?.split(',');
-const random = new Random();
+// Each run another, unlike tests.
+const random = new Random(Number(process.env.SEED) || (Date.now() ^ (process.pid << 10)) >>> 0);
 
 interface Row {
   figure: string;

@@ -6,7 +6,7 @@ import { type CallOptions, call, useServer } from '../support/client.ts';
 import { inDatabase, newDatabase } from '../support/databases.ts';
 import type { DeclaredOperation } from '../support/document.ts';
 import { newWideTenant, sharedToken } from '../support/requests.ts';
-import { cheapPasswords, startServer, type TestServer } from '../support/servers.ts';
+import { frequentJobs, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 import { newPauper, type Rush } from './concurrent-load.ts';
@@ -54,12 +54,13 @@ const settings = (url: string): Record<string, string> => ({
  * @param reachedFile where to write at its end which marked conditions were sent (reached.ts)
  */
 export function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
-  const first = [cheapPasswords, loading('./fast-timers.ts')];
+  const { NODE_OPTIONS, ...frequent } = frequentJobs(3000);
+  const first = [NODE_OPTIONS];
   // Statements that are prepared are named after the first time.
   const noting: Record<string, string> =
     reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
   if (reachedFile !== undefined) first.push(loading('./condition-recorder.ts'));
-  const own = { NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
+  const own = { ...frequent, NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
   return startServer({ ...settings(url), ...own }, { main });
 }
 

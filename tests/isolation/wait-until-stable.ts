@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inDatabase } from '../support/databases.ts';
 
-/** Milliseconds in which every round comes by once (hurry.ts, which cannot be loaded here). */
+/** Milliseconds in which every round comes by once (the servers of databases.ts). */
 const round = 3500;
 
 /** Looks that say the same, after which a round has found nothing to do. */

@@ -1,10 +1,11 @@
 // Chance that can be repeated: all that a fault run draws comes from one seed, which it prints.
+import { readSeed } from '../../support/seed.ts';
 
 export class Random {
   readonly seed: number;
   #state: number;
 
-  constructor(seed = Number(process.env.SEED) || (Date.now() ^ (process.pid << 10)) >>> 0) {
+  constructor(seed = readSeed('SEED')) {
     this.seed = seed;
     this.#state = seed >>> 0;
   }
