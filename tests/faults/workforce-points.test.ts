@@ -8,6 +8,7 @@ import { OwnServer } from './support/own-server.ts';
 import { entrance, fatal, points, type Statement, statements, Traps, workforcePoints } from './support/points.ts';
 import { FaultProxy, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
+import { untilAbandoned } from './support/until-abandoned.ts';
 
 const traps = new Traps(statements);
 let proxy: FaultProxy;
@@ -50,6 +51,8 @@ test.each(cuts)('in $during, with $statement $moment', async ({ statement, momen
   ]);
   await sprung;
   traps.clear();
+  await server.kill();
+  await untilAbandoned();
   await server.restart();
   const sql = database();
   // As if a minute had passed, after which whoever took a run is taken for dead.
