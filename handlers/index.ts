@@ -40,6 +40,7 @@ import * as recordBatchUpsert from './records/batch-upsert.ts';
 import * as recordDuplicates from './records/duplicates.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
+import * as links from './records/links.ts';
 import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
@@ -68,6 +69,7 @@ import * as document from './service/document.ts';
 import * as health from './service/health.ts';
 import * as activityTypes from './settings/activity-types.ts';
 import * as duplicateChecks from './settings/duplicate-checks.ts';
+import * as linkTypes from './settings/link-types.ts';
 import * as slaPolicies from './settings/sla-policies.ts';
 import * as sources from './settings/sources.ts';
 import * as statuses from './settings/statuses.ts';
@@ -94,6 +96,7 @@ export const handlers = {
   ...leads,
   ...me,
   ...oauthGrants,
+  ...links,
   ...notes,
   ...recordTags,
   ...objectFields,
@@ -130,6 +133,7 @@ export const handlers = {
   ...schedulingPools,
   ...search,
   ...sessions,
+  ...linkTypes,
   ...slaPolicies,
   ...slots,
   ...sources,

@@ -28,6 +28,31 @@ grant select, insert, update, delete on statuses to crm_app;
 create trigger statuses_version after insert or delete or update on statuses for each row
   execute function raise_config_version();
 
+-- Which records of which objects can be linked. Each side has a name: records of from_object use `name`, those of
+-- to_object use `inverse_name`. The references of records are link types too, but those are part of the code.
+create table link_types (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  name text not null,
+  inverse_name text not null,
+  label text not null,
+  inverse_label text not null,
+  from_object text not null,
+  to_object text not null,
+  cardinality text not null check (cardinality in ('one_to_one', 'one_to_many', 'many_to_many')),
+  is_enabled boolean not null default true,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+alter table link_types enable row level security, force row level security;
+create policy tenant on link_types to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on link_types to crm_app;
+create trigger link_types_version after insert or delete or update on link_types for each row
+  execute function raise_config_version();
+
 -- Where leads, customers and deals come from.
 create table sources (
   company_id uuid not null references companies (id) on delete cascade,

@@ -252,6 +252,43 @@ create policy tenant on notes to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update, delete on notes to crm_app;
 
+-- Links between records, of the workspace's own link types.
+create table links (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  link_type_id uuid not null,
+  -- The objects and the cardinality are those of the type, which never change: for deletions by record, and for the indexes.
+  from_object text not null,
+  from_id uuid not null,
+  to_object text not null,
+  to_id uuid not null,
+  cardinality text not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id),
+  foreign key (company_id, link_type_id) references link_types (company_id, id)
+);
+alter table links alter column company_id set (n_distinct = 100);
+-- A pair of records is linked once by a type.
+create unique index links_pair on links (company_id, test_mode, link_type_id, from_id, to_id);
+-- The cardinality, which concurrent writers cannot exceed.
+create unique index links_one_from on links (company_id, test_mode, link_type_id, to_id)
+  where cardinality in ('one_to_one', 'one_to_many');
+create unique index links_one_to on links (company_id, test_mode, link_type_id, from_id)
+  where cardinality = 'one_to_one';
+-- The links of a record, newest first.
+create index links_of_from on links (company_id, test_mode, from_id, link_type_id, created_at desc, id desc);
+create index links_of_to on links (company_id, test_mode, to_id, link_type_id, created_at desc, id desc);
+alter table links enable row level security, force row level security;
+create policy tenant on links to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+grant select, insert, delete on links to crm_app;
+
 -- Files in the storage. A row is committed before its file is stored, so that no file is left behind unseen. No key
 -- to the company: the list of files outlives a deleted tenant.
 create table stored_files (

@@ -32,6 +32,10 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
       'slaPolicies', coalesce((
         select json_agg(${policyObject(sql)} order by p.created_at, p.id)
         from sla_policies p where p.company_id = c.id), '[]'),
+      'linkTypes', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'inverseName', inverse_name, 'fromObject', from_object, 'toObject', to_object,
+          'cardinality', cardinality, 'isEnabled', is_enabled) order by created_at, id)
+        from link_types where company_id = c.id), '[]'),
       'duplicateChecks', coalesce((
         select json_agg(json_build_object('object', object, 'enabled', enabled, 'fields', fields) order by object)
         from duplicate_checks where company_id = c.id), '[]'),

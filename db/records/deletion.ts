@@ -59,7 +59,7 @@ function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly str
 }
 
 /**
- * Deletes records with what belongs to them alone: the activities logged on them, their tasks, tags, notes, messages and attachments,
+ * Deletes records with what belongs to them alone: the activities logged on them, their tasks, tags, notes, links, messages and attachments,
  * and what hangs on those activities and tasks. Other records that refer to them stay, without the reference.
  * @returns those that were there within reach, in no order
  */
@@ -256,6 +256,13 @@ async function deleteChildrenOf(
       delete from messages where ${own}
     ), gone_reports as (
       delete from received_reports where ${own}
+    ), gone_links_from as (
+      delete from links
+      where company_id = ${companyId} and test_mode = ${testMode} and from_object = ${object} and from_id = any(${[...roots.keys()]}::uuid[])
+    ), gone_links_to as (
+      delete from links
+      where company_id = ${companyId} and test_mode = ${testMode} and to_object = ${object} and to_id = any(${[...roots.keys()]}::uuid[])
+        and not (from_object = ${object} and from_id = any(${[...roots.keys()]}::uuid[]))
     ), gone_attachments as (
       delete from attachments where ${own} returning record_id
     )

@@ -64,6 +64,15 @@ const exampleTime = '2026-11-20T09:30:00.000Z';
 const exampleRecord = '019a9f2e-7c40-7a10-8f3b-2d6c5e4b1a09';
 const aboutLead = { object: 'leads', record_id: exampleRecord };
 
+const ofLink = [...ofRecord, always('link_type', 'string'), always('to_object', 'string'), always('to_id', 'uuid')];
+const aLink = {
+  object: 'accounts',
+  record_id: '019a9f2e-0000-7000-8000-000000000020',
+  link_type: 'contacts',
+  to_object: 'customers',
+  to_id: '019a9f2e-0000-7000-8000-000000000021',
+};
+
 const ofAppointment = [
   sometimes('object', 'string'),
   sometimes('record_id', 'uuid'),
@@ -121,6 +130,22 @@ const described: readonly Described[] = [
     description: 'A record was deleted. Each activity and task that is deleted with it has its own event.',
     fields: [...ofRecord, occurredAt],
     example: aboutLead,
+  },
+  {
+    name: 'record.linked',
+    category: 'records',
+    description:
+      'Two records were linked. `object` and `record_id` are the `from` side of the link type, `to_object` and `to_id` the other.',
+    fields: [...ofLink, occurredAt],
+    example: aLink,
+  },
+  {
+    name: 'record.unlinked',
+    category: 'records',
+    description:
+      'A link between two records was removed. Links that are deleted with one of their records have no events of their own.',
+    fields: [...ofLink, occurredAt],
+    example: aLink,
   },
   {
     name: 'lead.status_changed',

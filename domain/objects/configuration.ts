@@ -92,6 +92,22 @@ export interface StoredOption extends FieldOption {
   retired?: boolean;
 }
 
+/** How many records one record can be linked to, from `fromObject` to `toObject`. */
+export type LinkCardinality = 'one_to_one' | 'one_to_many' | 'many_to_many';
+
+/** A link type of a workspace. */
+export interface LinkType {
+  id: string;
+  /** The name that records of `fromObject` use. */
+  name: string;
+  /** The name that records of `toObject` use. */
+  inverseName: string;
+  fromObject: string;
+  toObject: string;
+  cardinality: LinkCardinality;
+  isEnabled: boolean;
+}
+
 /** The rows that a workspace is built from. */
 export interface WorkspaceRows {
   currency: string;
@@ -106,6 +122,8 @@ export interface WorkspaceRows {
   taskTypes: (NamedItem & { position: number })[];
   /** The oldest first. */
   slaPolicies: SlaPolicy[];
+  /** The oldest first. */
+  linkTypes: LinkType[];
   duplicateChecks: { object: string; enabled: boolean; fields: string[] }[];
   customObjects: { slug: string; label: string; plural: string; enabled: boolean }[];
   customFields: {

@@ -1,7 +1,6 @@
 // Which fields of an object a search looks at, and what a record is called in its results.
 import type { FieldType } from '../objects/builtin.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
-import type { ShownRecord } from '../records/view.ts';
 
 /** Fields of one object that are searched, at most. */
 const maxSearchedFields = 6;
@@ -42,12 +41,4 @@ function isSearchable({ object }: WorkspaceObject, field: Field): boolean {
   if (field.type === 'textarea' && withoutLongTexts.has(object)) return false;
   // Texts that are ids of something else.
   return !field.readOnly && !field.reference && !field.name.endsWith('_id');
-}
-
-/** What people call the record: its name or title, the person's name, else its first text. */
-export function recordLabel(record: ShownRecord, searched: readonly Field[]): string | null {
-  const text = (name: string): string => (typeof record[name] === 'string' ? (record[name] as string).trim() : '');
-  const person = [text('first_name'), text('last_name')].filter(Boolean).join(' ');
-  const texts = [text('name'), person, text('title'), text('email'), ...searched.map(({ name }) => text(name))];
-  return texts.find(Boolean) ?? null;
 }

@@ -44,6 +44,8 @@ export const configurationLimits = {
   /** Of all its tags: each write holds its records against them. */
   tagConditionsOfObject: 1000,
   sources: 500,
+  /** Those of the workspace; system link types do not count. */
+  linkTypes: 50,
   slaPolicies: 100,
   activityTypes: 200,
   /** In each mode. */

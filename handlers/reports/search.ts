@@ -2,8 +2,9 @@
 import { searchRecords as findMatches } from '../../db/reports/search.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { recordLabel } from '../../domain/records/label.ts';
 import { showRecord } from '../../domain/records/view.ts';
-import { recordLabel, searchedFields, searchedTexts } from '../../domain/reports/search.ts';
+import { searchedFields, searchedTexts } from '../../domain/reports/search.ts';
 import { maxSearchHits } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found } from '../../runtime/errors.ts';

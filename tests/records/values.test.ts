@@ -62,6 +62,7 @@ const rows: WorkspaceRows = {
           ]
         : null,
   })),
+  linkTypes: [],
   fieldOverrides: [],
 };
 

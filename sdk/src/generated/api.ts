@@ -2200,6 +2200,95 @@ export interface paths {
         patch: operations["updateTag"];
         trace?: never;
     };
+    "/v1/link-types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List link types
+         * @description Returns all link types: the system link types first, then those of the workspace, oldest first.
+         *
+         *     **System link types** are the references that records already have, so that filters and lists work the same for both.
+         *     They cannot be changed.
+         *
+         *     | On | Name | From the other side |
+         *     |---|---|---|
+         *     | `deals` | `customer`, `account`, `lead` | `deals` on customers, accounts and leads |
+         *     | `customers` | `account` | `customers` on accounts |
+         *     | `tasks` | `record` | `tasks` on every object |
+         *
+         *     Requires `settings:view`. Live and test keys see the same link types.
+         */
+        get: operations["listLinkTypes"];
+        put?: never;
+        /**
+         * Create a link type
+         * @description Creates a link type between two objects, which can be the same. A link type has a name on each side: records of
+         *     `from_object` use `name`, records of `to_object` use `inverse_name`. For example, accounts have `contacts`, and
+         *     customers have an `employer`.
+         *
+         *     **cardinality** is read from `from_object` to `to_object`: with `one_to_many`, an account has many contacts, and a
+         *     customer has at most one employer. It cannot be changed later.
+         *
+         *     Requires `settings:configure` and a live key, because live and test mode share the link types (but not the links).
+         *     **409** `ALREADY_EXISTS`: the object already has a link type with this name. `CONFLICT` with the reason
+         *     `link_type_limit`: a workspace can have at most 50 link types of its own. **422**: an object does not exist or is
+         *     disabled, a field is unknown or read-only, or a value has the wrong JSON type. **400**: any other invalid value.
+         */
+        post: operations["createLinkType"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/link-types/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the link type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10
+                 */
+                id: components["parameters"]["LinkTypeId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a link type
+         * @description Returns one link type. Requires `settings:view`. **404**: the link type does not exist.
+         */
+        get: operations["getLinkType"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a link type
+         * @description Deletes a link type that no link uses.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the link type does not exist. **409** `CONFLICT` with the reason
+         *     `system_link_type`: system link types cannot be deleted; with `in_use`: links use it. `details.references` counts
+         *     them, live and test together, for example `{"links": 12}`. Counting stops at 10,000;
+         *     `details.references_capped` is then true. Delete the links first, or disable the link type with PATCH.
+         */
+        delete: operations["deleteLinkType"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a link type
+         * @description Changes the labels, or enables or disables the link type. Names, objects and cardinality cannot be changed. A disabled
+         *     link type keeps its links and rejects new ones.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the link type does not exist. **409** `CONFLICT` with the reason
+         *     `system_link_type`: system link types cannot be changed. **422**: a field is unknown, read-only or immutable, or a
+         *     value has the wrong JSON type. **400**: any other invalid value.
+         */
+        patch: operations["updateLinkType"];
+        trace?: never;
+    };
     "/v1/settings/sources": {
         parameters: {
             query?: never;
@@ -2467,6 +2556,129 @@ export interface paths {
         get: operations["listSavedReports"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the links of a record
+         * @description Returns the records that a record is linked to, newest link first. References of records, such as the account of a
+         *     deal, are included: they have the link types of the system, no `id`, and the creation time of the record that refers
+         *     to the other. See [List link types](#operation/listLinkTypes).
+         *
+         *     Links to records that the key cannot see are left out. Requires the view scope of the object. **404**: the object or
+         *     record does not exist, or the key cannot see it. **400**: the object has no link type with the name in `type`.
+         */
+        get: operations["listLinks"];
+        put?: never;
+        /**
+         * Link a record
+         * @description Links a record to another one. If the two are already linked by this type, the response is **200** with
+         *     `already_linked: true`, and nothing changes.
+         *
+         *     Requires the edit scope of the object in the path, and the view scope of the object of the other record. Send an
+         *     `Idempotency-Key`, so that a retry after a lost response returns the same response. Emits `record.linked`.
+         *
+         *     Errors: **404**: the object or record in the path does not exist, or the key cannot see it. **409** `CONFLICT` with
+         *     the reason `link_limit_reached`: one of the two records already has the only link that the cardinality allows;
+         *     `link_type_disabled`: the link type accepts no new links; `system_link_type`: the link is a reference, so change the
+         *     field that `details.field` names instead. **422**: the object has no such link type, or the other record does not
+         *     exist, is not visible to the key, or is this record.
+         */
+        post: operations["createLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/links/{link_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the link.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
+                 */
+                link_id: components["parameters"]["LinkId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a link
+         * @description Removes a link of the record. The records stay.
+         *
+         *     Requires the edit scope of the object in the path, and the view scope of the object of the other record. Emits
+         *     `record.unlinked`. **404**: the record has no such link, or the key cannot see one of the two records.
+         */
+        delete: operations["deleteLink"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/links:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create and remove up to 200 links
+         * @description Removes up to 100 links, then creates up to 100 links, in one transaction. Requires an `Idempotency-Key`.
+         *
+         *     Each item succeeds or fails on its own, and the status is **200 even if items failed**: check both `failed` lists.
+         *     `index` is the position in the list that you sent. A link that already exists succeeds with `already_linked: true`.
+         *     Each created link emits `record.linked`, and each removed link `record.unlinked`.
+         *
+         *     Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
+         *     scope of the other object. Items fail with `FORBIDDEN_SCOPE` or `MODULE_DISABLED`; `NOT_FOUND`: a record or link does
+         *     not exist or is not visible to the key; `VALIDATION_ERROR`: the object has no such link type, or the item is invalid;
+         *     `CONFLICT`: as for a single link.
+         *
+         *     The whole call fails and writes nothing if the `Idempotency-Key` is missing (428), or if the body has no items or more
+         *     than 100 of a kind (422).
+         */
+        post: operations["updateLinkBatch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -8142,6 +8354,127 @@ export interface components {
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
+        /**
+         * @description How many records one record can be linked to, from `from_object` to `to_object`.
+         * @example one_to_many
+         * @enum {string}
+         */
+        LinkCardinality: "one_to_one" | "one_to_many" | "many_to_many";
+        LinkType: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description The name that records of `from_object` use.
+             * @example contacts
+             */
+            name: string;
+            /**
+             * @description The name that records of `to_object` use.
+             * @example employer
+             */
+            inverse_name: string;
+            /** @example Contacts */
+            label: string;
+            /** @example Employer */
+            inverse_label: string;
+            /**
+             * @description Null for the system link type of tasks; a task can belong to a record of any object.
+             * @example accounts
+             */
+            from_object: string | null;
+            /** @example customers */
+            to_object: string;
+            cardinality: components["schemas"]["LinkCardinality"];
+            /** @description True for references of records. They cannot be changed. */
+            is_system: boolean;
+            /** @description Whether new links are accepted. */
+            is_enabled: boolean;
+            /**
+             * Format: date-time
+             * @description Null for system link types.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            created_at: string | null;
+            /**
+             * Format: date-time
+             * @description Null for system link types.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            updated_at: string | null;
+        };
+        LinkTypeList: {
+            link_types: components["schemas"]["LinkType"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        LinkTypeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkTypeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        LinkTypeCreate: {
+            /**
+             * @description The name that records of `from_object` use. Unique among the link names of that object.
+             * @example contacts
+             */
+            name: string;
+            /**
+             * @description The name that records of `to_object` use. Unique among the link names of that object.
+             * @example employer
+             */
+            inverse_name: string;
+            /**
+             * @description What people see for `name`.
+             * @example Contacts
+             */
+            label: string;
+            /**
+             * @description What people see for `inverse_name`.
+             * @example Employer
+             */
+            inverse_label: string;
+            /**
+             * @description The API name of an object, for example `object:visits` for a custom object.
+             * @example accounts
+             */
+            from_object: string;
+            /**
+             * @description The API name of an object. It can be the same as `from_object`.
+             * @example customers
+             */
+            to_object: string;
+            cardinality: components["schemas"]["LinkCardinality"];
+            readonly id?: unknown;
+            readonly is_system?: unknown;
+            readonly is_enabled?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        LinkTypeData: {
+            link_type: components["schemas"]["LinkType"];
+        };
+        LinkTypeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkTypeData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        LinkTypePatch: {
+            /** @example People */
+            label?: string;
+            /** @example Company */
+            inverse_label?: string;
+            /** @description A disabled link type keeps its links and rejects new ones. */
+            is_enabled?: boolean;
+            readonly id?: unknown;
+            readonly name?: unknown;
+            readonly inverse_name?: unknown;
+            readonly from_object?: unknown;
+            readonly to_object?: unknown;
+            readonly cardinality?: unknown;
+            readonly is_system?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
         Source: {
             id: components["schemas"]["Uuid"];
             name: string;
@@ -8394,6 +8727,164 @@ export interface components {
         SavedReportListAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SavedReportList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description A link, as seen from one of its two records. */
+        RecordLink: {
+            /**
+             * Format: uuid
+             * @description Null for a reference of a record.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
+             */
+            id: string | null;
+            /**
+             * @description The name of the link type on this side.
+             * @example contacts
+             */
+            link_type: string;
+            /** @description The object of the other record. */
+            object: components["schemas"]["RecordObjectName"];
+            /** @description The other record. */
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description What people call the other record, such as its name.
+             * @example Sara Ahmed
+             */
+            record_label: string | null;
+            /** @description Null for a reference of a record. */
+            created_by: components["schemas"]["Actor"] | null;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        LinkList: {
+            links: components["schemas"]["RecordLink"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        LinkListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkList"];
+            meta: components["schemas"]["Meta"];
+        };
+        LinkCreate: {
+            /**
+             * @description The name of the link type on the object in the path.
+             * @example contacts
+             */
+            link_type: string;
+            /** @description The other record. */
+            record_id: components["schemas"]["Uuid"];
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly record_label?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+        };
+        LinkData: {
+            link: components["schemas"]["RecordLink"];
+            /**
+             * @description Present if the link already existed.
+             * @constant
+             */
+            already_linked?: true;
+        };
+        LinkAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkData"];
+            meta: components["schemas"]["Meta"];
+        };
+        LinkBatchItem: {
+            /**
+             * @description The object of `record_id`.
+             * @example accounts
+             */
+            object: string;
+            /** @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10 */
+            record_id: string;
+            /**
+             * @description The name of the link type on `object`.
+             * @example contacts
+             */
+            link_type: string;
+            /**
+             * @description The other record.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30
+             */
+            to_id: string;
+        };
+        /** @description Send at least one of the two lists. */
+        LinkBatch: {
+            create?: components["schemas"]["LinkBatchItem"][];
+            /**
+             * @description IDs of links.
+             * @example [
+             *       "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20"
+             *     ]
+             */
+            delete?: string[];
+        };
+        LinkBatchSuccess: {
+            /**
+             * @description The position in `create`.
+             * @example 0
+             */
+            index: number;
+            link: components["schemas"]["RecordLink"];
+            /**
+             * @description Present if the link already existed.
+             * @constant
+             */
+            already_linked?: true;
+        };
+        /**
+         * @description As for a single link.
+         * @example NOT_FOUND
+         * @enum {string}
+         */
+        LinkBatchFailureCode: "VALIDATION_ERROR" | "NOT_FOUND" | "CONFLICT" | "FORBIDDEN_SCOPE" | "MODULE_DISABLED";
+        LinkBatchFailure: {
+            /** @example 0 */
+            index: number;
+            code: components["schemas"]["LinkBatchFailureCode"];
+            /**
+             * @description For people to read. The wording can change.
+             * @example There is no such resource.
+             */
+            message: string;
+            details?: components["schemas"]["ErrorDetails"];
+        };
+        LinkBatchCreated: {
+            /** @example 1 */
+            succeeded_count: number;
+            /** @example 0 */
+            failed_count: number;
+            succeeded: components["schemas"]["LinkBatchSuccess"][];
+            failed: components["schemas"]["LinkBatchFailure"][];
+        };
+        LinkBatchRemoval: {
+            /**
+             * @description The position in `delete`.
+             * @example 0
+             */
+            index: number;
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        LinkBatchDeleted: {
+            /** @example 0 */
+            succeeded_count: number;
+            /** @example 1 */
+            failed_count: number;
+            succeeded: components["schemas"]["LinkBatchRemoval"][];
+            failed: components["schemas"]["LinkBatchFailure"][];
+        };
+        LinkBatchResult: {
+            created: components["schemas"]["LinkBatchCreated"];
+            deleted: components["schemas"]["LinkBatchDeleted"];
+        };
+        LinkBatchAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["LinkBatchResult"];
             meta: components["schemas"]["Meta"];
         };
         Note: {
@@ -13387,6 +13878,11 @@ export interface components {
          */
         TagId: components["schemas"]["Uuid"];
         /**
+         * @description The ID of the link type.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10
+         */
+        LinkTypeId: components["schemas"]["Uuid"];
+        /**
          * @description The ID of the source.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
          */
@@ -13396,6 +13892,11 @@ export interface components {
          * @example leads
          */
         CheckedObject: components["schemas"]["PipelineObject"];
+        /**
+         * @description The ID of the link.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
+         */
+        LinkId: components["schemas"]["Uuid"];
         /**
          * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
          * @example 100
@@ -19491,6 +19992,341 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listLinkTypes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All link types. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link_types": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *             "name": "contacts",
+                     *             "inverse_name": "employer",
+                     *             "label": "Contacts",
+                     *             "inverse_label": "Employer",
+                     *             "from_object": "accounts",
+                     *             "to_object": "customers",
+                     *             "cardinality": "one_to_many",
+                     *             "is_system": false,
+                     *             "is_enabled": true,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkTypeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createLinkType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "contacts",
+                 *       "inverse_name": "employer",
+                 *       "label": "Contacts",
+                 *       "inverse_label": "Employer",
+                 *       "from_object": "accounts",
+                 *       "to_object": "customers",
+                 *       "cardinality": "one_to_many"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkTypeCreate"];
+            };
+        };
+        responses: {
+            /** @description The link type. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link_type": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *           "name": "contacts",
+                     *           "inverse_name": "employer",
+                     *           "label": "Contacts",
+                     *           "inverse_label": "Employer",
+                     *           "from_object": "accounts",
+                     *           "to_object": "customers",
+                     *           "cardinality": "one_to_many",
+                     *           "is_system": false,
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkTypeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getLinkType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the link type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10
+                 */
+                id: components["parameters"]["LinkTypeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link type. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link_type": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *           "name": "contacts",
+                     *           "inverse_name": "employer",
+                     *           "label": "Contacts",
+                     *           "inverse_label": "Employer",
+                     *           "from_object": "accounts",
+                     *           "to_object": "customers",
+                     *           "cardinality": "one_to_many",
+                     *           "is_system": false,
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkTypeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteLinkType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the link type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10
+                 */
+                id: components["parameters"]["LinkTypeId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateLinkType: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the link type.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10
+                 */
+                id: components["parameters"]["LinkTypeId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "label": "People",
+                 *       "inverse_label": "Company"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkTypePatch"];
+            };
+        };
+        responses: {
+            /** @description The updated link type. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link_type": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *           "name": "contacts",
+                     *           "inverse_name": "employer",
+                     *           "label": "Contacts",
+                     *           "inverse_label": "Employer",
+                     *           "from_object": "accounts",
+                     *           "to_object": "customers",
+                     *           "cardinality": "one_to_many",
+                     *           "is_system": false,
+                     *           "is_enabled": true,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkTypeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listSources: {
         parameters: {
             query?: {
@@ -20236,6 +21072,392 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listLinks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only links of this type, by its name on this object.
+                 * @example contacts
+                 */
+                type?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of links. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "links": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
+                     *             "link_type": "contacts",
+                     *             "object": "customers",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "record_label": "Sara Ahmed",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "link_type": "contacts",
+                 *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30"
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkCreate"];
+            };
+        };
+        responses: {
+            /** @description The link, which already existed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
+                     *           "link_type": "contacts",
+                     *           "object": "customers",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "record_label": "Sara Ahmed",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "already_linked": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkAnswer"];
+                };
+            };
+            /** @description The link. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "link": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
+                     *           "link_type": "contacts",
+                     *           "object": "customers",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "record_label": "Sara Ahmed",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the link.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
+                 */
+                link_id: components["parameters"]["LinkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the removal. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateLinkBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description **Required here**: a call without it is rejected with 428 IDEMPOTENCY_KEY_REQUIRED before anything runs. If you send the
+                 *     same key with the same body again, you get the first response again, byte for byte, with `Idempotent-Replay: true`. Nothing
+                 *     runs twice. A corrected body needs a new key. 8 to 255 characters from `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for
+                 *     24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "create": [
+                 *         {
+                 *           "object": "accounts",
+                 *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                 *           "link_type": "contacts",
+                 *           "to_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30"
+                 *         }
+                 *       ],
+                 *       "delete": [
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["LinkBatch"];
+            };
+        };
+        responses: {
+            /** @description The items that succeeded and those that failed. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "created": {
+                     *           "succeeded_count": 1,
+                     *           "failed_count": 0,
+                     *           "succeeded": [
+                     *             {
+                     *               "index": 0,
+                     *               "link": {
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
+                     *                 "link_type": "contacts",
+                     *                 "object": "customers",
+                     *                 "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *                 "record_label": "Sara Ahmed",
+                     *                 "created_by": {
+                     *                   "kind": "api_key",
+                     *                   "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *                   "name": "Website"
+                     *                 },
+                     *                 "created_at": "2026-11-20T23:55:00.000Z"
+                     *               }
+                     *             }
+                     *           ],
+                     *           "failed": []
+                     *         },
+                     *         "deleted": {
+                     *           "succeeded_count": 0,
+                     *           "failed_count": 1,
+                     *           "succeeded": [],
+                     *           "failed": [
+                     *             {
+                     *               "index": 0,
+                     *               "code": "NOT_FOUND",
+                     *               "message": "There is no such resource."
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkBatchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            428: components["responses"]["IdempotencyKeyRequired"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -1239,6 +1239,67 @@ export interface Operations {
    */
   deleteTag: Method<'deleteTag'>;
   /**
+   * List link types
+   *
+   * Returns all link types: the system link types first, then those of the workspace, oldest first.
+   *
+   * **System link types** are the references that records already have, so that filters and lists work the same for both.
+   * They cannot be changed.
+   *
+   * | On | Name | From the other side |
+   * |---|---|---|
+   * | `deals` | `customer`, `account`, `lead` | `deals` on customers, accounts and leads |
+   * | `customers` | `account` | `customers` on accounts |
+   * | `tasks` | `record` | `tasks` on every object |
+   *
+   * Requires `settings:view`. Live and test keys see the same link types.
+   */
+  listLinkTypes: ListMethod<'listLinkTypes', 'link_types'>;
+  /**
+   * Create a link type
+   *
+   * Creates a link type between two objects, which can be the same. A link type has a name on each side: records of
+   * `from_object` use `name`, records of `to_object` use `inverse_name`. For example, accounts have `contacts`, and
+   * customers have an `employer`.
+   *
+   * **cardinality** is read from `from_object` to `to_object`: with `one_to_many`, an account has many contacts, and a
+   * customer has at most one employer. It cannot be changed later.
+   *
+   * Requires `settings:configure` and a live key, because live and test mode share the link types (but not the links).
+   * **409** `ALREADY_EXISTS`: the object already has a link type with this name. `CONFLICT` with the reason
+   * `link_type_limit`: a workspace can have at most 50 link types of its own. **422**: an object does not exist or is
+   * disabled, a field is unknown or read-only, or a value has the wrong JSON type. **400**: any other invalid value.
+   */
+  createLinkType: Method<'createLinkType'>;
+  /**
+   * Get a link type
+   *
+   * Returns one link type. Requires `settings:view`. **404**: the link type does not exist.
+   */
+  getLinkType: Method<'getLinkType'>;
+  /**
+   * Update a link type
+   *
+   * Changes the labels, or enables or disables the link type. Names, objects and cardinality cannot be changed. A disabled
+   * link type keeps its links and rejects new ones.
+   *
+   * Requires `settings:configure` and a live key. **404**: the link type does not exist. **409** `CONFLICT` with the reason
+   * `system_link_type`: system link types cannot be changed. **422**: a field is unknown, read-only or immutable, or a
+   * value has the wrong JSON type. **400**: any other invalid value.
+   */
+  updateLinkType: Method<'updateLinkType'>;
+  /**
+   * Delete a link type
+   *
+   * Deletes a link type that no link uses.
+   *
+   * Requires `settings:configure` and a live key. **404**: the link type does not exist. **409** `CONFLICT` with the reason
+   * `system_link_type`: system link types cannot be deleted; with `in_use`: links use it. `details.references` counts
+   * them, live and test together, for example `{"links": 12}`. Counting stops at 10,000;
+   * `details.references_capped` is then true. Delete the links first, or disable the link type with PATCH.
+   */
+  deleteLinkType: Method<'deleteLinkType'>;
+  /**
    * List sources
    *
    * Returns all sources by name, including disabled ones. Leads, deals and customers share one list.
@@ -1405,6 +1466,60 @@ export interface Operations {
    * Requires `reports:view`. Saved reports cannot be created or changed through this API.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
+  /**
+   * List the links of a record
+   *
+   * Returns the records that a record is linked to, newest link first. References of records, such as the account of a
+   * deal, are included: they have the link types of the system, no `id`, and the creation time of the record that refers
+   * to the other. See [List link types](#operation/listLinkTypes).
+   *
+   * Links to records that the key cannot see are left out. Requires the view scope of the object. **404**: the object or
+   * record does not exist, or the key cannot see it. **400**: the object has no link type with the name in `type`.
+   */
+  listLinks: ListMethod<'listLinks', 'links'>;
+  /**
+   * Link a record
+   *
+   * Links a record to another one. If the two are already linked by this type, the response is **200** with
+   * `already_linked: true`, and nothing changes.
+   *
+   * Requires the edit scope of the object in the path, and the view scope of the object of the other record. Send an
+   * `Idempotency-Key`, so that a retry after a lost response returns the same response. Emits `record.linked`.
+   *
+   * Errors: **404**: the object or record in the path does not exist, or the key cannot see it. **409** `CONFLICT` with
+   * the reason `link_limit_reached`: one of the two records already has the only link that the cardinality allows;
+   * `link_type_disabled`: the link type accepts no new links; `system_link_type`: the link is a reference, so change the
+   * field that `details.field` names instead. **422**: the object has no such link type, or the other record does not
+   * exist, is not visible to the key, or is this record.
+   */
+  createLink: Method<'createLink'>;
+  /**
+   * Remove a link
+   *
+   * Removes a link of the record. The records stay.
+   *
+   * Requires the edit scope of the object in the path, and the view scope of the object of the other record. Emits
+   * `record.unlinked`. **404**: the record has no such link, or the key cannot see one of the two records.
+   */
+  deleteLink: Method<'deleteLink'>;
+  /**
+   * Create and remove up to 200 links
+   *
+   * Removes up to 100 links, then creates up to 100 links, in one transaction. Requires an `Idempotency-Key`.
+   *
+   * Each item succeeds or fails on its own, and the status is **200 even if items failed**: check both `failed` lists.
+   * `index` is the position in the list that you sent. A link that already exists succeeds with `already_linked: true`.
+   * Each created link emits `record.linked`, and each removed link `record.unlinked`.
+   *
+   * Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
+   * scope of the other object. Items fail with `FORBIDDEN_SCOPE` or `MODULE_DISABLED`; `NOT_FOUND`: a record or link does
+   * not exist or is not visible to the key; `VALIDATION_ERROR`: the object has no such link type, or the item is invalid;
+   * `CONFLICT`: as for a single link.
+   *
+   * The whole call fails and writes nothing if the `Idempotency-Key` is missing (428), or if the body has no items or more
+   * than 100 of a kind (422).
+   */
+  updateLinkBatch: Method<'updateLinkBatch'>;
   /**
    * List the notes of a record
    *
@@ -3066,6 +3181,11 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getTag: { method: 'GET', path: '/v1/settings/tags/{object}/{id}' },
   updateTag: { method: 'PATCH', path: '/v1/settings/tags/{object}/{id}' },
   deleteTag: { method: 'DELETE', path: '/v1/settings/tags/{object}/{id}' },
+  listLinkTypes: { method: 'GET', path: '/v1/link-types', items: 'link_types' },
+  createLinkType: { method: 'POST', path: '/v1/link-types' },
+  getLinkType: { method: 'GET', path: '/v1/link-types/{id}' },
+  updateLinkType: { method: 'PATCH', path: '/v1/link-types/{id}' },
+  deleteLinkType: { method: 'DELETE', path: '/v1/link-types/{id}' },
   listSources: { method: 'GET', path: '/v1/settings/sources', items: 'sources' },
   createSource: { method: 'POST', path: '/v1/settings/sources' },
   getSource: { method: 'GET', path: '/v1/settings/sources/{id}' },
@@ -3077,6 +3197,10 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   searchReport: { method: 'POST', path: '/v1/reports/query' },
   getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
+  listLinks: { method: 'GET', path: '/v1/objects/{object}/records/{id}/links', items: 'links' },
+  createLink: { method: 'POST', path: '/v1/objects/{object}/records/{id}/links', takesKey: true },
+  deleteLink: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/links/{link_id}' },
+  updateLinkBatch: { method: 'POST', path: '/v1/links:batch', takesKey: true },
   listNotes: { method: 'GET', path: '/v1/objects/{object}/records/{id}/notes', items: 'notes' },
   createNote: { method: 'POST', path: '/v1/objects/{object}/records/{id}/notes', takesKey: true },
   listRecordTags: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tags', items: 'tags' },

@@ -1,0 +1,91 @@
+// Relations between objects: the references of records, and the link types of a workspace.
+import type { LinkCardinality, LinkType } from './configuration.ts';
+import type { Workspace } from './workspace.ts';
+
+/** A reference that records have as a field, seen as a link type. */
+export interface SystemLinkType {
+  /** The same in every workspace. */
+  id: string;
+  name: string;
+  inverseName: string;
+  label: string;
+  inverseLabel: string;
+  /** Null: any object. */
+  fromObject: string | null;
+  toObject: string;
+  cardinality: LinkCardinality;
+  /** The field of `toObject` that holds the id of the record of `fromObject`. */
+  field: string;
+}
+
+const systemId = (number: number): string => `00000000-0000-8000-8000-${String(number).padStart(12, '0')}`;
+
+const oneToMany = (
+  number: number,
+  fromObject: string | null,
+  toObject: string,
+  names: { name: string; inverseName: string; label: string; inverseLabel: string },
+): SystemLinkType => ({
+  id: systemId(number),
+  ...names,
+  fromObject,
+  toObject,
+  cardinality: 'one_to_many',
+  field: `${names.inverseName}_id`,
+});
+
+const deals = { name: 'deals', label: 'Deals' };
+
+/** The references that can be followed as links. Ids are part of the API: never change or reuse one. */
+export const systemLinkTypes: readonly SystemLinkType[] = [
+  oneToMany(1, 'customers', 'deals', { ...deals, inverseName: 'customer', inverseLabel: 'Customer' }),
+  oneToMany(2, 'accounts', 'deals', { ...deals, inverseName: 'account', inverseLabel: 'Account' }),
+  oneToMany(3, 'leads', 'deals', { ...deals, inverseName: 'lead', inverseLabel: 'Lead' }),
+  oneToMany(4, 'accounts', 'customers', {
+    name: 'customers',
+    label: 'Customers',
+    inverseName: 'account',
+    inverseLabel: 'Account',
+  }),
+  oneToMany(5, null, 'tasks', { name: 'tasks', label: 'Tasks', inverseName: 'record', inverseLabel: 'Record' }),
+];
+
+/** A link type as the records on one of its sides see it. */
+export interface Relation {
+  /** The name on this side. */
+  name: string;
+  /** Which side of the link type this is. */
+  side: 'from' | 'to';
+  /** The object on the other side; null if it can be any. */
+  otherObject: string | null;
+  /** True if a record on this side has at most one record on the other. */
+  isToOne: boolean;
+  type: SystemLinkType | LinkType;
+}
+
+/** True for a reference of records, which cannot be linked or unlinked like a link. */
+export const isSystem = (type: SystemLinkType | LinkType): type is SystemLinkType => 'field' in type;
+
+/** Returns all relations of an object, system link types first. */
+export function relationsOf(object: string, { linkTypes }: Pick<Workspace, 'linkTypes'>): Relation[] {
+  return [...systemLinkTypes, ...linkTypes].flatMap((type) => {
+    const sides: Relation[] = [];
+    if (type.fromObject === object || type.fromObject === null)
+      sides.push({
+        name: type.name,
+        side: 'from',
+        otherObject: type.toObject,
+        isToOne: type.cardinality === 'one_to_one',
+        type,
+      });
+    if (type.toObject === object)
+      sides.push({
+        name: type.inverseName,
+        side: 'to',
+        otherObject: type.fromObject,
+        isToOne: type.cardinality !== 'many_to_many',
+        type,
+      });
+    return sides;
+  });
+}
