@@ -1417,6 +1417,69 @@ create trigger require_converted_customer after insert on leads for each row
   when (new.converted_customer_id is not null)
   execute function require_converted_customer();
 
+create table link_types (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  name text not null,
+  inverse_name text not null,
+  label text not null,
+  inverse_label text not null,
+  from_object text not null,
+  to_object text not null,
+  cardinality text not null check (cardinality in ('one_to_one', 'one_to_many', 'many_to_many')),
+  is_enabled boolean not null default true,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+alter table link_types enable row level security, force row level security;
+create policy tenant on link_types to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on link_types to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on link_types to crm_app;
+grant select, insert, update, delete on link_types to crm_purge;
+create trigger link_types_version after insert or delete or update on link_types for each row
+  execute function raise_config_version();
+
+create table links (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  link_type_id uuid not null,
+  from_object text not null,
+  from_id uuid not null,
+  to_object text not null,
+  to_id uuid not null,
+  cardinality text not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id),
+  foreign key (company_id, link_type_id) references link_types (company_id, id)
+);
+alter table links alter column company_id set (n_distinct = 100);
+create index links_of_from on links (company_id, test_mode, from_id, link_type_id, created_at desc, id desc);
+create index links_of_to on links (company_id, test_mode, to_id, link_type_id, created_at desc, id desc);
+create unique index links_one_from on links (company_id, test_mode, link_type_id, to_id)
+  where cardinality in ('one_to_one', 'one_to_many');
+create unique index links_one_to on links (company_id, test_mode, link_type_id, from_id)
+  where cardinality = 'one_to_one';
+create unique index links_pair on links (company_id, test_mode, link_type_id, from_id, to_id);
+alter table links enable row level security, force row level security;
+create policy tenant on links to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy purge on links to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, delete on links to crm_app;
+grant select, insert, update, delete on links to crm_purge;
+
 create table mails (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,

@@ -120,6 +120,7 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   await arrangeSubscriptions(tenant);
   await addRecords(ground);
   await addTags(ground);
+  await addLinks(ground);
   const customers = await sql<{ email: string }[]>`
     select email from customers where company_id = ${companyId} and email is not null order by id`;
   ground.emails.push(...customers.map(({ email }) => email));
@@ -168,6 +169,25 @@ async function addTags({ tenant: { companyId }, records }: Ground): Promise<void
       )
       insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
       select company_id, false, ${object}, record_id, id, true from tag, unnest(${records.get(object) ?? []}::uuid[]) as record (record_id)`;
+}
+
+/** Link types that examples name, and a link of each. */
+async function addLinks({ tenant: { companyId }, records }: Ground): Promise<void> {
+  for (const [name, inverse, from, to] of [
+    ['contacts', 'employer', 'accounts', 'customers'],
+    ['site', 'site_of', 'accounts', 'leads'],
+  ] as const)
+    await database()`
+      with type as (
+        insert into link_types (company_id, id, name, inverse_name, label, inverse_label, from_object, to_object, cardinality, created_at, updated_at)
+        values (${companyId}, ${uuidv7()}, ${name}, ${inverse}, ${name}, ${inverse}, ${from}, ${to}, 'one_to_many', now(), now())
+        returning company_id, id, cardinality
+      )
+      insert into links (company_id, test_mode, id, link_type_id, from_object, from_id, to_object, to_id, cardinality,
+        created_by_kind, created_by_id, created_at)
+      select company_id, false, ${uuidv7()}::uuid, id, ${from}::text, ${records.get(from)?.[0] ?? ''}::uuid, ${to}::text, ${records.get(to)?.[0] ?? ''}::uuid, cardinality,
+        'system', 'test', now()
+      from type`;
 }
 
 /** Forgets the addresses of leads that examples of the document made, so that these examples are no duplicates of them. */

@@ -145,6 +145,14 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/records/{id}/links': {
+    exists: async (tenant, mode) => ({ object: 'accounts', id: (await linkedAccount(tenant, mode)).id }),
+    recordsOf: 'accounts',
+  },
+  '/v1/objects/{object}/records/{id}/links/{link_id}': {
+    exists: async (tenant, mode) => ({ object: 'accounts', ...(await linkedAccount(tenant, mode)) }),
+    recordsOf: 'accounts',
+  },
   '/v1/objects/{object}/records/{id}/notes': onRecord,
   '/v1/objects/{object}/records/{id}/tags': {
     exists: async (tenant, mode) => ({ object: 'leads', id: (await taggedLead(tenant, mode)).id }),
@@ -194,6 +202,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/settings/tags/{object}': aList,
   '/v1/settings/tags/{object}/{id}': {
     exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
+    shared: true,
+  },
+  '/v1/link-types/{id}': {
+    exists: async (tenant) => ({ id: await newLinkType(tenant, `type_${randomUUID().slice(0, 8)}`) }),
     shared: true,
   },
   '/v1/settings/sources/{id}': {
@@ -299,6 +311,19 @@ export const arrangedBodies: Record<
   createOnboarding: newSignup,
   createOnboardingAsPlatform: newSignup,
   createRecordTag: async (_, tenant) => ({ name: `Item ${await newListItem(tenant, 'tags', { object: 'leads' })}` }),
+  createLinkType: (example) => {
+    const name = `type_${randomUUID().slice(0, 8)}`;
+    return { ...example, name, inverse_name: `${name}_of` };
+  },
+  createLink: async (_, tenant, mode) => ({
+    link_type: 'contacts',
+    record_id: await newRecord(tenant, mode, 'customers'),
+  }),
+  updateLinkBatch: async (_, tenant, mode) => {
+    const { id, link_id } = await linkedAccount(tenant, mode);
+    const to_id = await newRecord(tenant, mode, 'customers');
+    return { create: [{ object: 'accounts', record_id: id, link_type: 'contacts', to_id }], delete: [link_id] };
+  },
   createObject: (example) => ({ ...example, slug: `o${randomUUID().slice(0, 8)}` }),
   createLead: async (example, tenant) => {
     await configureLists(tenant, example);
@@ -523,6 +548,31 @@ export async function newField(tenant: Tenant, object: string): Promise<string> 
     insert into custom_fields (company_id, object, name, label, type, options, created_at, updated_at)
     values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'select', ${database().json([{ label: 'Red', value: 'red' }])}, now(), now())`;
   return name;
+}
+
+/** A link type from accounts to customers. @returns its id */
+async function newLinkType({ companyId }: Tenant, name: string): Promise<string> {
+  const id = uuidv7();
+  await database()`
+    insert into link_types (company_id, id, name, inverse_name, label, inverse_label, from_object, to_object, cardinality, created_at, updated_at)
+    values (${companyId}, ${id}, ${name}, ${`${name}_of`}, 'Label', 'Inverse label', 'accounts', 'customers', 'many_to_many', now(), now())`;
+  return id;
+}
+
+/** An account with a link to a customer, of the type that examples name. */
+async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: string; link_id: string }> {
+  const sql = database();
+  const { companyId } = tenant;
+  const [known] = await sql`select id from link_types where company_id = ${companyId} and name = 'contacts'`;
+  const type = known?.id ?? (await newLinkType(tenant, 'contacts'));
+  const [id, customer] = [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'customers')];
+  const link_id = uuidv7();
+  await sql`
+    insert into links (company_id, test_mode, id, link_type_id, from_object, from_id, to_object, to_id, cardinality,
+      created_by_kind, created_by_id, created_at)
+    values (${companyId}, ${mode === 'test'}, ${link_id}, ${type}, 'accounts', ${id}, 'customers', ${customer}, 'many_to_many',
+      'system', 'test', now())`;
+  return { id, link_id };
 }
 
 /** An item of a configured list, with a name of its own; answers its id. */

@@ -20075,13 +20075,13 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "name": "contacts",
-                 *       "inverse_name": "employer",
-                 *       "label": "Contacts",
-                 *       "inverse_label": "Employer",
+                 *       "name": "partners",
+                 *       "inverse_name": "partner_of",
+                 *       "label": "Partners",
+                 *       "inverse_label": "Partner of",
                  *       "from_object": "accounts",
-                 *       "to_object": "customers",
-                 *       "cardinality": "one_to_many"
+                 *       "to_object": "accounts",
+                 *       "cardinality": "many_to_many"
                  *     }
                  */
                 "application/json": components["schemas"]["LinkTypeCreate"];
