@@ -72,6 +72,8 @@ export const tools: readonly Tool[] = [
   tool('update_activity', 'Change an activity', 'overwrites', 'updateActivity', 'id summary details activity_type performed_at followup_at idempotency_key', 'Changes a logged activity.'),
   tool('list_activities', 'List activities', 'reads', 'listActivities', 'entity_type entity_id activity_type performed_from performed_to created_by fields limit cursor', 'Lists logged activities, most recent first.'),
   tool('add_note', 'Add a note', 'adds', 'createNote', 'object id content idempotency_key', 'Adds a note to a record.'),
+  tool('link_records', 'Link records', 'adds', 'createLink', 'object id link_type record_id idempotency_key', 'Links a record to another one. A wrong link_type lists the types of the object.'),
+  tool('list_links', 'List links', 'reads', 'listLinks', 'object id type limit cursor', 'Lists the records that a record is linked to, references included.'),
   tool('create_task', 'Create a task', 'adds', 'createRecordTask', 'object id title scheduled_at task_type description priority assigned_to_email idempotency_key', 'Adds a task to a record, with a due time and an assignee.'),
   tool('move_deal_stage', 'Move a deal', 'overwrites', 'updateDealStage', 'id stage stage_id fields reason idempotency_key', 'Moves a deal to another stage. If the deal lacks fields that the stage requires, the call fails and names them.'),
   tool('run_report', 'Run a report', 'reads', 'searchReport', 'object metric field group_by bucket from to filter', 'Counts, sums or averages records of an object, in groups.'),

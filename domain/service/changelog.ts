@@ -5,6 +5,23 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-links',
+    date: '2026-11-28',
+    kind: 'added',
+    text: 'Link types define relations between objects, and links connect records: one at a time, in batches, from both sides. References such as the account of a deal are system link types. New events `record.linked` and `record.unlinked`, new MCP tools `link_records` and `list_links`.',
+    operations: [
+      'listLinkTypes',
+      'createLinkType',
+      'getLinkType',
+      'updateLinkType',
+      'deleteLinkType',
+      'listLinks',
+      'createLink',
+      'deleteLink',
+      'updateLinkBatch',
+    ],
+  },
+  {
     id: '2026-11-28-clients-and-component-names',
     date: '2026-11-28',
     kind: 'changed',

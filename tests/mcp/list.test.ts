@@ -65,7 +65,10 @@ describe('the list of tools', () => {
   });
 
   test.each([
-    [['leads:view'], ['whoami', 'list_objects', 'describe_object', 'search', 'query_records', 'get_record']],
+    [
+      ['leads:view'],
+      ['whoami', 'list_objects', 'describe_object', 'search', 'query_records', 'get_record', 'list_links'],
+    ],
     [['leads:create'], ['whoami', 'list_objects', 'search', 'create_lead']],
     [['billing:view'], ['whoami', 'list_objects', 'search', 'get_usage']],
     [['settings:view'], ['whoami', 'list_objects', 'search', 'list_settings']],
@@ -82,6 +85,7 @@ describe('the list of tools', () => {
         'get_record',
         'create_record',
         'batch_create_records',
+        'list_links',
       ],
     ],
   ])('lists with the scopes %j the permitted tools', async (scopes, names) => {

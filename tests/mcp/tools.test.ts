@@ -64,6 +64,8 @@ const refusals: Record<string, [bad: object, told: RegExp]> = {
   update_activity: [{ id: nobody, summary: 'Asked again' }, /^NOT_FOUND/],
   list_activities: [{ entity_type: 'customer' }, /- entity_type \(/],
   add_note: [{ object: 'leads', id: nobody, content: '' }, /- content \(/],
+  link_records: [{ object: 'leads', id: nobody, link_type: 'x', record_id: nobody }, /^NOT_FOUND/],
+  list_links: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
   create_task: [{ object: 'leads', id: nobody, title: 'Call', scheduled_at: tomorrow }, /^NOT_FOUND/],
   move_deal_stage: [{ id: nobody, stage: 'Qualified' }, /^NOT_FOUND/],
   run_report: [{ object: 'leads', metric: 'most' }, /- metric \(.*count/],

@@ -560,7 +560,7 @@ async function newLinkType({ companyId }: Tenant, name: string): Promise<string>
 }
 
 /** An account with a link to a customer, of the type that examples name. */
-async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: string; link_id: string }> {
+export async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: string; link_id: string }> {
   const sql = database();
   const { companyId } = tenant;
   const [known] = await sql`select id from link_types where company_id = ${companyId} and name = 'contacts'`;

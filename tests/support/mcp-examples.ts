@@ -1,5 +1,5 @@
 // For each tool of the Model Context Protocol, arguments that are good for a tenant.
-import { newActivity, newDeal, newRecord } from './arranged-ids.ts';
+import { linkedAccount, newActivity, newDeal, newRecord } from './arranged-ids.ts';
 import type { Json } from './client.ts';
 import { attendee, holdSome, meeting, someSlot, usualPool } from './scheduling.ts';
 import type { Tenant } from './tenants.ts';
@@ -24,6 +24,13 @@ export function toolExamples(tenant: Tenant, lead: string): Record<string, () =>
     update_activity: async () => ({ id: await newActivity(tenant, 'live'), summary: 'Asked again' }),
     list_activities: () => ({ fields: 'summary' }),
     add_note: () => ({ object: 'leads', id: lead, content: 'Likes tea' }),
+    link_records: async () => ({
+      object: 'accounts',
+      id: (await linkedAccount(tenant, 'live')).id,
+      link_type: 'contacts',
+      record_id: await newRecord(tenant, 'live', 'customers'),
+    }),
+    list_links: () => ({ object: 'leads', id: lead }),
     create_task: () => ({ object: 'leads', id: lead, title: 'Call', scheduled_at: tomorrow }),
     move_deal_stage: async () => ({ id: await newDeal(tenant, 'live'), stage: 'Qualified' }),
     run_report: () => ({ object: 'leads', metric: 'count' }),
