@@ -1,4 +1,4 @@
-// Links between records: made, listed and removed from both sides, within cardinality, scopes and reach.
+// Links between records: making, listing and removing them, within cardinality, scopes and reach.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
