@@ -8,8 +8,9 @@ export const guide = `How to work with this CRM
 1. whoami returns the workspace, the mode (live or test data) and what you may do.
 2. list_objects returns the kinds of records; describe_object returns the fields of one: names, types, allowed values.
 3. search finds records by part of a name, an address or a number. query_records lists records of one object:
-   - filter: {"field": "email", "op": "contains", "value": "example.com"}; {"and": [...]} and {"or": [...]} combine conditions.
-     Operators: eq, neq, gt, gte, lt, lte, contains, in (a list), is_null
+   - filter: {"field": "email", "op": "contains", "value": "example.com"}; {"and": [...]}, {"or": [...]} and {"not": {...}} combine conditions.
+     Operators: eq, neq, gt, gte, lt, lte, between ([low, high]), contains, starts_with, ends_with, in, not_in (lists), is_null
+     Date fields also take {"relative": "today"}, last_7_days, next_30_days (any number), this_week, this_month, last_month, this_quarter, this_year
    - sort: up to three fields separated by commas, with a leading "-" for descending order, such as "-created_at"
    - fields: only these fields, separated by commas; request few
    - cursor: the next_cursor of the previous page

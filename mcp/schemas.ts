@@ -62,7 +62,7 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   filter: {
     type: 'object',
     description:
-      '{"field", "op", "value"}, or {"and": […]} or {"or": […]} of conditions. op: eq, neq, gt, gte, lt, lte, contains, in, is_null.',
+      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null.',
   },
   fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
   limit: { type: 'integer', description: 'Number of items on a page.', default: usualPage },

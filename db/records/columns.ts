@@ -19,6 +19,8 @@ export interface Column {
   long?: boolean;
   /** Long, and with its hash in a column beside it, which has an index. */
   hashed?: boolean;
+  /** Texts without upper-case letters. */
+  caseless?: boolean;
   names?: NamesTable;
 }
 
@@ -44,6 +46,7 @@ const of =
   (...names: string[]): [string, Column][] =>
     names.map((name) => [name, { name, type, ...more }]);
 const text = of('text', { indexed: true });
+const caselessText = of('text', { indexed: true, caseless: true });
 const longText = of('text', { long: true });
 const hashedText = of('text', { long: true, hashed: true });
 const ids = of('uuid');
@@ -61,7 +64,8 @@ const place = text('city', 'state', 'country', 'postal_code');
 
 const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   leads: [
-    ...text('first_name', 'last_name', 'email', 'mobile', 'company_name', 'job_title', 'origin'),
+    ...text('first_name', 'last_name', 'company_name', 'job_title', 'origin'),
+    ...caselessText('email', 'mobile'),
     ...place,
     ...hashedText('website', 'inquiry_details', 'notes'),
     ...numbers('priority'),
@@ -83,7 +87,8 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
   ],
   customers: [
-    ...text('first_name', 'last_name', 'email', 'mobile', 'phone', 'company_name', 'job_title'),
+    ...text('first_name', 'last_name', 'company_name', 'job_title'),
+    ...caselessText('email', 'mobile', 'phone'),
     ...place,
     ...longText('website', 'address', 'notes'),
     listed('source', 'sources'),
@@ -92,7 +97,8 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...times('last_contacted_at'),
   ],
   accounts: [
-    ...text('name', 'email', 'phone', 'industry'),
+    ...text('name', 'industry'),
+    ...caselessText('email', 'phone'),
     ...place,
     ...longText('website', 'address', 'description'),
     ...numbers('employee_count', 'annual_revenue_minor'),
@@ -137,4 +143,11 @@ const shared = { name: 'custom_records', columns: new Map(common), assigned: 'un
 /** The table of an object by its API name; the caller has made sure that there is such an object. */
 export function recordTable(object: string): RecordTable {
   return builtin.get(object) ?? { ...shared, object };
+}
+
+const createdBy: Column = { name: 'created_by_id', type: 'text', filled: true };
+
+/** The column that a filter compares: of a field, or the ID of the actor that created the record. */
+export function filterColumn(table: RecordTable, field: string): Column | undefined {
+  return table.columns.get(field) ?? (field === 'created_by' ? createdBy : undefined);
 }

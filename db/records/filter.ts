@@ -1,8 +1,10 @@
 // Filters as SQL: every value is a parameter, every column comes from the table of columns.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
+import type { Condition } from '../../domain/objects/filter-tree.ts';
+import type { PartOperator, Reading } from '../../domain/objects/filter-values.ts';
 import type { Sql } from '../client/pool.ts';
-import type { Column, RecordTable } from './columns.ts';
+import { type Column, filterColumn, type RecordTable } from './columns.ts';
 
 /**
  * The condition that a row `r` fulfils when it passes the filter.
@@ -11,36 +13,144 @@ import type { Column, RecordTable } from './columns.ts';
 export function filterCondition(sql: Sql, table: RecordTable, filter: Filter, isOneOfSeveral = false): Fragment {
   if ('and' in filter) return joined(sql, table, filter.and, sql`and`, isOneOfSeveral);
   if ('or' in filter) return joined(sql, table, filter.or, sql`or`, true);
-  const column = table.columns.get(filter.field);
-  const expression = column ? expressionOf(sql, column) : sql`(r.custom ->> ${filter.field}::text)`;
-  if (filter.op === 'is_null') return filter.isNull ? sql`${expression} is null` : sql`${expression} is not null`;
-  if (filter.op === 'in') {
-    const values = filter.values.filter((value) => canBe(column, value));
-    const isOneOf = sql`${expression} = any(${values}::${valueType(sql, column, ...values)}[])`;
-    return column || isOneOfSeveral ? isOneOf : sql`${hasHash(sql, table, filter.field, values)} and ${isOneOf}`;
+  // Unknown is not true either, so that a record passes exactly one of a filter and its negation.
+  if ('not' in filter) return sql`(${filterCondition(sql, table, filter.not, true)}) is not true`;
+  if (filter.as) return readCondition(sql, filter, filter.as);
+  return comparison(sql, table, filter, isOneOfSeveral);
+}
+
+function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeveral: boolean): Fragment {
+  const column = filterColumn(table, filter.field);
+  const expression = column ? expressionOf(sql, column) : customValue(sql, filter.field);
+  switch (filter.op) {
+    case 'is_null':
+      return filter.isNull ? sql`${expression} is null` : sql`${expression} is not null`;
+    case 'in':
+    case 'not_in': {
+      const values = filter.values.filter((value) => canBe(column, value));
+      const isOneOf = sql`${expression} = any(${values}::${valueType(sql, column, ...values)}[])`;
+      if (filter.op === 'not_in') return sql`(${isOneOf}) is not true`;
+      return column || isOneOfSeveral ? isOneOf : sql`${hasHash(sql, table, filter.field, values)} and ${isOneOf}`;
+    }
+    case 'contains':
+    case 'starts_with':
+    case 'ends_with':
+      return hasPart(sql, column, expression, filter.op, String(filter.value));
+    case 'eq':
+    case 'neq': {
+      const { op, value } = filter;
+      // An id is published as text; what is no id equals none.
+      if (!canBe(column, value)) return op === 'eq' ? sql`false` : sql`true`;
+      const parameter = sql`${value}::${valueType(sql, column, value)}`;
+      if (op === 'neq') return sql`${expression} is distinct from ${parameter}`;
+      const isEqual = sql`${expression} = ${parameter}`;
+      if (column?.hashed)
+        return sql`(r.${sql(`${column.name}_hash`)} = hashtextextended(${parameter}, 0) and ${isEqual})`;
+      return column || isOneOfSeveral ? isEqual : sql`${hasHash(sql, table, filter.field, [value])} and ${isEqual}`;
+    }
+    case 'between': {
+      const { low, high } = filter;
+      return sql`(${isOrdered(sql, column, expression, 'gte', low)} and ${isOrdered(sql, column, expression, 'lte', high)})`;
+    }
+    default:
+      return isOrdered(sql, column, expression, filter.op, filter.value);
   }
-  const { op, value } = filter;
-  if (op === 'contains') {
-    const pattern = `%${String(value).replace(/[\\%_]/g, '\\$&')}%`;
-    // Under the database's own collation, which knows the case of all letters.
-    const searched = column ? sql`r.${sql(column.name)}` : expression;
-    return sql`${searched}${column?.type === 'uuid' ? sql`::text` : sql``} ilike ${pattern}::text`;
-  }
-  if (op === 'eq' || op === 'neq') {
-    // An id is published as text; what is no id equals none.
-    if (!canBe(column, value)) return op === 'eq' ? sql`false` : sql`true`;
-    const parameter = sql`${value}::${valueType(sql, column, value)}`;
-    if (op === 'neq') return sql`${expression} is distinct from ${parameter}`;
-    const isEqual = sql`${expression} = ${parameter}`;
-    if (column?.hashed)
-      return sql`(r.${sql(`${column.name}_hash`)} = hashtextextended(${parameter}, 0) and ${isEqual})`;
-    return column || isOneOfSeveral ? isEqual : sql`${hasHash(sql, table, filter.field, [value])} and ${isEqual}`;
-  }
-  const ordered = { gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` }[op];
-  if (column?.type === 'text') return sql`${expression} ${ordered} ${value}::text`;
+}
+
+/** The value of a tenant's own field. */
+const customValue = (sql: Sql, field: string): Fragment => sql`(r.custom ->> ${field}::text)`;
+
+const ordering = (sql: Sql) => ({ gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` });
+
+/** Part of a text, ignoring case. */
+function hasPart(sql: Sql, column: Column | undefined, expression: Fragment, op: PartOperator, part: string): Fragment {
+  if (op === 'starts_with' && column?.caseless) return begins(sql, expression, part.toLowerCase());
+  const escaped = part.replace(/[\\%_]/g, '\\$&');
+  const pattern = `${op === 'starts_with' ? '' : '%'}${escaped}${op === 'ends_with' ? '' : '%'}`;
+  // Under the database's own collation, which knows the case of all letters.
+  const searched = column ? sql`r.${sql(column.name)}` : expression;
+  return sql`${searched}${column?.type === 'uuid' ? sql`::text` : sql``} ilike ${pattern}::text`;
+}
+
+/**
+ * The beginning of a text in byte order, as a range that its index finds. LIKE would not do: row-level security
+ * keeps conditions that are not leakproof out of indexes.
+ */
+function begins(sql: Sql, expression: Fragment, beginning: string): Fragment {
+  const after = firstAfter([...beginning]);
+  const isBelow = after === undefined ? sql`` : sql`and ${expression} < ${after}::text`;
+  return sql`(${expression} >= ${beginning}::text ${isBelow})`;
+}
+
+/** The first text in byte order that is greater than all texts with this beginning; undefined if there is none. */
+function firstAfter(characters: readonly string[]): string | undefined {
+  const last = characters.at(-1)?.codePointAt(0);
+  if (last === undefined) return undefined;
+  const before = characters.slice(0, -1);
+  if (last === 0x10ffff) return firstAfter(before);
+  // The code points between are halves of surrogate pairs, which no text has.
+  return before.join('') + String.fromCodePoint(last === 0xd7ff ? 0xe000 : last + 1);
+}
+
+function isOrdered(
+  sql: Sql,
+  column: Column | undefined,
+  expression: Fragment,
+  op: 'gt' | 'gte' | 'lt' | 'lte',
+  value: string | number,
+): Fragment {
+  const operator = ordering(sql)[op];
+  if (column?.type === 'text') return sql`${expression} ${operator} ${value}::text`;
   return !column || column.type === 'uuid'
-    ? sql`${expression}::text collate "C" ${ordered} ${value}::text`
-    : sql`${expression} ${ordered} ${value}::${valueType(sql, column, value)}`;
+    ? sql`${expression}::text collate "C" ${operator} ${value}::text`
+    : sql`${expression} ${operator} ${value}::${valueType(sql, column, value)}`;
+}
+
+const blanks = '[ \\t\\r\\n]*';
+const numeral = '-?[0-9]+(\\.[0-9]+)?(e[+-]?[0-9]{1,3})?';
+/** A date that the calendar has: PostgreSQL would refuse the whole statement for any other. */
+const calendarDate =
+  '(?!0000)([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))' +
+  '|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)';
+const timeOfDay = '([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,9})?)?';
+const offset = '(z|[+-](0[0-9]|1[0-5]):?[0-5][0-9])';
+
+/** A text that reads as a number or a time, as that; any other as null. */
+function readText(sql: Sql, text: Fragment, as: Reading): Fragment {
+  const reads = (pattern: string): Fragment => sql`${text} ~* ${`^${blanks}${pattern}${blanks}$`}::text`;
+  if (as === 'number') return sql`(case when ${reads(numeral)} then ${text}::numeric end)`;
+  const trimmed = sql`upper(btrim(${text}, E' \\t\\r\\n'))`;
+  return sql`(case
+    when ${reads(calendarDate)} then (${trimmed} || 'T00:00:00Z')::timestamptz
+    when ${reads(`${calendarDate}[t ]${timeOfDay}${offset}`)} then ${trimmed}::timestamptz end)`;
+}
+
+/** A condition on a tenant's own field that reads it as a number or a time. What does not read as such never matches. */
+function readCondition(sql: Sql, filter: Condition, as: Reading): Fragment {
+  const text = customValue(sql, filter.field);
+  const read = readText(sql, text, as);
+  const type = as === 'number' ? sql`numeric` : sql`timestamptz`;
+  switch (filter.op) {
+    case 'is_null':
+      return filter.isNull ? sql`${text} is null` : sql`${read} is not null`;
+    case 'in':
+      return sql`${read} = any(${[...filter.values]}::${type}[])`;
+    case 'not_in':
+      return sql`(${text} is null or ${read} <> all(${[...filter.values]}::${type}[]))`;
+    case 'eq':
+      return sql`${read} = ${filter.value}::${type}`;
+    case 'neq':
+      return sql`(${text} is null or ${read} <> ${filter.value}::${type})`;
+    case 'between':
+      return sql`${read} between ${filter.low}::${type} and ${filter.high}::${type}`;
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return sql`${read} ${ordering(sql)[filter.op]} ${filter.value}::${type}`;
+    default:
+      throw new Error(`numbers and dates have no ${filter.op}`);
+  }
 }
 
 function joined(

@@ -1,7 +1,9 @@
 // Matches events with webhook subscriptions: by name, own changes and filter.
-import { type Condition, fulfils } from '../objects/comparisons.ts';
+import { fulfils } from '../objects/comparisons.ts';
 import type { FieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilterOf } from '../objects/filter.ts';
+import { holds, leavesOf, mapLeaves } from '../objects/filter-tree.ts';
+import { isResolved } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import { type CatalogueEvent, type EventFieldType, eventCatalogue } from './event-catalogue.ts';
@@ -101,9 +103,11 @@ export function readEventFilter(
       };
     },
   });
-  const unfit = filter ? conditionsOf(filter).filter(({ field, op }) => lists.has(field) && !isForLists(op)) : [];
+  const conditions = filter ? leavesOf(filter) : [];
+  const unfit = conditions.filter(({ field, op }) => lists.has(field) && !isForLists(op));
+  const relative = conditions.filter((condition) => !isResolved(condition));
   return {
-    filter,
+    filter: filter && mapLeaves(filter, (condition) => (isResolved(condition) ? condition : { or: [] })),
     problems: [
       ...problems.map((problem) => ({ ...problem, field: 'filter' })),
       ...unfit.map(({ field }) => ({
@@ -112,17 +116,16 @@ export function readEventFilter(
         allowed: [...operatorsOfLists],
         message: `filter: ${field} is a list and accepts only the operators ${operatorsOfLists.join(', ')}.`,
       })),
+      ...relative.map(({ field }) => ({
+        field: 'filter',
+        code: 'INVALID_TYPE' as const,
+        message: `filter: ${field} must not be compared with a relative date, because events are matched when they happen.`,
+      })),
     ],
   };
 }
 
 const isForLists = (op: string): boolean => operatorsOfLists.includes(op);
-
-function conditionsOf(filter: Filter): Condition[] {
-  if ('and' in filter) return filter.and.flatMap(conditionsOf);
-  if ('or' in filter) return filter.or.flatMap(conditionsOf);
-  return [filter];
-}
 
 /** The fields of all events, in the form that the comparison functions need. */
 const anyEvent: WorkspaceObject = {
@@ -151,15 +154,15 @@ export function matcherOf({ events, filter: given, skipOwn, createdByKind, creat
 }
 
 function passes(filter: Filter, data: ToldEvent['data']): boolean {
-  if ('and' in filter) return filter.and.every((inner) => passes(inner, data));
-  if ('or' in filter) return filter.or.some((inner) => passes(inner, data));
-  const value = Object.hasOwn(data, filter.field) ? data[filter.field] : undefined;
-  // A missing field only matches `is_null`.
-  if (value === undefined) return filter.op === 'is_null' && filter.isNull;
-  if (Array.isArray(value)) {
-    if (filter.op === 'is_null') return !filter.isNull;
-    return filter.op === 'contains' && value.includes(filter.value);
-  }
-  const values = { [filter.field]: value as string | number | null };
-  return fulfils(filter, anyEvent, { id: '', createdAt: epoch, updatedAt: epoch, values, custom: {} });
+  return holds(filter, (condition) => {
+    const value = Object.hasOwn(data, condition.field) ? data[condition.field] : undefined;
+    // A missing field only matches `is_null`.
+    if (value === undefined) return condition.op === 'is_null' && condition.isNull;
+    if (Array.isArray(value)) {
+      if (condition.op === 'is_null') return !condition.isNull;
+      return condition.op === 'contains' && value.includes(condition.value);
+    }
+    const values = { [condition.field]: value as string | number | null };
+    return fulfils(condition, anyEvent, { id: '', createdAt: epoch, updatedAt: epoch, values, custom: {} });
+  });
 }

@@ -4,6 +4,7 @@ import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
 import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
+import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
@@ -208,10 +209,10 @@ function checkSetting(
   return { checked, at: () => at('field') };
 }
 
-/** Returns the filter of a condition; undefined if it no longer fits the fields. */
-export function filterOf(condition: KeptCondition, object: WorkspaceObject): Filter | undefined {
+/** Returns the filter of a condition now; undefined if it no longer fits the fields. */
+export function filterOf(condition: KeptCondition, object: WorkspaceObject, clock: Clock): Filter | undefined {
   const { filter, problems } = readFilter(condition, object);
-  return problems.length > 0 ? undefined : filter;
+  return problems.length > 0 || !filter ? undefined : resolveRelativeDates(filter, clock);
 }
 
 /** The API call of a step. */

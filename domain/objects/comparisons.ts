@@ -3,50 +3,89 @@
 import { filterLimits } from '../service/request-limits.ts';
 import { builtinObject } from './builtin.ts';
 import type { StoredValue } from './field-values.ts';
-import { filterValue, type Operator, operatorsOf, textForm, type ValueFault } from './filter-values.ts';
+import type { Condition, GivenCondition, GivenValue } from './filter-tree.ts';
+import {
+  filterValue,
+  type Operator,
+  operatorsOf,
+  type Reading,
+  readAs,
+  readings,
+  textForm,
+  type ValueFault,
+} from './filter-values.ts';
+import { isRelativeName, relativeNames } from './relative-dates.ts';
 import { closest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
-/** One comparison. Values are in stored form: ids for configured lists, text for custom fields. */
-export type Condition =
-  | { field: string; op: Exclude<Operator, 'in' | 'is_null'>; value: string | number }
-  | { field: string; op: 'in'; values: readonly (string | number)[] }
-  | { field: string; op: 'is_null'; isNull: boolean };
+export type ReadComparison = { condition: GivenCondition } | { part: 'operator' | 'value' | 'as'; fault: ValueFault };
 
-export type ReadComparison = { condition: Condition } | { part: 'operator' | 'value'; fault: ValueFault };
-
-/** Reads an operator and a value that a caller compares a field with. */
-export function readComparison(field: Field, operator: unknown, value: unknown): ReadComparison {
+/**
+ * Reads an operator and a value that a caller compares a field with.
+ * @param as what the caller wants to read a custom field as
+ */
+export function readComparison(given: Field, operator: unknown, value: unknown, as?: unknown): ReadComparison {
+  const reading = readings.find((each) => each === as);
+  if (as !== undefined && !(reading && given.custom)) return { part: 'as', fault: faultOfReading(reading) };
+  const field = reading ? readAs(given, reading) : given;
   const allowed = operatorsOf(field.type);
   const op = allowed.find((each) => each === operator);
-  const { name } = field;
+  const same = { field: field.name, ...(reading ? { as: reading } : {}) };
   const fail = (fault: ValueFault): ReadComparison => ({ part: 'value', fault });
   if (op === undefined) {
     const rule = `accepts only the operators ${allowed.join(', ')}`;
     const meant = typeof operator === 'string' ? closest(operator, allowed) : undefined;
     return { part: 'operator', fault: { code: 'INVALID_OPTION', rule, allowed, meant } };
   }
-  if (op === 'is_null') {
-    if (value !== undefined && typeof value !== 'boolean')
-      return fail({ code: 'INVALID_TYPE', rule: 'with is_null must be compared with true or false' });
-    return { condition: { field: name, op, isNull: value ?? true } };
+  switch (op) {
+    case 'is_null':
+      if (value !== undefined && typeof value !== 'boolean')
+        return fail({ code: 'INVALID_TYPE', rule: 'with is_null must be compared with true or false' });
+      return { condition: { ...same, op, isNull: value ?? true } };
+    case 'between': {
+      if (!Array.isArray(value) || value.length !== 2)
+        return fail({ code: 'INVALID_TYPE', rule: 'with between must be compared with a list of two values' });
+      const [low, high] = value.map((each) => givenValue(field, op, each));
+      if (!low || 'fault' in low) return fail((low as { fault: ValueFault }).fault);
+      if (!high || 'fault' in high) return fail((high as { fault: ValueFault }).fault);
+      return { condition: { ...same, op, low: low.value, high: high.value } };
+    }
+    case 'in':
+    case 'not_in': {
+      if (!Array.isArray(value) || value.length === 0 || value.length > filterLimits.values) {
+        const rule = `with ${op} must be compared with a list of 1 to ${filterLimits.values} values`;
+        return fail({ code: 'INVALID_TYPE', rule });
+      }
+      const values: (string | number)[] = [];
+      for (const item of value) {
+        const read = filterValue(field, op, item);
+        if ('fault' in read) return fail(read.fault);
+        values.push(read.value);
+      }
+      return { condition: { ...same, op, values } };
+    }
+    default: {
+      const read = givenValue(field, op, value);
+      return 'fault' in read ? fail(read.fault) : { condition: { ...same, op, value: read.value } };
+    }
   }
-  if (op !== 'in') {
-    const read = filterValue(field, op, value);
-    return 'fault' in read ? fail(read.fault) : { condition: { field: name, op, value: read.value } };
-  }
-  if (!Array.isArray(value) || value.length === 0 || value.length > filterLimits.values)
-    return fail({
-      code: 'INVALID_TYPE',
-      rule: `with in must be compared with a list of 1 to ${filterLimits.values} values`,
-    });
-  const values: (string | number)[] = [];
-  for (const item of value) {
-    const read = filterValue(field, op, item);
-    if ('fault' in read) return fail(read.fault);
-    values.push(read.value);
-  }
-  return { condition: { field: name, op, values } };
+}
+
+const faultOfReading = (reading: Reading | undefined): ValueFault =>
+  reading
+    ? { code: 'CONFLICTING_FIELDS', rule: 'is not a custom field, so as is not allowed' }
+    : { code: 'INVALID_OPTION', rule: `with as can be read as ${readings.join(' or ')}`, allowed: readings };
+
+/** Reads a value, or a relative date if the field holds dates or times. */
+function givenValue(field: Field, op: Operator, value: unknown): { value: GivenValue } | { fault: ValueFault } {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (!isObject || (field.type !== 'date' && field.type !== 'datetime')) return filterValue(field, op, value);
+  const { relative, ...rest } = value as Record<string, unknown>;
+  if (typeof relative === 'string' && Object.keys(rest).length === 0 && isRelativeName(relative))
+    return { value: { relative, ofDates: field.type === 'date' } };
+  const rule = 'must be compared with a date or with {"relative": …} and the name of a relative date';
+  const meant = typeof relative === 'string' ? closest(relative, relativeNames) : undefined;
+  return { fault: { code: 'INVALID_OPTION', rule, allowed: relativeNames, meant } };
 }
 
 /** A record as far as conditions look at it; of a new one, values and custom hold only what was given. */
@@ -60,26 +99,36 @@ export interface ComparedRecord {
 
 /** Whether a record fulfils a condition, exactly as a list filtered by it would show the record. */
 export function fulfils(condition: Condition, object: WorkspaceObject, record: ComparedRecord): boolean {
+  if (condition.as) throw new Error('only filters of stored records read custom fields as numbers or dates');
   const stored = comparedValue(object, record, condition.field);
   if (condition.op === 'is_null') return (stored === null) === condition.isNull;
-  if (stored === null) return condition.op === 'neq';
-  if (condition.op === 'in') return condition.values.includes(stored);
-  const { value } = condition;
+  if (stored === null) return condition.op === 'neq' || condition.op === 'not_in';
+  const text = () => lowerCase(record, condition.field, String(stored));
   switch (condition.op) {
     case 'eq':
-      return stored === value;
+      return stored === condition.value;
     case 'neq':
-      return stored !== value;
+      return stored !== condition.value;
+    case 'in':
+      return condition.values.includes(stored);
+    case 'not_in':
+      return !condition.values.includes(stored);
     case 'contains':
-      return lowerCase(record, condition.field, String(stored)).includes(lowerCase(condition, 'value', String(value)));
+      return text().includes(lowerCase(condition, 'value', String(condition.value)));
+    case 'starts_with':
+      return text().startsWith(lowerCase(condition, 'value', String(condition.value)));
+    case 'ends_with':
+      return text().endsWith(lowerCase(condition, 'value', String(condition.value)));
     case 'gt':
-      return order(stored, value) > 0;
+      return order(stored, condition.value) > 0;
     case 'gte':
-      return order(stored, value) >= 0;
+      return order(stored, condition.value) >= 0;
     case 'lt':
-      return order(stored, value) < 0;
+      return order(stored, condition.value) < 0;
     case 'lte':
-      return order(stored, value) <= 0;
+      return order(stored, condition.value) <= 0;
+    case 'between':
+      return order(stored, condition.low) >= 0 && order(stored, condition.high) <= 0;
   }
 }
 

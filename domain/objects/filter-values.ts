@@ -6,11 +6,32 @@ import { toE164 } from './phone-numbers.ts';
 import { closest } from './suggestions.ts';
 import { type Field, findByName } from './workspace.ts';
 
-export const operators = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'] as const;
+export const operators = [
+  'eq',
+  'neq',
+  'gt',
+  'gte',
+  'lt',
+  'lte',
+  'between',
+  'contains',
+  'starts_with',
+  'ends_with',
+  'in',
+  'not_in',
+  'is_null',
+] as const;
 export type Operator = (typeof operators)[number];
 
-const comparable: readonly Operator[] = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null'];
-const choosable: readonly Operator[] = ['eq', 'neq', 'in', 'is_null'];
+/** Operators that look for a part of a text, ignoring case. */
+const partOperators = ['contains', 'starts_with', 'ends_with'] as const;
+export type PartOperator = (typeof partOperators)[number];
+
+const isPartOperator = (operator: Operator): operator is PartOperator =>
+  partOperators.some((each) => each === operator);
+
+const comparable: readonly Operator[] = operators.filter((operator) => !isPartOperator(operator));
+const choosable: readonly Operator[] = ['eq', 'neq', 'in', 'not_in', 'is_null'];
 
 const operatorsOfType: Readonly<Record<FieldType, readonly Operator[]>> = {
   text: operators,
@@ -42,6 +63,17 @@ export interface ValueFault {
 
 export type FilterValue = { value: string | number } | { fault: ValueFault };
 
+/** What a condition can read the text of a custom field as, instead of comparing it as text. */
+export const readings = ['number', 'date'] as const;
+export type Reading = (typeof readings)[number];
+
+/** The field that a condition compares if it reads a custom field as something else. */
+export function readAs(field: Field, reading: Reading): Field {
+  const { name, label } = field;
+  // Not custom: the value is compared as what it is, a number or a time, and not as text.
+  return { name, label, type: reading === 'number' ? 'number' : 'datetime', custom: false, required: false };
+}
+
 /**
  * Reads one value of a condition. Custom fields are compared as text, so their values come back as text.
  * @param given what the caller sent, e.g. one item of `in`
@@ -68,7 +100,7 @@ export function filterValue(field: Field, operator: Operator, given: unknown): F
     case 'textarea':
     case 'url':
       if (typeof given !== 'string') return wrong('INVALID_TYPE', 'must be compared with a string');
-      return { value: operator === 'contains' ? given : normalised(field, given) };
+      return { value: isPartOperator(operator) ? given : normalised(field, given) };
   }
 }
 

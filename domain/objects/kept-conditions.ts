@@ -1,9 +1,11 @@
 // Conditions that the configuration keeps, with ids in place of names: read, checked and shown.
-import { type Condition, readComparison } from './comparisons.ts';
+import { readComparison } from './comparisons.ts';
 import type { KeptComparison } from './configuration.ts';
 import { type FieldProblem, fieldProblem } from './field-values.ts';
+import type { GivenCondition } from './filter-tree.ts';
 import { type Operator, operators } from './filter-values.ts';
 import { queryableField, queryableNames } from './queryable.ts';
+import { isResolved } from './relative-dates.ts';
 import { closest } from './suggestions.ts';
 import { type Field, findByName, type WorkspaceObject } from './workspace.ts';
 
@@ -14,9 +16,11 @@ export interface GivenComparison {
   value: unknown;
 }
 
-/** Where a comparison stands, for its problems. */
+/** Where a comparison stands, for its problems, and what it accepts there. */
 export interface ComparisonPath {
   path: string;
+  /** Why relative dates are not accepted; follows the field's name. */
+  noRelativeDates?: string;
   /** What the operator is called there. */
   operator: 'operator' | 'op';
 }
@@ -47,6 +51,10 @@ export function checkComparison(
   }
   const read = readComparison(field, operator, value);
   if ('condition' in read) {
+    if (at.noRelativeDates !== undefined && !isResolved(read.condition)) {
+      problems.push(fieldProblem(`${at.path}.value`, 'INVALID_TYPE', at.noRelativeDates));
+      return undefined;
+    }
     const kept = operator === 'is_null' ? (value ?? true) : withIds(field, value);
     return { field: name, operator, value: kept };
   }
@@ -69,7 +77,7 @@ export function toResponseComparisonValue(object: WorkspaceObject, kept: KeptCom
 }
 
 /** What to evaluate; undefined when the comparison does not fit the fields any more. */
-export function toCondition(object: WorkspaceObject, kept: KeptComparison): Condition | undefined {
+export function toCondition(object: WorkspaceObject, kept: KeptComparison): GivenCondition | undefined {
   const field = queryableField(object, kept.field);
   if (!field) return undefined;
   const read = readComparison(field, kept.operator, withNames(field, kept.value));

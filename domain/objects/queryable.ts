@@ -14,6 +14,13 @@ export function queryableField(object: WorkspaceObject, name: string): Field | u
   return common.get(name) ?? object.fields.get(name);
 }
 
+const createdBy: Field = { name: 'created_by', label: 'Created by', type: 'text', custom: false, required: false };
+
+/** A field that can be filtered by: a queryable one, or the ID of the actor that created the record. */
+export function filterableField(object: WorkspaceObject, name: string): Field | undefined {
+  return queryableField(object, name) ?? (name === createdBy.name ? createdBy : undefined);
+}
+
 /** Their names: those that every record has, and the object's own in the order of its schema. */
 export function queryableNames(object: WorkspaceObject): string[] {
   return [...common.keys(), ...object.fields.keys()];
@@ -22,6 +29,7 @@ export function queryableNames(object: WorkspaceObject): string[] {
 /** The problem of a parameter that names a field which the object does not have. */
 export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
   const names = queryableNames(object);
+  if (parameter === 'filter' && !names.includes(createdBy.name)) names.push(createdBy.name);
   const meant = closest(name, names);
   return {
     field: quoteName(name),

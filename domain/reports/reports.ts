@@ -3,6 +3,8 @@
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
+import { leavesOf } from '../objects/filter-tree.ts';
+import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
 type Metric = 'count' | 'sum' | 'avg' | 'min' | 'max';
@@ -40,6 +42,7 @@ const temporal: ReadonlySet<FieldType> = new Set<FieldType>(['date', 'datetime']
 export function readReport(
   body: ReportBody,
   object: WorkspaceObject,
+  clock: Clock,
 ): { report: Report; problems: FieldProblem[]; inFilter: FieldProblem[] } {
   const problems: FieldProblem[] = [];
   const { metric = 'count' } = body;
@@ -57,7 +60,14 @@ export function readReport(
   const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
   const window = { from: from ?? undefined, to: to ?? undefined };
   return {
-    report: { metric, field, groupBy, bucket, ...window, filter: filter.filter },
+    report: {
+      metric,
+      field,
+      groupBy,
+      bucket,
+      ...window,
+      filter: filter.filter && resolveRelativeDates(filter.filter, clock),
+    },
     problems,
     inFilter: filter.problems,
   };
@@ -103,15 +113,9 @@ const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 
 /** True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. */
 export function tellsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>
-    textual.has(object.fields.get(name)?.type ?? (name === 'id' ? 'text' : 'datetime'));
+    textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
   return (
     [field, groupBy].some((each) => each && isText(each.name)) ||
-    (filter !== undefined && filterNames(filter).some(isText))
+    (filter !== undefined && leavesOf(filter).some((condition) => isText(condition.field)))
   );
-}
-
-function filterNames(filter: Filter): string[] {
-  if ('and' in filter) return filter.and.flatMap(filterNames);
-  if ('or' in filter) return filter.or.flatMap(filterNames);
-  return [filter.field];
 }

@@ -5,6 +5,26 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-filter-operators-and-relative-dates',
+    date: '2026-11-28',
+    kind: 'added',
+    text: 'Filters have the combinator `not` and the operators `between`, `starts_with`, `ends_with` and `not_in`. Date and datetime fields can be compared with relative dates such as `{"relative": "last_7_days"}`, in the time zone of the workspace. Records can be filtered by `created_by`. A condition on a custom field can read its values as numbers or dates (`as`).',
+    operations: [
+      'listRecords',
+      'searchReport',
+      'createCampaign',
+      'updateCampaign',
+      'createWebhook',
+      'updateWebhook',
+      'createWorkforce',
+      'updateWorkforce',
+      'createStatus',
+      'updateStatus',
+      'createTag',
+      'updateTag',
+    ],
+  },
+  {
     id: '2026-11-28-links',
     date: '2026-11-28',
     kind: 'added',

@@ -3,8 +3,10 @@
 import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { holds } from '../objects/filter-tree.ts';
 import { toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField } from '../objects/queryable.ts';
+import { resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { asSentence } from '../service/messages.ts';
 import { enteredStatus, statusItem } from './status-effects.ts';
@@ -161,12 +163,13 @@ function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
   }
 }
 
-function verdictOnField(rule: FieldRule, { object, record }: Asked): Verdict | undefined {
+function verdictOnField(rule: FieldRule, { object, record, workspace, now }: Asked): Verdict | undefined {
   const kept = { field: rule.field, operator: rule.op, value: rule.value };
   const condition = toCondition(object, kept);
   if (!condition) return undefined;
+  const filter = resolveRelativeDates(condition, { now, timezone: workspace.timezone });
   return {
-    holds: fulfils(condition, object, record),
+    holds: holds(filter, (each) => fulfils(each, object, record)),
     field: rule.field,
     message: rule.message ?? `${rule.field} ${demandOf(rule.op, toResponseComparisonValue(object, kept))}.`,
   };
@@ -180,10 +183,20 @@ const demands: Readonly<Record<string, string>> = {
   lt: 'must be less than',
   lte: 'must be at most',
   contains: 'must contain',
+  starts_with: 'must start with',
+  ends_with: 'must end with',
+  between: 'must be between',
   in: 'must be one of',
+  not_in: 'must not be one of',
 };
 
 function demandOf(op: string, value: unknown): string {
   if (op === 'is_null') return value === false ? 'must have a value' : 'must have no value';
-  return `${demands[op]} ${Array.isArray(value) ? value.join(', ') : value}`;
+  const values = (Array.isArray(value) ? value : [value]).map(toDemandedText);
+  return `${demands[op]} ${values.join(op === 'between' ? ' and ' : ', ')}`;
+}
+
+/** A value, or the name of a relative date. */
+function toDemandedText(value: unknown): string {
+  return typeof value === 'object' && value !== null && 'relative' in value ? `${value.relative}` : `${value}`;
 }

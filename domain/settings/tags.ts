@@ -1,9 +1,11 @@
 // Tags: what their definition may say, and which of them a record's data puts on it.
-import { type ComparedRecord, type Condition, fulfils } from '../objects/comparisons.ts';
+import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import type { Condition } from '../objects/filter-tree.ts';
 import { checkComparison, toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField, queryableNames } from '../objects/queryable.ts';
+import { isResolved } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 
@@ -105,7 +107,7 @@ function readConditions(
   problems: FieldProblem[],
 ): KeptComparison[] {
   return given.flatMap((each, index) => {
-    const at = { path: `${path}[${index}]`, operator: 'operator' } as const;
+    const at = { path: `${path}[${index}]`, operator: 'operator', noRelativeDates } as const;
     if (isObject(each)) {
       const { field, operator, value } = each;
       return checkComparison(object, { field, operator, value }, at, problems) ?? [];
@@ -115,6 +117,9 @@ function readConditions(
     return [];
   });
 }
+
+/** A tag follows from writes: it would not change when the days pass. */
+const noRelativeDates = 'must not be a relative date, because tags only change when a record is written';
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -148,7 +153,10 @@ function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonl
       id,
       name,
       logic,
-      conditions: conditions.map((condition) => toCondition(object, condition)),
+      conditions: conditions.map((kept) => {
+        const condition = toCondition(object, kept);
+        return condition && isResolved(condition) ? condition : undefined;
+      }),
     }));
   known.set(object.object, tags);
   return tags;

@@ -4,6 +4,7 @@ import { findExpansion } from '../../db/records/expansion.ts';
 import { countRecords, findRecord, listRecords as listStored } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
 import { parseFilter } from '../../domain/objects/filter.ts';
+import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { parseSort } from '../../domain/objects/sort.ts';
 import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
 import { etagOf, isMatch } from '../../domain/records/version.ts';
@@ -27,15 +28,18 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const { sql } = call.db;
+  // A cursor stays valid when a day ends: it belongs to the relative date, not to the days that it means now.
   const asked = { sort: sort.keys, filter: filter.filter };
+  const clock = { now: call.now, timezone: workspace.timezone };
+  const meant = { sort: sort.keys, filter: filter.filter && resolveRelativeDates(filter.filter, clock) };
   const [{ rows, ...rest }, counted] = await Promise.all([
     pageOf(
       call,
       ['records', object.object, asked],
-      (after, limit) => listStored(sql, caller, object.object, { ...asked, after, limit }),
+      (after, limit) => listStored(sql, caller, object.object, { ...meant, after, limit }),
       (last) => last.keys,
     ),
-    query.count ? countRecords(sql, caller, object.object, filter.filter, maxCounted) : undefined,
+    query.count ? countRecords(sql, caller, object.object, meant.filter, maxCounted) : undefined,
   ]);
   const stored = rows.map(({ record }) => record);
   const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, workspace, caller));

@@ -22,7 +22,7 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   if (body.object === undefined) throw call.request.rejection([]);
   const object = found(workspace.objects.get(body.object));
   refuseModule(object, caller);
-  const { report, problems, inFilter } = readReport(body, object);
+  const { report, problems, inFilter } = readReport(body, object, { now: call.now, timezone: workspace.timezone });
   if (problems.length + inFilter.length + call.request.problems.length > 0) throw refusalOf(call, problems, inFilter);
   const scope = `${object.module}:view`;
   if (tellsTexts(report, object) && !caller.grants.allows(scope)) {

@@ -15,8 +15,8 @@ import {
   type StepCall,
   scopesOf,
 } from '../../domain/automation/workforces.ts';
-import { type Filter, readFilter } from '../../domain/objects/filter.ts';
-import { buildWorkspace, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import type { Filter } from '../../domain/objects/filter.ts';
+import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /** An API call on behalf of a workforce. */
@@ -172,12 +172,13 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   const record = await findRecord(sql, scope, run.object, run.recordId);
   if (!record) return end(sql, scope, run, 'cancelled', now);
   if (run.stopWhenReplied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
-  const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(run.object);
+  const { objects, timezone } = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
+  const object = objects.get(run.object);
   if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is disabled.`, now);
   const holds = async (condition: KeptCondition): Promise<boolean | undefined> => {
-    const filter = filterOf(condition, object);
+    const filter = filterOf(condition, object, { now, timezone });
     if (!filter) return undefined;
-    const both: Filter = { and: [isRecord(object, record.id), filter] };
+    const both: Filter = { and: [isRecord(record.id), filter] };
     return (await countRecords(sql, scope, run.object, both, 1)) > 0;
   };
   const misfit = 'A condition no longer matches the fields of the object.';
@@ -204,11 +205,7 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   }
 }
 
-function isRecord(object: WorkspaceObject, id: string): Filter {
-  const { filter } = readFilter({ field: 'id', op: 'eq', value: id }, object);
-  if (!filter) throw new Error('every record has an id');
-  return filter;
-}
+const isRecord = (id: string): Filter => ({ field: 'id', op: 'eq', value: id });
 
 /** Records the outcome of a call. Internal failures and pending calls are retried later. */
 async function finish(

@@ -12,6 +12,7 @@ import { listRecords } from '../../db/records/records.ts';
 import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/campaigns.ts';
 import { draftEvent } from '../../domain/messaging/drafts.ts';
 import { readFilter } from '../../domain/objects/filter.ts';
+import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import { runDueSteps } from '../due-steps.ts';
 import type { TenantJobContext } from '../runner.ts';
@@ -78,7 +79,8 @@ async function prepare(
   const run = await runs.findActiveRun(sql, scope, campaign.id);
   if (!run) throw new Error('a campaign is running without a run');
   const { content } = run;
-  const object = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId)).objects.get(content.object);
+  const { objects, timezone } = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
+  const object = objects.get(content.object);
   const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
   if (!object || problems.length > 0) {
     const why = problems[0]?.message ?? `the object ${content.object} no longer exists`;
@@ -93,7 +95,8 @@ async function prepare(
   };
   const records = await listRecords(sql, everybody, content.object, {
     sort: [{ field: 'id', descending: false }],
-    filter,
+    // Relative dates mean the same in every batch of a run, also if a day ends meanwhile.
+    filter: filter && resolveRelativeDates(filter, { now: run.createdAt, timezone }),
     limit: batchSize,
     after: run.lastRecord === null ? undefined : [run.lastRecord],
   });

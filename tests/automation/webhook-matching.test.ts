@@ -37,18 +37,20 @@ const fields = [
   },
 ] as const;
 const byName: ReadonlyMap<string, ReferenceField> = new Map(fields.map(({ name, kind }) => [name, { name, kind }]));
+const clock = { now: new Date(), timezone: 'UTC' };
 const comparable = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte'];
 
 const condition: fc.Arbitrary<ReferenceFilter> = fc.constantFrom(...fields).chain(({ name, kind, asked }) => {
   const value = fc.constantFrom<unknown>(...asked);
-  const operators = kind === 'text' ? [...comparable, 'contains'] : comparable;
+  const operators = kind === 'text' ? [...comparable, 'contains', 'starts_with', 'ends_with'] : comparable;
   return fc.oneof(
     fc.record({ field: fc.constant(name), op: fc.constantFrom(...operators), value }),
     fc.record({
       field: fc.constant(name),
-      op: fc.constant('in'),
+      op: fc.constantFrom('in', 'not_in'),
       value: fc.array(value, { minLength: 1, maxLength: 3 }),
     }),
+    fc.record({ field: fc.constant(name), op: fc.constant('between'), value: fc.tuple(value, value) }),
     fc.record({ field: fc.constant(name), op: fc.constant('is_null'), value: fc.boolean() }),
   );
 });
@@ -57,6 +59,7 @@ const joined = (inner: fc.Arbitrary<ReferenceFilter>): fc.Arbitrary<ReferenceFil
     inner,
     fc.array(inner, { minLength: 1, maxLength: 3 }).map((and) => ({ and })),
     fc.array(inner, { minLength: 1, maxLength: 3 }).map((or) => ({ or })),
+    inner.map((not) => ({ not })),
   );
 const filters = joined(joined(joined(condition)));
 const values = fc.record(
@@ -69,7 +72,7 @@ describe('a filter', () => {
     fc.assert(
       fc.property(filters, values, (filter, data) => {
         const verdict = matcherOf(wanted({ filter }))(told('sla.breached', data));
-        expect(verdict).toBe(passes(data, filter, byName));
+        expect(verdict).toBe(passes(data, filter, byName, clock));
         passed += Number(verdict);
       }),
       { numRuns: runs, seed },
@@ -83,11 +86,17 @@ describe('a filter', () => {
     ['neq', 'x', false],
     ['contains', '', false],
     ['in', ['x'], false],
+    ['not_in', ['x'], false],
     ['is_null', true, true],
     ['is_null', false, false],
   ])('evaluates a filter over a missing field: %s %j is %s', (op, value, verdict) => {
     const filter = { field: 'from', op, value };
     expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
+  });
+
+  test('with not matches an event that lacks the field', () => {
+    const filter = { not: { field: 'from', op: 'eq', value: 'x' } };
+    expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(true);
   });
 
   test.each([
@@ -109,6 +118,8 @@ describe('a filter', () => {
     ['an operator that lists lack', { field: 'changed_fields', op: 'eq', value: 'x' }, 'INVALID_OPTION'],
     ['an unknown operator', { field: 'object', op: 'like', value: 'x' }, 'INVALID_OPTION'],
     ['no value', { field: 'object', op: 'eq' }, 'INVALID_TYPE'],
+    ['a relative date', { field: 'occurred_at', op: 'gt', value: { relative: 'today' } }, 'INVALID_TYPE'],
+    ['a reading', { field: 'object', op: 'eq', value: 1, as: 'number' }, 'CONFLICTING_FIELDS'],
     ['another shape', { object: 'leads' }, 'INVALID_FORMAT'],
     ['a fourth level', { and: [{ or: [{ and: [{ or: [{ field: 'object', op: 'is_null' }] }] }] }] }, 'INVALID_FORMAT'],
   ])('rejects a filter with %s', (_, filter, code) => {

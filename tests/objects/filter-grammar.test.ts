@@ -20,6 +20,7 @@ describe('the grammar', () => {
       query: { filter: typeof filter === 'string' ? filter : JSON.stringify(filter) },
     });
   const condition = { field: 'first_name', op: 'eq', value: 'x' };
+  const relative = (field: string, name: string) => ({ field, op: 'gte', value: { relative: name } });
   const nested = (depth: number): ReferenceFilter => (depth === 0 ? condition : { and: [nested(depth - 1)] });
 
   test.each([
@@ -36,6 +37,10 @@ describe('the grammar', () => {
     ['a condition without a field', { op: 'eq', value: 'x' }],
     ['a member that is no object', { and: [condition, null] }],
     ['four combinators deep', nested(4)],
+    ['not of a list', { not: [condition] }],
+    ['not of nothing', { not: null }],
+    ['not beside a condition', { ...condition, not: condition }],
+    ['not on the fourth level', { and: [{ or: [{ not: { not: condition } }] }] }],
   ])('refuses %s', async (_, filter) => {
     expect(await refused(filter)).toEqual(['filter INVALID_FORMAT']);
   });
@@ -76,6 +81,45 @@ describe('the grammar', () => {
     ['no list', { ...condition, op: 'in', value: 'x' }, 'first_name INVALID_TYPE'],
     ['101 values', { ...condition, op: 'in', value: Array(101).fill('x') }, 'first_name INVALID_TYPE'],
     ['a wrong value in a list', { field: 'priority', op: 'in', value: [1, 'x'] }, 'priority INVALID_TYPE'],
+    ['101 values to avoid', { ...condition, op: 'not_in', value: Array(101).fill('x') }, 'first_name INVALID_TYPE'],
+    ['no list to avoid', { field: 'priority', op: 'not_in', value: 1 }, 'priority INVALID_TYPE'],
+    ['one bound', { field: 'priority', op: 'between', value: [1] }, 'priority INVALID_TYPE'],
+    ['three bounds', { field: 'priority', op: 'between', value: [1, 2, 3] }, 'priority INVALID_TYPE'],
+    ['a wrong bound', { field: 'priority', op: 'between', value: [1, 'x'] }, 'priority INVALID_TYPE'],
+    ['an open bound', { field: 'priority', op: 'between', value: [null, 2] }, 'priority INVALID_TYPE'],
+    [
+      'between on a select',
+      { field: 'lead_status', op: 'between', value: ['New', 'New'] },
+      'lead_status INVALID_OPTION',
+    ],
+    ['starts_with on a number', { field: 'priority', op: 'starts_with', value: '1' }, 'priority INVALID_OPTION'],
+    ['ends_with on a select', { field: 'tier', op: 'ends_with', value: 'g' }, 'tier INVALID_OPTION'],
+    ['a number as a beginning', { ...condition, op: 'starts_with', value: 5 }, 'first_name INVALID_TYPE'],
+    ['an unknown reading', { field: 'size', op: 'gt', value: 1, as: 'integer' }, 'size INVALID_OPTION'],
+    [
+      'a reading of a built-in field',
+      { field: 'priority', op: 'gt', value: 1, as: 'number' },
+      'priority CONFLICTING_FIELDS',
+    ],
+    ['a text read as a number', { field: 'size', op: 'gt', value: 'big', as: 'number' }, 'size INVALID_TYPE'],
+    ['contains on a number read', { field: 'size', op: 'contains', value: '1', as: 'number' }, 'size INVALID_OPTION'],
+    ['an unknown relative date', relative('created_at', 'next_week'), 'created_at INVALID_OPTION'],
+    ['no days', relative('created_at', 'last_0_days'), 'created_at INVALID_OPTION'],
+    ['more than ten years of days', relative('created_at', 'last_3651_days'), 'created_at INVALID_OPTION'],
+    ['a name of the prototype', relative('created_at', 'toString'), 'created_at INVALID_OPTION'],
+    [
+      'a key beside relative',
+      { ...relative('created_at', 'today'), value: { relative: 'today', days: 1 } },
+      'created_at INVALID_OPTION',
+    ],
+    [
+      'a relative date in a list',
+      { field: 'created_at', op: 'in', value: [{ relative: 'today' }] },
+      'created_at INVALID_TYPE',
+    ],
+    ['a relative date for a text', relative('first_name', 'today'), 'first_name INVALID_TYPE'],
+    ['a relative date for a number', relative('priority', 'today'), 'priority INVALID_TYPE'],
+    ['an actor that did the last change', { field: 'updated_by', op: 'eq', value: 'x' }, 'updated_by UNKNOWN_FIELD'],
     ['is_null with a text', { field: 'priority', op: 'is_null', value: 'yes' }, 'priority INVALID_TYPE'],
   ])('refuses %s and names the field', async (_, filter, expected) => {
     expect(await refused(filter)).toEqual([expected]);
@@ -95,8 +139,10 @@ describe('the grammar', () => {
     const [flavour, colour, priority] = body.error.details.fields;
     expect(flavour).toMatchObject({ field: 'flavour', code: 'UNKNOWN_FIELD' });
     expect(colour.message).toBe('filter: colour is not a field of leads.');
-    expect(colour.allowed).toEqual(expect.arrayContaining(['first_name', 'tier', 'id', 'created_at', 'updated_at']));
-    expect(priority.allowed).toEqual(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null']);
+    expect(colour.allowed).toEqual(
+      expect.arrayContaining(['first_name', 'tier', 'id', 'created_at', 'updated_at', 'created_by']),
+    );
+    expect(priority.allowed).toEqual(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'between', 'in', 'not_in', 'is_null']);
   });
 
   test('an id is compared as text: what is none equals no record and is no failure', async () => {
@@ -115,6 +161,45 @@ describe('the grammar', () => {
     expect(await count('in', ['no id'])).toBe(0);
     expect(await count('contains', lead.id.slice(9, 20))).toBeGreaterThan(0);
     expect((await count('gte', lead.id)) + (await count('lt', lead.id))).toBe(total);
+  });
+
+  test('wildcards of LIKE in the beginning or end of a text are ordinary characters', async () => {
+    const other = await newTenant();
+    const names = ['50%_off', '50 off', 'x\\_', 'x_'];
+    await createRecords(
+      other.key,
+      'leads',
+      names.map((first_name, index) => ({ first_name, email: `${index}_%@x.example` })),
+    );
+    const found = async (field: string, op: string, value: string) => {
+      const rows = await walk(other.key, 'leads', { limit: 100, filter: JSON.stringify({ field, op, value }) });
+      return rows.map((record) => record.first_name).sort();
+    };
+    expect(await found('first_name', 'starts_with', '50%')).toEqual(['50%_off']);
+    expect(await found('first_name', 'starts_with', '50_')).toEqual([]);
+    expect(await found('first_name', 'ends_with', '\\_')).toEqual(['x\\_']);
+    expect(await found('first_name', 'ends_with', '_OFF')).toEqual(['50%_off']);
+    expect(await found('email', 'starts_with', '0_%@X')).toEqual(['50%_off']);
+    expect(await found('email', 'starts_with', '_')).toEqual([]);
+  });
+
+  test('a cursor with a relative date stays valid, since it belongs to the name and not to the days', async () => {
+    const other = await newTenant();
+    await createRecords(
+      other.key,
+      'leads',
+      ['a', 'b', 'c'].map((first_name) => ({ first_name, email: `${first_name}@x.example` })),
+    );
+    const ask = async (cursor?: string) => {
+      const filter = JSON.stringify({ field: 'created_at', op: 'eq', value: { relative: 'last_2_days' } });
+      const query = { filter, limit: 2, ...(cursor ? { cursor } : {}) };
+      const { body } = await expectStatus(200, 'GET', recordsPath('leads'), { key: other.key, query });
+      return body.data;
+    };
+    const first = await ask();
+    // The day changes with the time zone, as it does at midnight.
+    await database()`update companies set timezone = 'Pacific/Kiritimati' where id = ${other.companyId}`;
+    expect((await ask(first.next_cursor)).records.length).toBe(1);
   });
 
   test('a field that is switched off, or that collides with a built-in one, is unknown or means the built-in one', async () => {

@@ -1,11 +1,18 @@
 // Filters and sorts mean what the document says: random ones against a reference in memory.
+import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import type { Json } from '../support/client.ts';
-import { inOrder, passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
+import {
+  inOrder,
+  passes,
+  type ReferenceClock,
+  type ReferenceField,
+  type ReferenceFilter,
+} from '../support/filter-reference.ts';
 import { createRecords, newCustomField, newCustomObject, walk } from '../support/records.ts';
 import { readSeed } from '../support/seed.ts';
-import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = readSeed('FILTER_SEED');
@@ -16,6 +23,8 @@ const lanes = 4;
 interface Pool extends ReferenceField {
   stored: readonly unknown[];
   asked: readonly unknown[];
+  /** Known of records, but neither shown nor sorted by. */
+  hidden?: boolean;
 }
 
 const words = [
@@ -34,11 +43,46 @@ const words = [
   ' lead',
   "o'clock",
 ];
+/** Texts that read as numbers or dates, and some that nearly do. */
+const readable = [
+  '12',
+  ' 7 ',
+  '1e2',
+  '-0.5',
+  '1,5',
+  '٣',
+  '2025-02-29',
+  '2024-02-29',
+  '2025-01-01T02:00+02:00',
+  '0000-01-01',
+];
 const parts = ['a', 'É', '%', '_', '\\', 'B', '0', '😀', '', 'no such text', "'"];
 const days = ['2024-02-29', '2025-01-01', '2025-12-31', '2026-11-20'];
 const times = ['2025-01-01T00:00:00.000Z', '2025-01-01T12:30:00.500Z', '2026-11-20T23:55:00.000Z'];
 const askedTimes = [...times, '2025-01-01', '2025-01-01T02:00:00+02:00', '2026-01-01'];
 const numbers = [1, 2, 3, 4];
+const nearDays = [-400, -95, -32, -8, -6, -1, 0, 1, 5, 29, 30, 100].map((days) =>
+  new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10),
+);
+/** Times of day around the midnights of all time zones. */
+const nearTimes = nearDays.flatMap((date) => [
+  `${date}T00:30:00.000Z`,
+  `${date}T11:30:00.000Z`,
+  `${date}T23:30:00.000Z`,
+]);
+const relative = [
+  'today',
+  'last_1_days',
+  'last_7_days',
+  'last_3650_days',
+  'next_1_days',
+  'next_30_days',
+  'this_week',
+  'this_month',
+  'last_month',
+  'this_quarter',
+  'this_year',
+].map((name) => ({ relative: name }));
 const askedNumbers = [0, 1, 2, '3', '4', 2.5, -1, '1e1', 99999999999999];
 
 const textPool = (name: string, custom = false): Pool => ({
@@ -48,15 +92,34 @@ const textPool = (name: string, custom = false): Pool => ({
   stored: words,
   asked: [...words, ...parts],
 });
+const creators: string[] = [];
 const common: Pool[] = [
-  { name: 'created_at', kind: 'datetime', stored: [], asked: ['2026-01-15', '2026-02-01T10:00:00Z', '2030-01-01'] },
+  {
+    name: 'created_at',
+    kind: 'datetime',
+    stored: [],
+    asked: ['2026-01-15', '2026-02-01T10:00:00Z', '2030-01-01', ...relative],
+  },
+  { name: 'created_by', kind: 'text', stored: [], asked: creators, hidden: true },
 ];
 const customPools: Pool[] = [
-  textPool('remark', true),
+  { ...textPool('remark', true), stored: [...words, ...readable] },
   { name: 'size', kind: 'number', custom: true, stored: [9, 10, 2.5, -3, 1e-7, 100], asked: [9, '10', 2.5, 1e-7, 50] },
   { name: 'vip', kind: 'boolean', custom: true, stored: [true, false, 'true'], asked: [true, false] },
-  { name: 'day', kind: 'date', custom: true, stored: days, asked: days },
-  { name: 'starts_at', kind: 'datetime', custom: true, stored: times, asked: askedTimes },
+  {
+    name: 'day',
+    kind: 'date',
+    custom: true,
+    stored: [...days, ...nearDays],
+    asked: [...days, ...relative],
+  },
+  {
+    name: 'starts_at',
+    kind: 'datetime',
+    custom: true,
+    stored: [...times, ...nearTimes],
+    asked: [...askedTimes, ...relative],
+  },
   { name: 'tier', kind: 'select', custom: true, stored: ['gold', 'silver'], asked: ['gold', 'silver', 'bronze'] },
 ];
 const pools: Record<string, Pool[]> = {
@@ -68,7 +131,7 @@ const pools: Record<string, Pool[]> = {
       name: 'email',
       kind: 'email',
       stored: ['a@x.example', 'B@x.example'],
-      asked: ['A@X.example', 'b@x.example', 'x'],
+      asked: ['A@X.example', 'b@x.example', 'x', 'B', 'a@X', '', '_', '\u{10ffff}'],
     },
     {
       name: 'mobile',
@@ -90,7 +153,7 @@ const pools: Record<string, Pool[]> = {
       asked: ['NEW', 'Contacted', 'Converted'],
     },
     { name: 'source', kind: 'list', stored: ['Website', 'referral'], asked: ['website', 'Referral', 'Closed down'] },
-    { name: 'next_followup_at', kind: 'datetime', stored: [], asked: askedTimes },
+    { name: 'next_followup_at', kind: 'datetime', stored: [], asked: [...askedTimes, ...relative] },
     ...customPools,
   ],
   deals: [
@@ -103,7 +166,12 @@ const pools: Record<string, Pool[]> = {
       asked: [...askedNumbers, 250000],
     },
     { name: 'probability', kind: 'number', stored: [0, 50, 100], asked: [0, 50, '100', 33.3] },
-    { name: 'expected_close_date', kind: 'date', stored: days, asked: days },
+    {
+      name: 'expected_close_date',
+      kind: 'date',
+      stored: [...days, ...nearDays],
+      asked: [...days, ...relative],
+    },
     { name: 'stage', kind: 'list', stored: ['New', 'Won', 'Lost'], asked: ['new', 'WON', 'Proposal'] },
     { name: 'won_at', kind: 'datetime', stored: [], asked: askedTimes },
   ],
@@ -112,12 +180,21 @@ const pools: Record<string, Pool[]> = {
 const sizes: Record<string, number> = { leads: 120, deals: 60, 'object:visits': 60 };
 
 let tenant: Tenant;
+/** It is not near midnight there, so that the day does not end while the test runs. */
+const timezone =
+  ['Pacific/Auckland', 'America/Sao_Paulo', 'Europe/Berlin'].find((name) => {
+    const hour = Number(new Intl.DateTimeFormat('en', { timeZone: name, hour: '2-digit', hourCycle: 'h23' }).format());
+    return hour >= 1 && hour < 22;
+  }) ?? 'UTC';
+/** Keys that see the whole workspace, and a team's records. */
+const keys = { company: '', team: '' };
+/** What each key sees, by key and object. */
 const all = new Map<string, Json[]>();
 
 beforeAll(async () => {
   tenant = await newTenant();
   const sql = database();
-  await sql`update companies set country = 'DE' where id = ${tenant.companyId}`;
+  await sql`update companies set country = 'DE', timezone = ${timezone} where id = ${tenant.companyId}`;
   for (const [name, enabled] of [
     ['Website', true],
     ['Referral', true],
@@ -137,11 +214,37 @@ beforeAll(async () => {
       });
     }
   }
+  const teamId = randomUUID();
+  await sql`insert into teams (company_id, id, branch_id, name, created_at) values (${tenant.companyId}, ${teamId}, ${tenant.branchId}, 'Team', now())`;
+  const member = await newUser(tenant, { teamId });
+  keys.company = tenant.key;
+  keys.team = await newKey(tenant, { reach: { kind: 'team', id: teamId } });
   for (const object of Object.keys(pools)) {
     await arrange(object);
-    all.set(object, await walk(tenant.key, object, { limit: 100 }));
+    await putInReach(object, member.id);
+    const table = object.startsWith('object:') ? 'custom_records' : object;
+    const rows = await sql`select id, created_by_id from ${sql(table)} where company_id = ${tenant.companyId}`;
+    const creatorOf = new Map(rows.map((row) => [row.id, row.created_by_id]));
+    for (const [who, key] of Object.entries(keys)) {
+      const records = await walk(key, object, { limit: 100 });
+      expect(records.length).toBeGreaterThan(10);
+      all.set(
+        `${who} ${object}`,
+        records.map((record) => ({ ...record, created_by: creatorOf.get(record.id) })),
+      );
+    }
+    creators.push(...new Set(creatorOf.values()), 'nobody');
   }
 });
+
+/** About half of the records belong to a member of the team. */
+async function putInReach(object: string, memberId: string): Promise<void> {
+  const sql = database();
+  const table = object.startsWith('object:') ? 'custom_records' : object;
+  const change = object.startsWith('object:') ? sql`created_by_user = ${memberId}` : sql`assigned_to = ${memberId}`;
+  await sql`
+    update ${sql(table)} set ${change} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 12) % 2 = 0`;
+}
 
 /** A won or lost stage sets the probability: any other is refused. */
 function withoutSetProbability({ probability, ...values }: Record<string, unknown>): Record<string, unknown> {
@@ -175,40 +278,57 @@ async function arrange(object: string): Promise<void> {
   await sql`
     update ${sql(table)} set created_at = '2026-01-01'::timestamptz + (get_byte(uuid_send(id), 15) % 40) * interval '1 day'
     where company_id = ${tenant.companyId}`;
-  if (object === 'leads')
-    await sql`update leads set next_followup_at = ${times[1] ?? ''} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 15) % 3 = 0`;
+  await sql`
+    update ${sql(table)} set created_by_id = 'another' where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 14) % 3 = 0`;
+  for (const [index, time] of [times[1] ?? '', ...nearTimes].entries())
+    if (object === 'leads')
+      await sql`update leads set next_followup_at = ${time} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 13) % 40 = ${index}`;
 }
 
+const ordered = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'between', 'in', 'not_in', 'is_null'];
+const parted = ['contains', 'starts_with', 'ends_with'];
+const chosen = ['eq', 'neq', 'in', 'not_in', 'is_null'];
 const operatorsOf: Record<ReferenceField['kind'], readonly string[]> = {
-  text: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'],
-  email: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'],
-  phone: ['eq', 'neq', 'contains', 'in', 'is_null'],
-  url: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'in', 'is_null'],
-  select: ['eq', 'neq', 'in', 'is_null'],
-  list: ['eq', 'neq', 'in', 'is_null'],
-  number: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null'],
+  text: [...ordered, ...parted],
+  email: [...ordered, ...parted],
+  phone: [...chosen, ...parted],
+  url: [...ordered, ...parted],
+  select: chosen,
+  list: chosen,
+  number: ordered,
   boolean: ['eq', 'neq', 'is_null'],
-  date: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null'],
-  datetime: ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'is_null'],
+  date: ordered,
+  datetime: ordered,
 };
 
+const isRelative = (value: unknown): boolean => typeof value === 'object';
+
+function comparisonOf(
+  field: { field: string; as?: 'number' | 'date' },
+  operators: readonly string[],
+  asked: readonly unknown[],
+): fc.Arbitrary<ReferenceFilter> {
+  const value = fc.constantFrom(...asked);
+  const absolute = fc.constantFrom(...asked.filter((each) => !isRelative(each)));
+  const values: Record<string, fc.Arbitrary<unknown>> = {
+    is_null: fc.constantFrom(true, false, undefined),
+    in: fc.array(absolute, { minLength: 1, maxLength: 5 }),
+    not_in: fc.array(absolute, { minLength: 1, maxLength: 5 }),
+    between: fc.tuple(value, value),
+  };
+  return fc
+    .constantFrom(...operators)
+    .chain((op) => (values[op] ?? value).map((each) => ({ ...field, op, value: each })));
+}
+
 function conditionOf(object: string): fc.Arbitrary<ReferenceFilter> {
-  return fc.constantFrom(...(pools[object] ?? [])).chain((pool) =>
-    fc.constantFrom(...operatorsOf[pool.kind]).chain((op): fc.Arbitrary<ReferenceFilter> => {
-      const value = fc.constantFrom(...pool.asked);
-      if (op === 'is_null')
-        return fc.record({
-          field: fc.constant(pool.name),
-          op: fc.constant(op),
-          value: fc.constantFrom(true, false, undefined),
-        });
-      return fc.record({
-        field: fc.constant(pool.name),
-        op: fc.constant(op),
-        value: op === 'in' ? fc.array(value, { minLength: 1, maxLength: 5 }) : value,
-      });
-    }),
-  );
+  return fc.constantFrom(...(pools[object] ?? [])).chain((pool): fc.Arbitrary<ReferenceFilter> => {
+    const plain = comparisonOf({ field: pool.name }, operatorsOf[pool.kind], pool.asked);
+    if (!pool.custom) return plain;
+    const asNumber = comparisonOf({ field: pool.name, as: 'number' }, ordered, [...askedNumbers, 12, 7, 100, -0.5]);
+    const asDate = comparisonOf({ field: pool.name, as: 'date' }, ordered, [...askedTimes, ...days, ...relative]);
+    return fc.oneof({ weight: 2, arbitrary: plain }, asNumber, asDate);
+  });
 }
 
 function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
@@ -219,11 +339,12 @@ function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
     { weight: 2, arbitrary: condition },
     { weight: 1, arbitrary: members.map((and) => ({ and })) },
     { weight: 1, arbitrary: members.map((or) => ({ or })) },
+    { weight: 1, arbitrary: filterOf(object, depth - 1).map((not) => ({ not })) },
   );
 }
 
 function sortOf(object: string): fc.Arbitrary<string> {
-  const names = [...(pools[object] ?? []).map((pool) => pool.name), 'id'];
+  const names = [...(pools[object] ?? []).filter((pool) => !pool.hidden).map((pool) => pool.name), 'id'];
   return fc
     .uniqueArray(fc.constantFrom(...names), { minLength: 1, maxLength: 3 })
     .chain((chosen) => fc.tuple(...chosen.map((name) => fc.constantFrom(name, `-${name}`))))
@@ -237,22 +358,24 @@ test(`${runs} random filters and sorts find the rows of the reference, in its or
   const query = fc.constantFrom(...Object.keys(pools)).chain((object) =>
     fc.record({
       object: fc.constant(object),
+      who: fc.constantFrom('company' as const, 'company' as const, 'team' as const),
       filter: filterOf(object),
       sort: sortOf(object),
       limit: fc.constantFrom(7, 100, 100, 100),
     }),
   );
   let found = 0;
-  const property = fc.asyncProperty(query, async ({ object, filter, sort, limit }) => {
+  const clock: ReferenceClock = { now: new Date(), timezone };
+  const property = fc.asyncProperty(query, async ({ object, who, filter, sort, limit }) => {
     const fields = new Map<string, ReferenceField>((pools[object] ?? []).map((pool) => [pool.name, pool]));
     fields.set('id', { name: 'id', kind: 'text' });
-    const records = all.get(object) ?? [];
+    const records = all.get(`${who} ${object}`) ?? [];
     const expected = inOrder(
-      records.filter((record) => passes(record, filter, fields)),
+      records.filter((record) => passes(record, filter, fields, clock)),
       sort,
       fields,
     );
-    const rows = await walk(tenant.key, object, { filter: JSON.stringify(filter), sort, limit });
+    const rows = await walk(keys[who], object, { filter: JSON.stringify(filter), sort, limit });
     expect(rows.map((record) => record.id)).toEqual(expected.map((record) => record.id));
     found += rows.length;
   });

@@ -125,6 +125,15 @@ describe('the fields whose values the document calls fast to find', () => {
     },
   );
 
+  test.each(named.filter(([, , column]) => column.caseless))('%s by the beginning of %s', async (object, field) => {
+    const filter = { field, op: 'starts_with', value: 'm_%' } as const;
+    const page = { sort: [{ field, descending: false }], filter, after: undefined, limit: 26 };
+    const [plan] = await plansOf(object, page, 'no sorts');
+    expect(plan).toMatch(
+      new RegExp(`${object}_by_${field} [^]*Index Cond: .*${field} >= 'm_%'::text.*${field} < 'm_&'::text`),
+    );
+  });
+
   test.each([...objects, 'object:visits'])("a tenant's own fields of %s, in eq and in", async (object) => {
     if (objects.includes(object)) await newCustomField(tenant, object, 'external_ref');
     for (const filter of [

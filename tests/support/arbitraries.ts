@@ -251,18 +251,44 @@ function recordBody(fields: readonly PublishedField[]): fc.Arbitrary<unknown> {
   });
 }
 
+const relativeDate = fc.record({
+  relative: fc.constantFrom(
+    'today',
+    'last_7_days',
+    'next_3650_days',
+    'this_week',
+    'last_month',
+    'this_year',
+    'tomorrow',
+  ),
+});
+
 /** Filters of the records grammar, well-formed or nearly. */
 function filterText(fields: readonly PublishedField[]): fc.Arbitrary<string> {
   const typed = fc.constantFrom(...fields).chain((field) =>
     fc.oneof(
       fc.record({
         field: fc.constant(field.name),
-        op: fc.constantFrom('eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains'),
-        value: fieldValue(field),
+        op: fc.constantFrom('eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains', 'starts_with', 'ends_with'),
+        value: fc.oneof({ weight: 4, arbitrary: fieldValue(field) }, { weight: 1, arbitrary: relativeDate }),
+      }),
+      fc.record(
+        {
+          field: fc.constant(field.name),
+          op: fc.constantFrom('eq', 'neq', 'gt', 'lte', 'is_null'),
+          value: fc.oneof(fieldValue(field), relativeDate, hostileText),
+          as: fc.constantFrom('number', 'date'),
+        },
+        { requiredKeys: ['field', 'op', 'as'] },
+      ),
+      fc.record({
+        field: fc.constant(field.name),
+        op: fc.constant('between'),
+        value: fc.tuple(fieldValue(field), fieldValue(field)),
       }),
       fc.record({
         field: fc.constant(field.name),
-        op: fc.constant('in'),
+        op: fc.constantFrom('in', 'not_in'),
         value: fc.array(fieldValue(field), { maxLength: 4 }),
       }),
       fc.record({ field: fc.constant(field.name), op: fc.constant('is_null'), value: fc.boolean() }),
@@ -276,6 +302,7 @@ function filterText(fields: readonly PublishedField[]): fc.Arbitrary<string> {
       condition,
       fc.record({ and: fc.array(tie('node'), { minLength: 1, maxLength: 3 }) }),
       fc.record({ or: fc.array(tie('node'), { minLength: 1, maxLength: 3 }) }),
+      fc.record({ not: tie('node') }),
     ),
   }));
   return fc.oneof(

@@ -8,28 +8,79 @@ export interface ReferenceField {
 }
 
 export type ReferenceFilter =
-  | { field: string; op: string; value?: unknown }
+  | { field: string; op: string; value?: unknown; as?: 'number' | 'date' }
   | { and: ReferenceFilter[] }
-  | { or: ReferenceFilter[] };
+  | { or: ReferenceFilter[] }
+  | { not: ReferenceFilter };
 
 type Fields = ReadonlyMap<string, ReferenceField>;
 
+/** When relative dates are looked at, and the time zone of the workspace. */
+export interface ReferenceClock {
+  now: Date;
+  timezone: string;
+}
+
 /** True when a record passes the filter. */
-export function passes(record: Json, filter: ReferenceFilter, fields: Fields): boolean {
-  if ('and' in filter) return filter.and.every((inner) => passes(record, inner, fields));
-  if ('or' in filter) return filter.or.some((inner) => passes(record, inner, fields));
+export function passes(record: Json, filter: ReferenceFilter, fields: Fields, clock: ReferenceClock): boolean {
+  if ('and' in filter) return filter.and.every((inner) => passes(record, inner, fields, clock));
+  if ('or' in filter) return filter.or.some((inner) => passes(record, inner, fields, clock));
+  if ('not' in filter) return !passes(record, filter.not, fields, clock);
   const field = fields.get(filter.field);
   if (!field) throw new Error(`no field ${filter.field}`);
   const stored = record[field.name];
-  if (filter.op === 'is_null') return (stored === null) === (filter.value ?? true);
-  if (filter.op === 'in') return (filter.value as unknown[]).some((value) => holds(field, stored, 'eq', value));
-  return holds(field, stored, filter.op, filter.value);
+  if (filter.as && stored !== null) {
+    const read = filter.as === 'number' ? asNumber(stored) : asTime(stored);
+    if (read === undefined) return false;
+    const readField: ReferenceField = { name: field.name, kind: filter.as === 'number' ? 'number' : 'datetime' };
+    return compares(readField, read, filter, clock);
+  }
+  return compares(field, stored, filter, clock);
 }
 
-function holds(field: ReferenceField, stored: Json, op: string, value: unknown): boolean {
+function compares(
+  field: ReferenceField,
+  stored: Json,
+  { op, value }: { op: string; value?: unknown },
+  clock: ReferenceClock,
+): boolean {
+  if (op === 'is_null') return (stored === null) === (value ?? true);
+  const is = (operator: string, other: unknown) => holds(field, stored, operator, other, clock);
+  if (op === 'in') return (value as unknown[]).some((each) => is('eq', each));
+  if (op === 'not_in') return !(value as unknown[]).some((each) => is('eq', each));
+  if (op === 'between') {
+    const [low, high] = value as unknown[];
+    return is('gte', low) && is('lte', high);
+  }
+  return is(op, value);
+}
+
+/** The number that a text is, whatever spaces stand around it. */
+function asNumber(stored: unknown): number | undefined {
+  const written = text(stored).trim();
+  return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(written) ? Number(written) : undefined;
+}
+
+/** The time that a text is: a date of the calendar, or one with a time of day and an offset. */
+function asTime(stored: unknown): string | undefined {
+  const written = String(stored).trim();
+  if (!/^(?!0000)\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(written)) return undefined;
+  const date = new Date(`${written.slice(0, 10)}T00:00:00Z`);
+  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(written.slice(0, 10))) return undefined;
+  const time = new Date(written);
+  return Number.isNaN(time.getTime()) ? undefined : time.toISOString();
+}
+
+function holds(field: ReferenceField, stored: Json, op: string, value: unknown, clock: ReferenceClock): boolean {
   if (stored === null) return op === 'neq';
-  if (op === 'contains') return String(stored).toLowerCase().includes(String(value).toLowerCase());
-  const order = compareValues(field, stored, meant(field, value));
+  const [whole, part] = [String(stored).toLowerCase(), String(value).toLowerCase()];
+  if (op === 'contains') return whole.includes(part);
+  if (op === 'starts_with') return whole.startsWith(part);
+  if (op === 'ends_with') return whole.endsWith(part);
+  const order =
+    typeof value === 'object' && value !== null && 'relative' in value
+      ? comparePeriod(dateOf(field, stored, clock.timezone), periodOf(String(value.relative), clock))
+      : compareValues(field, stored, meant(field, value));
   switch (op) {
     case 'eq':
       return order === 0;
@@ -81,6 +132,45 @@ function text(value: unknown): string {
     ? value.toLocaleString('en-US', { useGrouping: false, maximumFractionDigits: 20 })
     : String(value);
 }
+
+/** The date that a stored value has on the clocks of the workspace. */
+function dateOf(field: ReferenceField, stored: unknown, timezone: string): string {
+  return field.kind === 'date' ? String(stored) : localDate(new Date(String(stored)), timezone);
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+export function localDate(time: Date, timezone: string): string {
+  const format = formats.get(timezone) ?? new Intl.DateTimeFormat('en-CA', { timeZone: timezone, dateStyle: 'short' });
+  formats.set(timezone, format);
+  return format.format(time);
+}
+
+/** The first and the last date of a relative date. */
+function periodOf(name: string, { now, timezone }: ReferenceClock): [string, string] {
+  const today = localDate(now, timezone);
+  const [year = 0, month = 0, day = 0] = today.split('-').map(Number);
+  const date = (...parts: [number, number, number]) => new Date(Date.UTC(...parts)).toISOString().slice(0, 10);
+  const [, direction, count] = /^(last|next)_(\d+)_days$/.exec(name) ?? [];
+  if (direction === 'last') return [date(year, month - 1, day - Number(count) + 1), today];
+  if (direction === 'next') return [today, date(year, month - 1, day + Number(count) - 1)];
+  const sinceMonday = (new Date(`${today}T00:00:00Z`).getUTCDay() + 6) % 7;
+  const quarter = Math.floor((month - 1) / 3) * 3;
+  const periods: Record<string, [string, string]> = {
+    today: [today, today],
+    this_week: [date(year, month - 1, day - sinceMonday), date(year, month - 1, day - sinceMonday + 6)],
+    this_month: [date(year, month - 1, 1), date(year, month, 0)],
+    last_month: [date(year, month - 2, 1), date(year, month - 1, 0)],
+    this_quarter: [date(year, quarter, 1), date(year, quarter + 3, 0)],
+    this_year: [date(year, 0, 1), date(year, 11, 31)],
+  };
+  const period = periods[name];
+  if (!period) throw new Error(`no relative date ${name}`);
+  return period;
+}
+
+const comparePeriod = (date: string, [first, last]: [string, string]): number =>
+  date < first ? -1 : date > last ? 1 : 0;
 
 /** The order of a sort parameter: no value last, equals by id in the direction of the last key. */
 export function inOrder(records: readonly Json[], sort: string, fields: Fields): Json[] {

@@ -1,0 +1,58 @@
+// The shape of a filter: conditions, combined with and, or and not.
+import type { Operator, Reading } from './filter-values.ts';
+
+/** A value that means days relative to today. */
+export interface RelativeDate {
+  relative: string;
+  /** Whether the field holds dates; otherwise it holds times. */
+  ofDates: boolean;
+}
+
+/** One comparison with values of type Value. */
+type Comparison<Value> = {
+  field: string;
+  /** What the text of a custom field is read as. A text that does not read as such never matches. */
+  as?: Reading;
+} & (
+  | { op: Exclude<Operator, 'between' | 'in' | 'not_in' | 'is_null'>; value: Value }
+  | { op: 'between'; low: Value; high: Value }
+  | { op: 'in' | 'not_in'; values: readonly (string | number)[] }
+  | { op: 'is_null'; isNull: boolean }
+);
+
+/** A comparison with values in stored form: ids for configured lists, text for custom fields. */
+export type Condition = Comparison<string | number>;
+
+export type GivenValue = string | number | RelativeDate;
+
+/** A comparison as a caller sends it, possibly with relative dates. */
+export type GivenCondition = Comparison<GivenValue>;
+
+export type Tree<Leaf> = Leaf | { and: readonly Tree<Leaf>[] } | { or: readonly Tree<Leaf>[] } | { not: Tree<Leaf> };
+
+/** Reports whether the tree holds. `not` holds exactly if its member does not. */
+export function holds<Leaf extends object>(tree: Tree<Leaf>, test: (leaf: Leaf) => boolean): boolean {
+  if ('and' in tree) return tree.and.every((member) => holds(member, test));
+  if ('or' in tree) return tree.or.some((member) => holds(member, test));
+  if ('not' in tree) return !holds(tree.not, test);
+  return test(tree);
+}
+
+/** The conditions of a tree, in order. */
+export function leavesOf<Leaf extends object>(tree: Tree<Leaf>): Leaf[] {
+  if ('and' in tree) return tree.and.flatMap(leavesOf<Leaf>);
+  if ('or' in tree) return tree.or.flatMap(leavesOf<Leaf>);
+  if ('not' in tree) return leavesOf(tree.not);
+  return [tree];
+}
+
+/** The tree with something else in place of each condition. */
+export function mapLeaves<Leaf extends object, Other>(
+  tree: Tree<Leaf>,
+  replace: (leaf: Leaf) => Tree<Other>,
+): Tree<Other> {
+  if ('and' in tree) return { and: tree.and.map((member) => mapLeaves(member, replace)) };
+  if ('or' in tree) return { or: tree.or.map((member) => mapLeaves(member, replace)) };
+  if ('not' in tree) return { not: mapLeaves(tree.not, replace) };
+  return replace(tree);
+}

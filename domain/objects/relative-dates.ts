@@ -1,0 +1,119 @@
+// Relative dates such as last_7_days: which days they mean, in the time zone of the workspace.
+import { Temporal } from 'temporal-polyfill';
+import {
+  type Condition,
+  type GivenCondition,
+  type GivenValue,
+  mapLeaves,
+  type RelativeDate,
+  type Tree,
+} from './filter-tree.ts';
+
+/** What relative dates depend on. */
+export interface Clock {
+  now: Date;
+  /** An IANA name. */
+  timezone: string;
+}
+
+/** The first and the last day of each period around a day. */
+const periods: Readonly<Record<string, (today: Temporal.PlainDate) => [Temporal.PlainDate, Temporal.PlainDate]>> = {
+  today: (today) => [today, today],
+  this_week: (today) => [today.subtract({ days: today.dayOfWeek - 1 }), today.add({ days: 7 - today.dayOfWeek })],
+  this_month: (today) => monthsFrom(today.with({ day: 1 }), 1),
+  last_month: (today) => monthsFrom(today.with({ day: 1 }).subtract({ months: 1 }), 1),
+  this_quarter: (today) => monthsFrom(today.with({ day: 1, month: today.month - ((today.month - 1) % 3) }), 3),
+  this_year: (today) => monthsFrom(today.with({ day: 1, month: 1 }), 12),
+};
+
+const monthsFrom = (first: Temporal.PlainDate, months: number): [Temporal.PlainDate, Temporal.PlainDate] => [
+  first,
+  first.add({ months }).subtract({ days: 1 }),
+];
+
+/** Names as messages list them. */
+export const relativeNames = ['last_N_days', 'next_N_days', ...Object.keys(periods)];
+const mostDays = 3650;
+const numberOfDays = /^(last|next)_([1-9]\d{0,3})_days$/;
+
+/** Reports whether there is a relative date of this name. */
+export function isRelativeName(name: string): boolean {
+  return Object.hasOwn(periods, name) || Number(numberOfDays.exec(name)?.[2] ?? Number.NaN) <= mostDays;
+}
+
+/** The first and the last day of a relative date. */
+function daysOf(name: string, today: Temporal.PlainDate): [Temporal.PlainDate, Temporal.PlainDate] {
+  const [, direction, count] = numberOfDays.exec(name) ?? [];
+  const days = Number(count) - 1;
+  if (direction === 'last') return [today.subtract({ days }), today];
+  if (direction === 'next') return [today, today.add({ days })];
+  const period = periods[name];
+  if (!period) throw new Error(`there is no relative date ${name}`);
+  return period(today);
+}
+
+interface Bounds {
+  /** The first day or instant. */
+  from: string;
+  /** The first day or instant after it. */
+  until: string;
+}
+
+/** The days of a relative date; of a field of times, from midnight to midnight on the clocks of the workspace. */
+export function boundsOf({ relative, ofDates }: RelativeDate, { now, timezone }: Clock): Bounds {
+  const today = Temporal.Instant.fromEpochMilliseconds(now.getTime()).toZonedDateTimeISO(timezone).toPlainDate();
+  const [first, last] = daysOf(relative, today);
+  // A day begins at its first instant, also if the clocks are set forward at midnight.
+  const begin = (day: Temporal.PlainDate): string =>
+    ofDates ? day.toString() : new Date(day.toZonedDateTime(timezone).epochMilliseconds).toISOString();
+  return { from: begin(first), until: begin(last.add({ days: 1 })) };
+}
+
+/** The filter with the days that its relative dates mean now. */
+export function resolveRelativeDates(filter: Tree<GivenCondition>, clock: Clock): Tree<Condition> {
+  return mapLeaves(filter, (condition) => (isResolved(condition) ? condition : resolve(condition, clock)));
+}
+
+/** Reports whether a condition means the same at any time. */
+export function isResolved(condition: GivenCondition): condition is Condition {
+  if (condition.op === 'between') return typeof condition.low !== 'object' && typeof condition.high !== 'object';
+  return !('value' in condition) || typeof condition.value !== 'object';
+}
+
+/** A relative date is a period: a time in it is equal to it, a time after it is greater. */
+function resolve(condition: GivenCondition, clock: Clock): Tree<Condition> {
+  const { field, as } = condition;
+  const same = as ? { field, as } : { field };
+  const compare = (op: 'gt' | 'gte' | 'lt' | 'lte', value: GivenValue): Condition => {
+    if (typeof value !== 'object') return { ...same, op, value };
+    const { from, until } = boundsOf(value, clock);
+    if (op === 'gt') return { ...same, op: 'gte', value: until };
+    if (op === 'lte') return { ...same, op: 'lt', value: until };
+    return { ...same, op, value: from };
+  };
+  const isBetween = (low: GivenValue, high: GivenValue): Tree<Condition> => ({
+    and: [compare('gte', low), compare('lte', high)],
+  });
+  switch (condition.op) {
+    case 'between':
+      return isBetween(condition.low, condition.high);
+    case 'eq':
+      return isBetween(condition.value, condition.value);
+    case 'neq':
+      return isOutside(isBetween(condition.value, condition.value), same);
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return compare(condition.op, condition.value);
+    default:
+      throw new Error(`${condition.op} takes no relative date`);
+  }
+}
+
+/** Not in the period, or without a value. A text that does not read as a date is neither. */
+function isOutside(period: Tree<Condition>, same: Pick<Condition, 'field' | 'as'>): Tree<Condition> {
+  if (!same.as) return { not: period };
+  const isReadable = { or: [true, false].map((isNull): Condition => ({ ...same, op: 'is_null', isNull })) };
+  return { and: [{ not: period }, isReadable] };
+}
