@@ -3,7 +3,17 @@ import type { Sql } from '../client/pool.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type FeedEvent, withColumns } from './feed.ts';
 
-export interface ReadEvent extends Omit<FeedEvent, 'changes'> {
+export interface FeedQuestion {
+  /** Those that the caller may hear of. */
+  objects: readonly string[];
+  /** Leaves out what this credential did itself. */
+  skipOwn: boolean;
+  /** Reads what fields were and are, too. */
+  withChanges: boolean;
+}
+
+/** An event, with its changes if they were asked for. */
+export interface ReadEvent extends FeedEvent {
   /** True where the event took the record from the caller's reach, or out of the world. */
   wasInReach: boolean;
 }
@@ -18,7 +28,6 @@ export interface FeedStretch {
 
 /**
  * Events behind a position, in their order.
- * @param objects those that the caller may hear of
  * @param after undefined: from the oldest one on
  * @param stretch how many positions are looked through at most
  * @param limit how many events are read at most
@@ -26,12 +35,13 @@ export interface FeedStretch {
 export async function readFeed(
   sql: Sql,
   scope: Scope,
-  objects: readonly string[],
+  { objects, skipOwn, withChanges }: FeedQuestion,
   after: number | undefined,
   stretch: number,
   limit: number,
 ): Promise<FeedStretch> {
-  const { companyId, testMode } = scope;
+  const { companyId, testMode, actor } = scope;
+  const isOther = sql`and (actor ->> 'kind', actor ->> 'id') <> (${actor.kind}, ${actor.id})`;
   const begin = sql`coalesce(${after ?? null}::bigint, ends.start)`;
   const rows = await sql<(Partial<ReadEvent> & { start: number; last: number })[]>`
     select ends.start, ends.last, e.*
@@ -47,11 +57,12 @@ export async function readFeed(
     ) ends
     left join lateral (
       select position, id, event, object, record_id, occurred_at, actor, request_id,
-        data, coalesce(${inReach(sql, scope)}, false) as was_in_reach
+        data, ${withChanges ? sql`changes` : sql`null::jsonb as changes`}, coalesce(${inReach(sql, scope)}, false) as was_in_reach
       from feed_events
       where company_id = ${companyId} and test_mode = ${testMode}
         and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)
         and object = any(${[...objects]}::text[])
+        ${skipOwn ? isOther : sql``}
       order by position
       limit ${limit}
     ) e on true

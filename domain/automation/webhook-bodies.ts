@@ -23,6 +23,19 @@ const fieldsOfEvent: ReadonlyMap<string, readonly string[]> = new Map(
 /** Returns the public id of an event, the same in every delivery. */
 export const eventName = (id: string): string => `evt_${id}`;
 
+/**
+ * Returns the old and new values of changed fields, as the feed adds them to the data of an event.
+ * @param isShown returns true for a field that is published
+ */
+export function feedChanges(
+  changes: Readonly<Record<string, unknown>>,
+  isShown: (field: string) => boolean,
+): { changes: Record<string, unknown> } | { changes_truncated: true } {
+  const shown = Object.fromEntries(Object.entries(changes).filter(([field]) => isShown(field)));
+  const bytes = new TextEncoder().encode(JSON.stringify(shown)).length;
+  return bytes <= mostBodyBytes ? { changes: shown } : { changes_truncated: true };
+}
+
 /** @param include `changes` adds the old and new values of changed fields */
 export function composeBody(told: HappenedEvent, testMode: boolean, include: readonly string[]): string {
   const data = eventData(told.event, told.data);

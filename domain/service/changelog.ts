@@ -5,6 +5,20 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-versions-of-many-records',
+    date: '2026-11-28',
+    kind: 'added',
+    text: 'Lists of records have `versions`, and each record of a batch or of the change feed has a `version` beside it: in quotes, the ETag to send as If-Match. GET /v1/changes can leave out events that the calling credential caused (`skip_own`) and add the old and new values of fields (`include=changes`), as webhooks do.',
+    operations: [
+      'listRecords',
+      'createRecordBatch',
+      'updateRecordBatch',
+      'upsertRecordBatch',
+      'getRecordBatch',
+      'listChanges',
+    ],
+  },
+  {
     id: '2026-11-28-filter-operators-and-relative-dates',
     date: '2026-11-28',
     kind: 'added',
@@ -14,8 +28,8 @@ export const changelog: readonly ChangelogEntry[] = [
       'searchReport',
       'createCampaign',
       'updateCampaign',
-      'createWebhook',
-      'updateWebhook',
+      'createWebhookSubscription',
+      'updateWebhookSubscription',
       'createWorkforce',
       'updateWorkforce',
       'createStatus',

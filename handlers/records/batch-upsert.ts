@@ -73,13 +73,13 @@ export const upsertRecordBatch: Handler<'upsertRecordBatch'> = async (call) => {
     changes.flatMap(({ prepared }) => prepared ?? []),
   );
   const after = new Map(written.map((record) => [record.id, record]));
-  const show = (record: StoredRecord) => showRecord(object, record);
+  const show = (record: StoredRecord) => ({ record: showRecord(object, record), version: record.version });
   const succeeded = [
     ...creates.flatMap(({ index }, position) => {
       const record = created[position];
-      return record ? [{ index, record: show(record), created: true }] : [];
+      return record ? [{ index, ...show(record), created: true }] : [];
     }),
-    ...changes.map(({ index, before }) => ({ index, record: show(after.get(before.id) ?? before), created: false })),
+    ...changes.map(({ index, before }) => ({ index, ...show(after.get(before.id) ?? before), created: false })),
   ];
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };

@@ -43,7 +43,7 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   );
   const succeeded = good.flatMap(({ index }, position) => {
     const record = records[position];
-    return record ? [{ index, record: showRecord(object, record) }] : [];
+    return record ? [{ index, record: showRecord(object, record), version: record.version }] : [];
   });
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
@@ -80,10 +80,10 @@ export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
     good.flatMap(({ prepared }) => prepared ?? []),
   );
   const after = new Map(written.map((record) => [record.id, record]));
-  const succeeded = good.map(({ index, before }) => ({
-    index,
-    record: showRecord(object, after.get(before.id) ?? before),
-  }));
+  const succeeded = good.map(({ index, before }) => {
+    const record = after.get(before.id) ?? before;
+    return { index, record: showRecord(object, record), version: record.version };
+  });
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };
 
@@ -121,13 +121,16 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);
   const expansion = await findExpansion(sql, caller, wantedBy(reading, records, workspace, caller));
   const shown = new Map(
-    records.map((record) => [record.id, showRead(object, record, reading, expansion, workspace)] as const),
+    records.map((record) => {
+      const read = showRead(object, record, reading, expansion, workspace);
+      return [record.id, { record: read, version: record.version }] as const;
+    }),
   );
   const succeeded: components['schemas']['RecordBatchSuccess'][] = [];
   const failed: Failure[] = [];
   for (const [index, id] of ids.entries()) {
-    const record = id === undefined ? undefined : shown.get(id);
-    if (record) succeeded.push({ index, record });
+    const read = id === undefined ? undefined : shown.get(id);
+    if (read) succeeded.push({ index, ...read });
     else failed.push(missing(index));
   }
   return { status: 200, data: batchData(object.object, succeeded, failed) };

@@ -1,11 +1,11 @@
 // The change feed: pages of what happened, and calls that wait for the next of it.
 import { isStillGood } from '../../db/access/standing.ts';
-import { type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
+import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
-import { eventData } from '../../domain/automation/webhook-bodies.ts';
+import { eventData, feedChanges } from '../../domain/automation/webhook-bodies.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
-import type { Workspace } from '../../domain/objects/workspace.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
@@ -29,13 +29,14 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const objects = askedObjects(query.objects, workspace).filter((object) => isVisible(object, workspace, caller));
   const limit = Math.min(feedLimits.changes, Math.max(1, query.limit ?? defaultChanges));
-  let page = await readPage(call, workspace, objects, startOf(call), limit);
+  const question = { objects, skipOwn: query.skip_own === true, withChanges: query.include === 'changes' };
+  let page = await readPage(call, workspace, question, startOf(call), limit);
   let left = (query.wait ?? 0) * 1000;
   while (page.changes.length === 0 && !page.hasMore && left > 0) {
     left = await call.services.waitForFeed(page.next, left);
     // What was revoked meanwhile hears nothing more; its next call is refused.
     if (!(await isStillGood(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
-    page = await readPage(call, workspace, objects, page.next, limit);
+    page = await readPage(call, workspace, question, page.next, limit);
   }
   const next = cursors.encode([page.next], feedOf(call));
   return { status: 200, data: { changes: page.changes, next_cursor: next, has_more: page.hasMore } };
@@ -71,14 +72,14 @@ interface FeedPage {
 async function readPage(
   call: FeedCall,
   workspace: Workspace,
-  objects: readonly string[],
+  question: FeedQuestion,
   start: number | undefined,
   limit: number,
 ): Promise<FeedPage> {
   const { caller } = call;
   const { sql } = call.db;
   const fromNow = start === Number.POSITIVE_INFINITY;
-  const feed = await readFeed(sql, caller, objects, fromNow ? Number.MAX_SAFE_INTEGER : start, stretch, limit);
+  const feed = await readFeed(sql, caller, question, fromNow ? Number.MAX_SAFE_INTEGER : start, stretch, limit);
   if (fromNow) return { changes: [], next: feed.last, hasMore: false };
   const after = start ?? feed.start;
   refuseExpired(feed, after);
@@ -135,9 +136,21 @@ function changeOf(
     occurred_at: event.occurredAt.toISOString(),
     actor: event.actor,
     ...(Array.isArray(event.data.changed_fields) ? { changed_fields: event.data.changed_fields as string[] } : {}),
-    data: dataFor(event, caller),
+    data: { ...dataFor(event, caller), ...changesOf(event, record, object, caller) },
     record: object && record ? showRecord(object, record) : null,
+    version: object && record ? record.version : null,
   };
+}
+
+/** What fields were and are, if that was asked for and the caller still sees the record. */
+function changesOf(
+  { changes }: ReadEvent,
+  record: StoredRecord | undefined,
+  object: WorkspaceObject | undefined,
+  { reach }: Caller,
+): Record<string, unknown> {
+  if (!changes || !object || !(record || reach.kind === 'company')) return {};
+  return feedChanges(changes, (field) => object.fields.has(field));
 }
 
 /** Data that every event about a record has. */

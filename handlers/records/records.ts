@@ -44,9 +44,10 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const stored = rows.map(({ record }) => record);
   const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, workspace, caller));
   const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
+  const versions = stored.map(({ version }) => version);
   const total =
     counted === undefined ? {} : { total: Math.min(counted, maxCounted), total_capped: counted > maxCounted };
-  return { status: 200, data: { object: object.object, records, ...rest, ...total } };
+  return { status: 200, data: { object: object.object, records, versions, ...rest, ...total } };
 };
 
 export const getRecord: Handler<'getRecord'> = async (call) => {

@@ -46,6 +46,65 @@ describe('the feed', () => {
     expect(new Set(changes.map(({ id }) => id)).size).toBe(4);
   });
 
+  test('has the version of each record as it is now, and null if it is gone', async () => {
+    const cursor = await now(key);
+    const kept = await account();
+    const gone = await account();
+    await patchRecord(key, 'accounts', kept.id, { city: 'Berlin' });
+    await remove('accounts', gone.id);
+    const changes = await changesAfter(key, cursor);
+    expect(changes.map(({ version }) => version)).toEqual([2, null, 2, null]);
+  });
+
+  test('leaves out what the calling credential did itself, if it asks for that', async () => {
+    const other = await newKey(tenant);
+    const cursor = await now(key);
+    const own = await account();
+    const foreign = await createRecord(other, 'accounts', { name: 'Red Hill' });
+    await patchRecord(other, 'accounts', own.id, { city: 'Berlin' });
+    await patchRecord(key, 'accounts', foreign.id, { city: 'Bonn' });
+    const heard = async (by: string) => (await changesAfter(by, cursor, { skip_own: 'true', limit: 1 })).map(brief);
+    expect(await heard(key)).toEqual([`record.created accounts ${foreign.id}`, `record.updated accounts ${own.id}`]);
+    expect(await heard(other)).toEqual([`record.created accounts ${own.id}`, `record.updated accounts ${foreign.id}`]);
+    expect((await changesAfter(key, cursor, { skip_own: 'false' })).length).toBe(4);
+  });
+
+  test('has what fields were and are, if the call includes changes', async () => {
+    const { id } = await account({ city: 'Bonn' });
+    const cursor = await now(key);
+    await patchRecord(key, 'accounts', id, { city: 'Berlin', description: 'x'.repeat(10) });
+    const [plain] = await changesAfter(key, cursor);
+    expect(plain?.data).not.toHaveProperty('changes');
+    const [change] = await changesAfter(key, cursor, { include: 'changes' });
+    expect(change?.data.changes).toEqual({
+      city: { from: 'Bonn', to: 'Berlin' },
+      description: { from: null, to: 'x'.repeat(10) },
+    });
+    await expectStatus(400, 'GET', '/v1/changes', { key, query: { cursor, include: 'records' } });
+  });
+
+  test('leaves out changes of a field that was switched off since, and of a record that left the reach', async () => {
+    const other = await newWideTenant();
+    const team = await newTeam(other);
+    const member = await newUser(other, { teamId: team });
+    const teamKey = await newKey(other, { reach: { kind: 'team', id: team } });
+    const { id } = await createRecord(other.key, 'accounts', { name: 'A', assigned_to: member.id });
+    const cursor = await now(other.key);
+    await patchRecord(other.key, 'accounts', id, { city: 'Berlin', state: 'BE' });
+    await database()`insert into field_overrides (company_id, object, name, enabled, updated_at) values (${other.companyId}, 'accounts', 'state', false, now())`;
+    const read = async (by: string) =>
+      (await changesAfter(by, cursor, { include: 'changes' })).map(({ data }) => data.changes);
+    expect(await read(teamKey)).toEqual([{ city: { from: null, to: 'Berlin' } }]);
+    await patchRecord(other.key, 'accounts', id, { assigned_to: null });
+    expect(await read(other.key)).toEqual([
+      { city: { from: null, to: 'Berlin' } },
+      { assigned_to: { from: member.id, to: null } },
+    ]);
+    const seen = await changesAfter(teamKey, cursor, { include: 'changes' });
+    expect(seen.length).toBeGreaterThan(0);
+    expect(seen.map(({ data, record }) => [data.changes, record])).toEqual(seen.map(() => [undefined, null]));
+  });
+
   test('tells the activities and tasks that went with a record', async () => {
     const { id } = await createRecord(key, 'leads', lead());
     const activity = { entity_type: 'lead', entity_id: id, activity_type: 'Call', summary: 'Called' };

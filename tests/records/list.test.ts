@@ -138,7 +138,13 @@ describe('pages', () => {
 
   test('an empty list is a list', async () => {
     const { key } = await newTenant();
-    expect((await list(key)).body.data).toEqual({ object: 'leads', records: [], next_cursor: null, has_more: false });
+    expect((await list(key)).body.data).toEqual({
+      object: 'leads',
+      records: [],
+      versions: [],
+      next_cursor: null,
+      has_more: false,
+    });
   });
 
   test('a cursor is refused when altered, made up, or used with another sort, filter, object, mode or tenant', async () => {

@@ -54,6 +54,43 @@ describe('the ETag of a record', () => {
   });
 });
 
+describe('the versions of many records', () => {
+  test('are in lists and batches what the ETag of each record is', async () => {
+    const object = await newCustomObject(tenant, 'versioned');
+    const send = async (path: string, body: object) =>
+      (await expectStatus(200, 'POST', `${recordsPath(object)}${path}`, { key, body, idempotencyKey: true })).body.data;
+    const numbers = (items: { version: number }[]) => items.map(({ version }) => version);
+    const made = await send(':batch', { records: [{ name: 'A' }, { name: 'B' }] });
+    expect(numbers(made.succeeded)).toEqual([1, 1]);
+    const [first, second] = made.succeeded.map(({ record }: { record: { id: string } }) => record.id);
+    const updates = [
+      { id: first, name: 'C' },
+      { id: second, name: 'B' },
+    ];
+    expect(numbers((await send(':batch-update', { records: updates })).succeeded)).toEqual([2, 1]);
+    const upserts = { match_on: ['name'], records: [{ name: 'B' }, { name: 'new' }] };
+    expect(numbers((await send(':batch-upsert', upserts)).succeeded)).toEqual([1, 1]);
+    await patchRecord(key, object, first, { name: 'D' });
+    expect(numbers((await send(':batch-get', { ids: [second, first], fields: ['id'] })).succeeded)).toEqual([1, 3]);
+
+    const { body } = await expectStatus(200, 'GET', recordsPath(object), { key, query: { fields: 'name' } });
+    const { records, versions } = body.data;
+    const tags = await Promise.all(records.map((record: { id: string }) => tagOf(object, record.id)));
+    expect(versions.map((version: number) => `"${version}"`)).toEqual(tags);
+    expect(versions).toContain(3);
+    expect(Object.keys(records[0])).not.toContain('version');
+  });
+
+  test('protect a change of a listed record as its ETag does', async () => {
+    const { id } = await createRecord(key, 'accounts', { name: 'A' });
+    const filter = JSON.stringify({ field: 'id', op: 'eq', value: id });
+    const { body } = await expectStatus(200, 'GET', recordsPath('accounts'), { key, query: { filter } });
+    const headers = { 'If-Match': `"${body.data.versions[0]}"` };
+    await expectStatus(200, 'PATCH', recordsPath('accounts', id), { key, headers, body: { name: 'B' } });
+    expectMismatch(await call('PATCH', recordsPath('accounts', id), { key, headers, body: { name: 'C' } }), 2);
+  });
+});
+
 test('every answer with one record has it: of intake, of a task, of a conversion and of a profile', async () => {
   const lead = { first_name: 'A', email: `${randomUUID()}@x.example` };
   const taken = await expectStatus(201, 'POST', '/v1/leads', { key, body: lead });

@@ -10,6 +10,8 @@ export interface FeedQuery {
   objects?: string;
   limit?: number;
   wait?: number;
+  skip_own?: 'true' | 'false';
+  include?: 'changes';
 }
 
 /** One page. */
