@@ -16,7 +16,8 @@ interface Figure {
 }
 
 export interface ReportFigures {
-  groups: (Figure & { key: string | null })[];
+  /** Each with a key for each field that the report groups by. */
+  groups: (Figure & { keys: (string | null)[] })[];
   total: Figure;
   rowsScanned: number;
   isTruncated: boolean;
@@ -34,27 +35,31 @@ export async function runReport(
   maxRows: number,
 ): Promise<ReportFigures> {
   const table = recordTable(object);
-  const { metric, field, groupBy, bucket, from, to, filter } = question;
+  const { metric, field, groupBy, bucket, filter } = question;
   const source = await recordsInReach(sql, scope, table);
   const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
-  const key = groupBy ? grouped(sql, table, groupBy, bucket) : { text: sql`null::text`, order: sql`null::numeric` };
-  const rows = await unprepared(sql<(Figure & { key: string | null; isTotal: boolean; seen: number })[]>`
+  const none = { text: sql`null::text`, order: sql`null::numeric` };
+  // Always two keys: without a field all records have the same one.
+  const [first = none, second = none] = groupBy.map((each) => grouped(sql, table, each, bucket));
+  const rows = await unprepared(sql<
+    (Figure & { key: string | null; other: string | null; isTotal: boolean; seen: number })[]
+  >`
       with newest as (
-        select ${key.text} as key, ${key.order} as place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
+        select ${first.text} as key, ${first.order} as place, ${second.text} as other, ${second.order} as other_place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
         from ${source.rows}
         where ${source.where}
-          ${from === undefined ? sql`` : sql`and r.created_at >= ${from}::timestamptz`}
-          ${to === undefined ? sql`` : sql`and r.created_at <= ${to}::timestamptz`}
           ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
       )
-      select key, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as is_total, (select count(*) from newest) as seen
+      select key, other, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as is_total, (select count(*) from newest) as seen
       from newest
       where number <= ${maxRows}
-      group by grouping sets ((key, place), ())
-      order by grouping(key), place nulls last, key collate "C" nulls last`);
-  const groups = rows.filter((row) => !row.isTotal).map(({ key: name, value, count }) => ({ key: name, value, count }));
+      group by grouping sets ((key, place, other, other_place), ())
+      order by grouping(key), place nulls last, key collate "C" nulls last, other_place nulls last, other collate "C" nulls last`);
+  const groups = rows
+    .filter((row) => !row.isTotal)
+    .map(({ key, other, value, count }) => ({ keys: [key, other].slice(0, groupBy.length), value, count }));
   const total = rows.find((row) => row.isTotal);
   const { value = null, count = 0, seen = 0 } = total ?? {};
   return { groups, total: { value, count }, rowsScanned: Math.min(seen, maxRows), isTruncated: seen > maxRows };
@@ -95,11 +100,12 @@ function grouped(
   sql: Sql,
   table: RecordTable,
   field: Field,
-  bucket: Report['bucket'],
+  unit: Report['bucket'],
 ): { text: Fragment; order: Fragment } {
   const column = table.columns.get(field.name);
   const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
   const none = sql`null::numeric`;
+  const bucket = field.type === 'date' || field.type === 'datetime' ? unit : undefined;
   if (bucket !== undefined) {
     const time =
       field.type === 'date' ? sql`${value}::date::timestamp` : sql`(${value}::timestamptz at time zone 'UTC')`;

@@ -48,6 +48,15 @@ function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
   return otherTargets[`${object.object}.${field.name}`];
 }
 
+/** The relations of fields whose values are IDs; a select has the names of its items for values, not their IDs. */
+export function relationsOf(object: WorkspaceObject, fields: readonly Field[]): Relation[] {
+  return fields.flatMap((field) => {
+    const listed = [...object.fields.values()].find(({ items, name }) => items && `${name}_id` === field.name);
+    const target = listed?.items ? { items: listed.items } : field.items ? undefined : targetOf(object, field);
+    return target ? [{ field: field.name, target }] : [];
+  });
+}
+
 /** Reads the parameters `fields` and `expand`. */
 export function parseReading(
   query: { fields?: string; expand?: string },
@@ -104,8 +113,8 @@ export interface Wanted {
 }
 
 export function wantedBy(
-  { relations }: Reading,
-  records: readonly StoredRecord[],
+  { relations }: Pick<Reading, 'relations'>,
+  records: readonly Pick<StoredRecord, 'values'>[],
   workspace: Workspace,
   reader: Reader,
 ): Wanted {

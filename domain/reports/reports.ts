@@ -13,25 +13,29 @@ type Bucket = 'day' | 'week' | 'month';
 export interface ReportBody {
   metric?: Metric;
   field?: string | null | undefined;
-  group_by?: string | null | undefined;
+  group_by?: string | readonly string[] | null | undefined;
   bucket?: Bucket | null | undefined;
   /** ISO 8601 in UTC with milliseconds, as the document's formats give it; to as well. */
   from?: string | null | undefined;
   to?: string | null | undefined;
+  /** The field that from and to compare. */
+  date_field?: string | null | undefined;
   filter?: Record<string, unknown> | null | undefined;
 }
 
 export interface Report {
   metric: Metric;
   field: Field | undefined;
-  groupBy: Field | undefined;
+  /** At most two; none for one group of everything. */
+  groupBy: readonly Field[];
+  /** Of the dates among them. */
   bucket: Bucket | undefined;
-  from: string | undefined;
-  to: string | undefined;
+  /** The records of the window that pass the filter. */
   filter: Filter | undefined;
 }
 
 const created: Field = { name: 'created_at', label: 'Created', type: 'datetime', custom: false, required: false };
+const updated: Field = { ...created, name: 'updated_at', label: 'Updated' };
 const numeric: ReadonlySet<FieldType> = new Set<FieldType>(['number', 'currency']);
 const temporal: ReadonlySet<FieldType> = new Set<FieldType>(['date', 'datetime']);
 
@@ -48,9 +52,15 @@ export function readReport(
   const { metric = 'count' } = body;
   const field = named(body.field, 'field', object, problems);
   if (metric !== 'count') checkMeasure(metric, body.field, field, problems);
-  const groupBy = named(body.group_by, 'group_by', object, problems);
-  const isTemporal = groupBy !== undefined && temporal.has(groupBy.type);
-  if (body.bucket && !isTemporal && (groupBy || !body.group_by))
+  const names = typeof body.group_by === 'string' ? [body.group_by] : (body.group_by ?? []);
+  const isList = typeof body.group_by === 'object';
+  const groupBy = names.flatMap((name, index) => {
+    const place = isList ? `group_by[${index}]` : 'group_by';
+    if (names.indexOf(name) < index) problems.push(fieldProblem(place, 'DUPLICATE', 'must not name a field twice'));
+    return named(name, place, object, problems) ?? [];
+  });
+  const isTemporal = groupBy.some(({ type }) => temporal.has(type));
+  if (body.bucket && !isTemporal && groupBy.length === names.length)
     problems.push(
       fieldProblem('bucket', 'CONFLICTING_FIELDS', 'is only allowed if group_by is a date or datetime field'),
     );
@@ -58,24 +68,47 @@ export function readReport(
   if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
   const filter = body.filter ? readFilter(body.filter, object) : { filter: undefined, problems: [] };
   const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
-  const window = { from: from ?? undefined, to: to ?? undefined };
+  const dateField = windowField(body.date_field, object, problems);
+  const conditions = [...windowOf(dateField, from, to)];
+  if (filter.filter) conditions.push(resolveRelativeDates(filter.filter, clock));
   return {
-    report: {
-      metric,
-      field,
-      groupBy,
-      bucket,
-      ...window,
-      filter: filter.filter && resolveRelativeDates(filter.filter, clock),
-    },
+    report: { metric, field, groupBy, bucket, filter: conditions.length > 0 ? { and: conditions } : undefined },
     problems,
     inFilter: filter.problems,
   };
 }
 
+/** The field that the window is about. */
+function windowField(name: string | null | undefined, object: WorkspaceObject, problems: FieldProblem[]): Field {
+  const field = name === updated.name ? updated : named(name, 'date_field', object, problems);
+  if (!field) return created;
+  if (temporal.has(field.type)) return field;
+  const rule = `must be a date or datetime field; ${field.name} has the type ${field.type}`;
+  problems.push(fieldProblem('date_field', 'CONFLICTING_FIELDS', rule));
+  return created;
+}
+
+/** The conditions of a window. A date counts as the beginning of its day in UTC. */
+function windowOf({ name, type }: Field, from: string | null | undefined, to: string | null | undefined): Filter[] {
+  const isDate = type === 'date';
+  const first = from && isDate ? dateFrom(from) : from;
+  const last = to && isDate ? to.slice(0, 10) : to;
+  return [
+    ...(first ? [{ field: name, op: 'gte' as const, value: first }] : []),
+    ...(last ? [{ field: name, op: 'lte' as const, value: last }] : []),
+  ];
+}
+
+/** The first date whose day begins at a time or later. */
+function dateFrom(time: string): string {
+  const date = time.slice(0, 10);
+  if (time.slice(10) === 'T00:00:00.000Z') return date;
+  return new Date(Date.parse(`${date}T00:00:00.000Z`) + 86_400_000).toISOString().slice(0, 10);
+}
+
 function named(
   name: string | null | undefined,
-  place: 'field' | 'group_by',
+  place: string,
   object: WorkspaceObject,
   problems: FieldProblem[],
 ): Field | undefined {
@@ -115,7 +148,7 @@ export function tellsTexts({ field, groupBy, filter }: Report, object: Workspace
   const isText = (name: string): boolean =>
     textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
   return (
-    [field, groupBy].some((each) => each && isText(each.name)) ||
+    [field, ...groupBy].some((each) => each && isText(each.name)) ||
     (filter !== undefined && leavesOf(filter).some((condition) => isText(condition.field)))
   );
 }

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-reports-over-time',
+    date: '2026-11-28',
+    kind: 'added',
+    text: 'Reports can group by two fields (`group_by` as a list), compare `from` and `to` with any date field (`date_field`), and name what IDs refer to (`labels`).',
+    operations: ['searchReport'],
+  },
+  {
     id: '2026-11-28-versions-of-many-records',
     date: '2026-11-28',
     kind: 'added',

@@ -1,5 +1,6 @@
 // Reports over the records of an object, the pipeline, and saved definitions.
 import { actorOf } from '../../db/client/created-by.ts';
+import { findExpansion } from '../../db/records/expansion.ts';
 import {
   countByStatus,
   listSavedReports as listDefinitions,
@@ -7,8 +8,11 @@ import {
   type SavedReportRow,
 } from '../../db/reports/reports.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
-import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
+import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { relationsOf, wantedBy } from '../../domain/records/reading.ts';
+import { showRecord } from '../../domain/records/view.ts';
 import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
+import { recordLabel, searchedFields } from '../../domain/reports/search.ts';
 import { maxReportRows } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, type FieldProblem, found, validationFailed } from '../../runtime/errors.ts';
@@ -36,23 +40,70 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   }
   const figures = await runReport(call.db.sql, caller, object.object, report, maxReportRows);
   const { total, rowsScanned, isTruncated } = figures;
-  const none = { key: null, ...total };
-  const groups = report.groupBy ? figures.groups : [none];
+  const groups = report.groupBy.length > 0 ? figures.groups : [{ keys: [], ...total }];
+  const fields = report.groupBy.map(({ name }) => name);
+  const isList = Array.isArray(body.group_by);
+  const labels = body.labels ? await labelsOf(call, object, report.groupBy, groups, workspace) : undefined;
   return {
     status: 200,
     data: {
       object: object.object,
       metric: report.metric,
       field: report.field?.name ?? null,
-      group_by: report.groupBy?.name ?? null,
+      group_by: fields[0] ?? null,
+      ...(isList ? { group_by_fields: fields } : {}),
       bucket: report.bucket ?? null,
-      groups: groups.map(({ key, value, count }) => ({ key, value, count })),
+      ...(body.date_field ? { date_field: body.date_field } : {}),
+      groups: groups.map(({ keys, value, count }) => {
+        const own = labels && report.groupBy.map((field, place) => labels(field, keys, place));
+        return {
+          key: keys[0] ?? null,
+          ...(isList ? { keys } : {}),
+          ...(own ? { label: own[0] ?? null } : {}),
+          ...(own && isList ? { labels: own } : {}),
+          value,
+          count,
+        };
+      }),
       total: { value: total.value, count: total.count },
       rows_scanned: rowsScanned,
       truncated: isTruncated,
     },
   };
 };
+
+/** Looks up what the keys of groups refer to. @returns what names the key of a field in a group */
+async function labelsOf(
+  { caller, db: { sql } }: Call<'searchReport'>,
+  object: WorkspaceObject,
+  groupBy: readonly Field[],
+  groups: readonly { keys: readonly (string | null)[] }[],
+  workspace: Workspace,
+): Promise<(field: Field, keys: readonly (string | null)[], place: number) => string | null> {
+  const relations = relationsOf(object, groupBy);
+  const valuesOf = (keys: readonly (string | null)[]) => ({
+    values: Object.fromEntries(groupBy.map(({ name }, place) => [name, keys[place] ?? null])),
+  });
+  const wanted = wantedBy(
+    { relations },
+    groups.map(({ keys }) => valuesOf(keys)),
+    workspace,
+    caller,
+  );
+  const expansion = await findExpansion(sql, caller, wanted);
+  return (field, keys, place) => {
+    const key = keys[place] ?? null;
+    if (key === null) return null;
+    const relation = relations.find((each) => each.field === field.name);
+    if (!relation) return (field.keptOptions ?? field.options)?.find(({ value }) => value === key)?.label ?? key;
+    const { target } = relation;
+    if (target === 'user') return expansion.users.get(key)?.full_name ?? null;
+    if ('items' in target) return target.items.find(({ id }) => id === key)?.name ?? null;
+    const name = target.objectOf(valuesOf(keys).values);
+    const [other, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(key)];
+    return other && record ? recordLabel(showRecord(other, record), searchedFields(other)) : null;
+  };
+}
 
 type Body = Parameters<typeof searchReport>[0]['request']['body'];
 

@@ -23,6 +23,148 @@ async function createdAt(tenant: Tenant, id: string, time: string): Promise<void
   await database()`update deals set created_at = ${time} where company_id = ${tenant.companyId} and id = ${id}`;
 }
 
+describe('over time', () => {
+  const amount = { metric: 'sum', field: 'amount_minor' };
+
+  test('two fields give a group for each combination that occurs, sorted by the first key and then by the second', async () => {
+    const { key } = await newTenant();
+    await deals(
+      key,
+      { amount_minor: 1, stage: 'New', expected_close_date: '2026-11-02', priority: 2 },
+      { amount_minor: 2, stage: 'New', expected_close_date: '2026-11-30', priority: 2 },
+      { amount_minor: 4, stage: 'Won', expected_close_date: '2026-11-01', priority: 1 },
+      { amount_minor: 8, stage: 'New', expected_close_date: '2026-10-31' },
+      { amount_minor: 16, stage: 'New' },
+    );
+    const groups = async (fields: string[], more: object = {}) => {
+      const data = await report(key, { object: 'deals', ...amount, ...more, group_by: fields });
+      expect([data.group_by, data.group_by_fields]).toEqual([fields[0], fields]);
+      expect(data.groups.map((group: Json) => group.key)).toEqual(data.groups.map((group: Json) => group.keys[0]));
+      return data.groups.map(({ keys, value, count }: Json) => [...keys, value, count]);
+    };
+    expect(await groups(['expected_close_date', 'stage'], { bucket: 'month' })).toEqual([
+      ['2026-10', 'New', 8, 1],
+      ['2026-11', 'New', 3, 2],
+      ['2026-11', 'Won', 4, 1],
+      [null, 'New', 16, 1],
+    ]);
+    // Numbers are sorted as numbers, and records without a value come last, in both places.
+    expect(await groups(['stage', 'priority'])).toEqual([
+      ['New', '2', 3, 2],
+      ['New', null, 24, 2],
+      ['Won', '1', 4, 1],
+    ]);
+    const one = await report(key, { object: 'deals', group_by: ['stage'] });
+    expect(one.groups).toEqual([
+      { key: 'New', keys: ['New'], value: 4, count: 4 },
+      { key: 'Won', keys: ['Won'], value: 1, count: 1 },
+    ]);
+    expect(one.total).toEqual({ value: 5, count: 5 });
+  });
+
+  test.each([
+    [{ group_by: ['stage', 'stage'] }, 400, ['group_by[1] DUPLICATE']],
+    [{ group_by: ['stage', 'nope'] }, 422, ['group_by[1] UNKNOWN_FIELD']],
+    [{ group_by: [] }, 400, ['group_by TOO_SHORT']],
+    [{ group_by: ['stage', 'priority', 'name'] }, 400, ['group_by TOO_LONG']],
+    [{ group_by: ['stage', 'priority'], bucket: 'day' }, 400, ['bucket CONFLICTING_FIELDS']],
+    [{ date_field: 'nope' }, 422, ['date_field UNKNOWN_FIELD']],
+    [{ date_field: 'name' }, 400, ['date_field CONFLICTING_FIELDS']],
+    [{ labels: 'yes' }, 422, ['labels INVALID_TYPE']],
+  ] as const)('%j is rejected with %i', async (body, status, expected) => {
+    const { key } = await newTenant();
+    expect(await refusedFields(status, 'POST', path, { key, body: { object: 'deals', ...body } })).toEqual(expected);
+  });
+
+  test('date_field is what from and to compare, of a date as 00:00 UTC', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    await newCustomField(tenant, 'deals', 'day', { type: 'date' });
+    await newCustomField(tenant, 'deals', 'starts_at', { type: 'datetime' });
+    const dates = ['2026-10-31', '2026-11-01', '2026-11-30', '2026-12-01'];
+    await deals(
+      key,
+      ...dates.map((date) => ({ name: date, expected_close_date: date, day: date, starts_at: `${date}T12:00:00Z` })),
+      { name: 'none' },
+    );
+    const found = async (date_field: string, window: object): Promise<string[]> => {
+      const data = await report(key, { object: 'deals', group_by: 'name', date_field, ...window });
+      expect(data.date_field).toBe(date_field);
+      return data.groups.map((group: Json) => group.key);
+    };
+    const november = { from: '2026-11-01', to: '2026-11-30' };
+    for (const field of ['expected_close_date', 'day', 'starts_at'])
+      expect(await found(field, november)).toEqual(['2026-11-01', '2026-11-30']);
+    for (const field of ['expected_close_date', 'day']) {
+      expect(await found(field, { from: '2026-11-01T00:00:01Z' })).toEqual(['2026-11-30', '2026-12-01']);
+      expect(await found(field, { to: '2026-11-30T00:00:00Z' })).toEqual(['2026-10-31', '2026-11-01', '2026-11-30']);
+    }
+    expect(await found('starts_at', { from: '2026-11-30T12:00:00Z' })).toEqual(['2026-11-30', '2026-12-01']);
+    expect(await found('updated_at', november)).not.toContain(undefined);
+    expect((await found('expected_close_date', {})).length).toBe(5);
+    expect((await report(key, { object: 'deals' })).date_field).toBeUndefined();
+  });
+
+  test('labels name the users, records, statuses and options that keys refer to', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    const user = await newUser(tenant);
+    await newCustomField(tenant, 'deals', 'tier', { type: 'select', options: [{ label: 'Gold tier', value: 'gold' }] });
+    const account = await createRecord(key, 'accounts', { name: 'Blue Lake' });
+    await deals(key, { assigned_to: user.id, account_id: account.id, stage: 'New', tier: 'gold' }, { stage: 'New' });
+    const labels = async (group_by: string | string[], by = key) => {
+      const data = await report(by, { object: 'deals', group_by, labels: true });
+      return data.groups.map((group: Json) => group.labels ?? group.label);
+    };
+    expect(await labels('assigned_to')).toEqual(['Uma User', null]);
+    expect(await labels('account_id')).toEqual(['Blue Lake', null]);
+    expect(await labels('stage_id')).toEqual(['New']);
+    expect(await labels('stage')).toEqual(['New']);
+    expect(await labels('tier')).toEqual(['Gold tier', null]);
+    expect(await labels(['account_id', 'assigned_to'])).toEqual([
+      ['Blue Lake', 'Uma User'],
+      [null, null],
+    ]);
+    const narrow = await newKey(tenant, { scopes: ['reports:view', 'deals:view'] });
+    expect(await labels('account_id', narrow)).toEqual([null, null]);
+    expect((await report(key, { object: 'deals', group_by: 'stage' })).groups[0]).not.toHaveProperty('label');
+    expect((await report(key, { object: 'deals', labels: true })).groups).toEqual([
+      { key: null, label: null, value: 2, count: 2 },
+    ]);
+  });
+
+  test('of tasks, the record is named if its object is grouped by as well', async () => {
+    const { key } = await newTenant();
+    const lead = await createRecord(key, 'leads', { first_name: 'Ada', last_name: 'Lovelace', email: 'ada@x.example' });
+    const body = { title: 'Call', scheduled_at: '2036-01-01T09:00:00Z' };
+    await expectStatus(201, 'POST', `/v1/objects/leads/records/${lead.id}/tasks`, { key, body, idempotencyKey: true });
+    const labels = async (group_by: string[]) =>
+      (await report(key, { object: 'tasks', group_by, labels: true })).groups.map((group: Json) => group.labels);
+    expect(await labels(['object', 'record_id'])).toEqual([['leads', 'Ada Lovelace']]);
+    expect(await labels(['record_id'])).toEqual([[null]]);
+  });
+
+  test('the second field needs the view scope of the object as the first does', async () => {
+    const tenant = await newTenant();
+    const key = await newKey(tenant, { scopes: ['reports:view'] });
+    const ask = (group_by: string[]) => ({ key, body: { object: 'deals', group_by } });
+    await expectStatus(200, 'POST', path, ask(['stage', 'priority']));
+    await expectStatus(403, 'POST', path, ask(['stage', 'name']));
+    const filter = { field: 'created_by', op: 'eq', value: 'x' };
+    await expectStatus(403, 'POST', path, { key, body: { object: 'deals', filter } });
+  });
+
+  test('a filter with a relative date is evaluated in the time zone of the workspace', async () => {
+    const tenant = await newTenant();
+    await deals(tenant.key, {}, {});
+    const count = async (name: string) => {
+      const filter = { not: { field: 'created_at', op: 'eq', value: { relative: name } } };
+      return (await report(tenant.key, { object: 'deals', filter })).total.count;
+    };
+    expect([await count('last_2_days'), await count('last_month')]).toEqual([0, 2]);
+  });
+});
+
 describe('figures', () => {
   test('count is the default; without group_by there is one group with the key null, also of nothing', async () => {
     const { key } = await newTenant();

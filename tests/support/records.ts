@@ -10,7 +10,7 @@ interface FieldOptions {
   required?: boolean;
   enabled?: boolean;
   /** Values of a select. */
-  options?: { value: string; retired?: boolean }[];
+  options?: { value: string; label?: string; retired?: boolean }[];
 }
 
 /** A field of a tenant's own. */
