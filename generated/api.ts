@@ -240,33 +240,76 @@ export interface paths {
          * @description Returns the records of an object that the key can see, newest first unless you set `sort`. Requires the view scope of
          *     the object, for example `leads:view` or `object:visits:view`.
          *
-         *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` with
-         *     conditions and further combinators. The maximum is 3 levels of nesting and 50 conditions. You can filter by the fields
-         *     of the schema and by `id`, `created_at` and `updated_at`.
+         *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
+         *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
+         *     filter by the fields of the schema and by `id`, `created_at`, `updated_at` and `created_by`.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
-         *     | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
-         *     | select | eq, neq, in, is_null | the name; statuses, sources and types ignore case |
-         *     | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or a string that contains one |
+         *     | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
+         *     | select | eq, neq, in, not_in, is_null | the name; statuses, sources and types ignore case |
+         *     | number, currency | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | number, or a string that contains one |
          *     | boolean | eq, neq, is_null | true or false |
-         *     | date, datetime | eq, neq, gt, gte, lt, lte, in, is_null | ISO 8601; a bare date compared with a datetime means 00:00 UTC |
+         *     | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
          *
-         *     `contains` finds part of a text, ignoring case. Nothing in a value is interpreted as query syntax. `neq` also matches
-         *     records without a value. `in` takes a list of 1 to 100 values. `is_null` takes true (the default) or false. Custom
-         *     fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
+         *     - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
+         *       stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
+         *     - `between` takes `[low, high]` and includes both.
+         *     - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
+         *     - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
+         *     - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
+         *       stored on it: see its history.
+         *
+         *     **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
+         *     condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
+         *     00:00 UTC). A value that cannot be read that way matches no operator, not even `neq`. With `as`, the operators are
+         *     those of numbers or dates.
+         *
+         *     **Relative dates** are the values `{"relative": "<name>"}` of date and datetime fields, with all operators but `in`,
+         *     `not_in` and `is_null`. They mean whole days in the time zone of the workspace, evaluated when the filter runs:
+         *
+         *     | Name | Days |
+         *     |---|---|
+         *     | `today` | the current day |
+         *     | `last_N_days` | N days, of which the current day is the last; N is 1 to 3650 |
+         *     | `next_N_days` | N days, of which the current day is the first |
+         *     | `this_week` | Monday to Sunday of the current week |
+         *     | `this_month`, `last_month`, `this_quarter`, `this_year` | the whole calendar month, quarter or year |
+         *
+         *     `eq` matches values in these days, `neq` all others, `gt` values after them, `gte` from their beginning on, `lt` before
+         *     them, `lte` until their end. A day of a datetime field begins at 00:00 and ends before the next 00:00 on the clocks of
+         *     the workspace, so that it can have 23 or 25 hours. If the clocks skip 00:00, the day begins at the first instant after.
+         *
+         *     These operations and settings accept this syntax:
+         *
+         *     | Filter | Evaluated | Not accepted |
+         *     |---|---|---|
+         *     | GET /v1/objects/{object}/records | for each page | |
+         *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
+         *     | campaigns | for the time that the run was created | |
+         *     | `stop_when` of workforces | before each step | |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by` |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by` |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by` |
+         *     | duplicate checks | | all of it: they compare whole values |
+         *
+         *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
+         *     below two combinators, not three.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
          *     texts, only the first 255 characters count.
          *
-         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
+         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, ranges (`gt`, `gte`, `lt`, `lte`,
+         *     `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone numbers,
          *     and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among
          *     a million records as among a thousand, including the last page.
          *
          *     These queries use no index and read all records that pass the rest of the filter:
          *
-         *     - the operators `contains` and `neq`, and parts of an `or`;
+         *     - the operators `contains`, `ends_with`, `neq`, `not_in` and `not`, `starts_with` on other fields, parts of an `or`,
+         *       conditions with `as`, and ranges on custom fields;
+         *     - `created_by`;
          *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
          *       source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
          *     - filters that match few records, sorted by another field.
@@ -275,7 +318,7 @@ export interface paths {
          *
          *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`. `count=true`
          *     adds `total`, the number of records that pass the filter on all pages. Counting stops at 10,000; `total_capped` says
-         *     whether there are more.
+         *     whether there are more. `versions` has the version of each record, for `If-Match`.
          *
          *     **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
          *     valid only for the query that returned it.
@@ -2023,7 +2066,7 @@ export interface paths {
          *
          *     | Rule | Passes if |
          *     |---|---|
-         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters, and relative dates are evaluated when a record enters the status. `kind` is optional; `message` is returned if the rule fails |
          *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
          *     | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
          *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
@@ -2088,7 +2131,7 @@ export interface paths {
          *
          *     | Rule | Passes if |
          *     |---|---|
-         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+         *     | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters, and relative dates are evaluated when a record enters the status. `kind` is optional; `message` is returned if the rule fails |
          *     | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
          *     | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
          *     | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
@@ -2123,8 +2166,8 @@ export interface paths {
          * @description Creates a tag. Records list their tags by `priority`, lower numbers first, then by name.
          *
          *     **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
-         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
-         *     `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
+         *     filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
          *     to them. A condition is false while its field is switched off.
          *
          *     | | `fields` | `conditions` | `condition_logic` |
@@ -2180,8 +2223,8 @@ export interface paths {
          * @description Changes only the fields that you send. A list that you send replaces the stored one.
          *
          *     **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
-         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
-         *     `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+         *     custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
+         *     filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
          *     to them. A condition is false while its field is switched off.
          *
          *     | | `fields` | `conditions` | `condition_logic` |
@@ -2472,7 +2515,8 @@ export interface paths {
          * @description Counts, sums or compares the records of an object that the key can see, optionally in groups. A report changes
          *     nothing.
          *
-         *     It reads the newest 5,000 records that match `from`, `to` and `filter`. If there are more, `truncated` is true and the
+         *     It reads the newest 5,000 records, by `created_at`, that match `from`, `to` and `filter`. `from` and `to` compare
+         *     `created_at`, or the date or datetime field named in `date_field`; then records without a value in it are left out. If there are more, `truncated` is true and the
          *     figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records read.
          *
          *     | metric | field | value |
@@ -2484,11 +2528,19 @@ export interface paths {
          *     Without values, `sum` is 0, and `avg`, `min` and `max` are null. The `count` of a group always includes all its
          *     records. `total` covers all groups, so its `avg` is not an average of averages.
          *
-         *     **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status,
+         *     **group_by** is a published field or `created_at`, or a list of one or two of them. The key of a group is the value as text: the name of a status,
          *     source or other select value, `true` or `false`, or the ID of a user. For text fields, it is the first 255 characters.
          *     Dates and datetimes are grouped by `bucket`: `day` (the default), `week` (its Monday) or `month` (`2026-11`), in UTC.
          *     Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
          *     `group_by`, there is one group with the key null, even if no record matches.
+         *
+         *     With a list, each group has `keys`, one for each field in the order of the list, and `key` is the first of them. There
+         *     is a group for each combination that occurs. Groups are sorted by the first key, then by the second. `bucket` applies
+         *     to every date in the list. The response also has `group_by_fields`, and `group_by` is the first field.
+         *
+         *     **labels**: true adds `label` to each group (with a list also `labels`): the name of the user, record, status or
+         *     source that an ID refers to, or the label of an option. For other keys it is the key itself. It is null for the key
+         *     null, and if the key cannot see the user or record.
          *
          *     Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
          *     addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
@@ -3719,7 +3771,10 @@ export interface paths {
          *     /v1/webhook-events](#operation/listWebhookEvents). Data of messages, meetings and attachments is included only if the
          *     key has `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was at
          *     the time of the event: store it for every event. It is null if the record was deleted, if the key can no longer see
-         *     it, and for events that concern no record.
+         *     it, and for events that concern no record. `version` is the version of that record.
+         *
+         *     **Values.** With `include=changes`, `data` of `record.updated` has `changes`: `{"city": {"from": null, "to": "Berlin"}}`.
+         *     Fields that have been switched off since are left out, and all values if the key can no longer see the record.
          *
          *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
          *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
@@ -4231,10 +4286,10 @@ export interface paths {
          *
          *     - **events**: event names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*`
          *       for all events, including those of later versions.
-         *     - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and` and `or`,
-         *       up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an event
-         *       lacks a field, only `is_null` matches. `contains` on `changed_fields` matches one changed field. Events that do not
-         *       match are not sent.
+         *     - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and`, `or` and
+         *       `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
+         *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
+         *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
          *     - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
@@ -6193,9 +6248,17 @@ export interface components {
         } & {
             [key: string]: components["schemas"]["RecordProperty"];
         };
+        /**
+         * @description The version of the record, which each change raises. In quotes it is the `ETag` of the record: send `If-Match: "3"` to
+         *     update or delete a record only if it still has version 3.
+         * @example 3
+         */
+        RecordVersion: number;
         RecordList: {
             object: components["schemas"]["RecordObjectName"];
             records: components["schemas"]["CrmRecord"][];
+            /** @description The versions of `records`, in the same order. */
+            versions: components["schemas"]["RecordVersion"][];
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
             /**
@@ -6289,6 +6352,7 @@ export interface components {
             /** @description Position in the list that you sent. */
             index: number;
             record: components["schemas"]["CrmRecord"];
+            version: components["schemas"]["RecordVersion"];
         };
         /** @enum {string} */
         RecordBatchFailureCode: "VALIDATION_ERROR" | "NOT_FOUND" | "ALREADY_EXISTS" | "DUPLICATE_IN_BATCH" | "CONFLICT";
@@ -6339,6 +6403,7 @@ export interface components {
             /** @description Position in the list that you sent. */
             index: number;
             record: components["schemas"]["CrmRecord"];
+            version: components["schemas"]["RecordVersion"];
             /** @description True if the record was created, false if it was updated. */
             created: boolean;
         };
@@ -8065,7 +8130,7 @@ export interface components {
          * @example gte
          * @enum {string}
          */
-        FilterOperator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "contains" | "in" | "is_null";
+        FilterOperator: "eq" | "neq" | "gt" | "gte" | "lt" | "lte" | "between" | "contains" | "starts_with" | "ends_with" | "in" | "not_in" | "is_null";
         /** @description A rule inside `or`. */
         StatusRuleAlternative: {
             /** @description Default: field. */
@@ -8074,7 +8139,7 @@ export interface components {
             field?: string;
             op?: components["schemas"]["FilterOperator"];
             /**
-             * @description A value of the field’s type. A list for in, true or false for is_null.
+             * @description A value of the field’s type. A list for in, not_in and between, true or false for is_null.
              * @example 100000
              */
             value?: unknown;
@@ -8098,7 +8163,7 @@ export interface components {
             field?: string;
             op?: components["schemas"]["FilterOperator"];
             /**
-             * @description A value of the field’s type. A list for in, true or false for is_null.
+             * @description A value of the field’s type. A list for in, not_in and between, true or false for is_null.
              * @example 100000
              */
             value?: unknown;
@@ -8251,7 +8316,7 @@ export interface components {
             /** @example eq */
             operator: components["schemas"]["FilterOperator"];
             /**
-             * @description A value of the field’s type. A list for in, true or false for is_null. Text can have at most 500 characters.
+             * @description A value of the field’s type. A list for in, not_in and between, true or false for is_null. Text can have at most 500 characters.
              * @example 1
              */
             value?: unknown;
@@ -8624,13 +8689,18 @@ export interface components {
             metric: components["schemas"]["ReportMetric"];
             /** @description The field to measure. Required unless the metric is count. */
             field?: string | null;
-            /** @description A published field or created_at. */
-            group_by?: string | null;
+            /** @description A published field or created_at, or a list of one or two of them. */
+            group_by?: string | string[] | null;
+            /**
+             * @description Adds the names of what IDs refer to.
+             * @default false
+             */
+            labels: boolean;
             /** @description For a group_by that is a date. Default: day. */
             bucket?: components["schemas"]["ReportBucket"] | null;
             /**
              * Format: date-time
-             * @description Includes only records created at or after this time. A bare date means 00:00 UTC.
+             * @description Includes only records created at or after this time. A bare date means 00:00 UTC. See also `date_field`.
              */
             from?: string | null;
             /**
@@ -8639,6 +8709,11 @@ export interface components {
              *     day in UTC.
              */
             to?: string | null;
+            /**
+             * @description The date or datetime field that `from` and `to` compare: a published field, `created_at` or `updated_at`. A date counts
+             *     as 00:00 UTC. Default: created_at.
+             */
+            date_field?: string | null;
             /** @description A filter as JSON, as for listing records. */
             filter?: {
                 [key: string]: unknown;
@@ -8648,6 +8723,12 @@ export interface components {
         ReportValue: number | string | null;
         ReportGroup: {
             key: string | null;
+            /** @description Present only if you sent `group_by` as a list. One key for each field. */
+            keys?: (string | null)[];
+            /** @description Present only with `labels`. The name of what the key refers to. */
+            label?: string | null;
+            /** @description Present only with `labels` and `group_by` as a list. One label for each field. */
+            labels?: (string | null)[];
             value: components["schemas"]["ReportValue"];
             /** @description The number of records in the group. */
             count: number;
@@ -8662,7 +8743,11 @@ export interface components {
             metric: components["schemas"]["ReportMetric"];
             field: string | null;
             group_by: string | null;
+            /** @description Present only if you sent `group_by` as a list. */
+            group_by_fields?: string[];
             bucket: components["schemas"]["ReportBucket"] | null;
+            /** @description Present only if you sent it. */
+            date_field?: string;
             groups: components["schemas"]["ReportGroup"][];
             total: components["schemas"]["ReportTotal"];
             /** @description The number of records that the report read, at most 5,000. */
@@ -10168,6 +10253,8 @@ export interface components {
         };
         /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
         FeedRecord: components["schemas"]["CrmRecord"] | null;
+        /** @description The version of `record`, for `If-Match`. Null if `record` is null. */
+        FeedVersion: components["schemas"]["RecordVersion"] | null;
         FeedChange: {
             /**
              * @description The ID of the event.
@@ -10205,6 +10292,7 @@ export interface components {
                 [key: string]: unknown;
             };
             record: components["schemas"]["FeedRecord"];
+            version: components["schemas"]["FeedVersion"];
         };
         ChangeList: {
             changes: components["schemas"]["FeedChange"][];
@@ -14839,6 +14927,9 @@ export interface operations {
                      *             "updated_at": "2026-11-20T23:55:00.000Z"
                      *           }
                      *         ],
+                     *         "versions": [
+                     *           1
+                     *         ],
                      *         "next_cursor": null,
                      *         "has_more": false
                      *       },
@@ -15459,6 +15550,7 @@ export interface operations {
                      *         "succeeded": [
                      *           {
                      *             "index": 0,
+                     *             "version": 1,
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",
@@ -15570,6 +15662,7 @@ export interface operations {
                      *         "succeeded": [
                      *           {
                      *             "index": 0,
+                     *             "version": 1,
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",
@@ -15677,6 +15770,7 @@ export interface operations {
                      *           {
                      *             "index": 0,
                      *             "created": true,
+                     *             "version": 1,
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",
@@ -15878,6 +15972,7 @@ export interface operations {
                      *         "succeeded": [
                      *           {
                      *             "index": 0,
+                     *             "version": 1,
                      *             "record": {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *               "name": "Blue Lake Trading",
@@ -24811,6 +24906,18 @@ export interface operations {
                  */
                 limit?: number;
                 /**
+                 * @description True to leave out events caused by the credential that makes this call, so that two systems do not trigger each
+                 *     other endlessly.
+                 * @example false
+                 */
+                skip_own?: boolean;
+                /**
+                 * @description `changes` adds the old and new values of the fields to `data` of `record.updated`, as in webhooks. If the values are
+                 *     longer than 64 KB, they are left out and `changes_truncated` is true.
+                 * @example changes
+                 */
+                include?: "changes";
+                /**
                  * @description Seconds to wait for new events if there are none, 0 to 30. The response comes as soon as an event occurs. It can
                  *     also come earlier and empty, for example if the server stops or if very many calls are waiting: retry after a
                  *     second. It counts as one call.
@@ -24879,7 +24986,8 @@ export interface operations {
                      *               "assigned_to": null,
                      *               "created_at": "2026-11-20T23:55:00.000Z",
                      *               "updated_at": "2026-11-20T23:55:00.000Z"
-                     *             }
+                     *             },
+                     *             "version": 2
                      *           }
                      *         ],
                      *         "next_cursor": "eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln",

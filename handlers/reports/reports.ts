@@ -9,10 +9,11 @@ import {
 } from '../../db/reports/reports.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { recordLabel } from '../../domain/records/label.ts';
 import { relationsOf, wantedBy } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
-import { recordLabel, searchedFields } from '../../domain/reports/search.ts';
+import { searchedFields } from '../../domain/reports/search.ts';
 import { maxReportRows } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, type FieldProblem, found, validationFailed } from '../../runtime/errors.ts';
@@ -97,7 +98,7 @@ async function labelsOf(
     const relation = relations.find((each) => each.field === field.name);
     if (!relation) return (field.keptOptions ?? field.options)?.find(({ value }) => value === key)?.label ?? key;
     const { target } = relation;
-    if (target === 'user') return expansion.users.get(key)?.full_name ?? null;
+    if (target === 'user') return expansion.users.get(key)?.fullName ?? null;
     if ('items' in target) return target.items.find(({ id }) => id === key)?.name ?? null;
     const name = target.objectOf(valuesOf(keys).values);
     const [other, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(key)];

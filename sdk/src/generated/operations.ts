@@ -99,33 +99,76 @@ export interface Operations {
    * Returns the records of an object that the key can see, newest first unless you set `sort`. Requires the view scope of
    * the object, for example `leads:view` or `object:visits:view`.
    *
-   * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or `{"and": […]}` or `{"or": […]}` with
-   * conditions and further combinators. The maximum is 3 levels of nesting and 50 conditions. You can filter by the fields
-   * of the schema and by `id`, `created_at` and `updated_at`.
+   * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
+   * `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
+   * filter by the fields of the schema and by `id`, `created_at`, `updated_at` and `created_by`.
    *
    * | Field type | Operators | Value |
    * |---|---|---|
-   * | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, contains, in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
-   * | select | eq, neq, in, is_null | the name; statuses, sources and types ignore case |
-   * | number, currency | eq, neq, gt, gte, lt, lte, in, is_null | number, or a string that contains one |
+   * | text, textarea, email, phone, url | eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null | string; `eq` is case-sensitive except for email; phone numbers in any usual format |
+   * | select | eq, neq, in, not_in, is_null | the name; statuses, sources and types ignore case |
+   * | number, currency | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | number, or a string that contains one |
    * | boolean | eq, neq, is_null | true or false |
-   * | date, datetime | eq, neq, gt, gte, lt, lte, in, is_null | ISO 8601; a bare date compared with a datetime means 00:00 UTC |
+   * | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
    *
-   * `contains` finds part of a text, ignoring case. Nothing in a value is interpreted as query syntax. `neq` also matches
-   * records without a value. `in` takes a list of 1 to 100 values. `is_null` takes true (the default) or false. Custom
-   * fields of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`.
+   * - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
+   *   stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
+   * - `between` takes `[low, high]` and includes both.
+   * - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
+   * - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
+   * - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
+   *   stored on it: see its history.
+   *
+   * **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
+   * condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
+   * 00:00 UTC). A value that cannot be read that way matches no operator, not even `neq`. With `as`, the operators are
+   * those of numbers or dates.
+   *
+   * **Relative dates** are the values `{"relative": "<name>"}` of date and datetime fields, with all operators but `in`,
+   * `not_in` and `is_null`. They mean whole days in the time zone of the workspace, evaluated when the filter runs:
+   *
+   * | Name | Days |
+   * |---|---|
+   * | `today` | the current day |
+   * | `last_N_days` | N days, of which the current day is the last; N is 1 to 3650 |
+   * | `next_N_days` | N days, of which the current day is the first |
+   * | `this_week` | Monday to Sunday of the current week |
+   * | `this_month`, `last_month`, `this_quarter`, `this_year` | the whole calendar month, quarter or year |
+   *
+   * `eq` matches values in these days, `neq` all others, `gt` values after them, `gte` from their beginning on, `lt` before
+   * them, `lte` until their end. A day of a datetime field begins at 00:00 and ends before the next 00:00 on the clocks of
+   * the workspace, so that it can have 23 or 25 hours. If the clocks skip 00:00, the day begins at the first instant after.
+   *
+   * These operations and settings accept this syntax:
+   *
+   * | Filter | Evaluated | Not accepted |
+   * |---|---|---|
+   * | GET /v1/objects/{object}/records | for each page | |
+   * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
+   * | campaigns | for the time that the run was created | |
+   * | `stop_when` of workforces | before each step | |
+   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by` |
+   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by` |
+   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by` |
+   * | duplicate checks | | all of it: they compare whole values |
+   *
+   * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
+   * below two combinators, not three.
    *
    * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
    * texts, only the first 255 characters count.
    *
-   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, range filters on built-in fields,
+   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, ranges (`gt`, `gte`, `lt`, `lte`,
+   * `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone numbers,
    * and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among
    * a million records as among a thousand, including the last page.
    *
    * These queries use no index and read all records that pass the rest of the filter:
    *
-   * - the operators `contains` and `neq`, and parts of an `or`;
+   * - the operators `contains`, `ends_with`, `neq`, `not_in` and `not`, `starts_with` on other fields, parts of an `or`,
+   *   conditions with `as`, and ranges on custom fields;
+   * - `created_by`;
    * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
    *   source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
    * - filters that match few records, sorted by another field.
@@ -134,7 +177,7 @@ export interface Operations {
    *
    * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`. `count=true`
    * adds `total`, the number of records that pass the filter on all pages. Counting stops at 10,000; `total_capped` says
-   * whether there are more.
+   * whether there are more. `versions` has the version of each record, for `If-Match`.
    *
    * **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
    * valid only for the query that returned it.
@@ -1099,7 +1142,7 @@ export interface Operations {
    *
    * | Rule | Passes if |
    * |---|---|
-   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters, and relative dates are evaluated when a record enters the status. `kind` is optional; `message` is returned if the rule fails |
    * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
    * | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
    * | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
@@ -1138,7 +1181,7 @@ export interface Operations {
    *
    * | Rule | Passes if |
    * |---|---|
-   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters. `kind` is optional; `message` is returned if the rule fails |
+   * | `{"kind": "field", "field", "op", "value", "message"}` | the comparison with the record's field is true; operators and values are those of record filters, and relative dates are evaluated when a record enters the status. `kind` is optional; `message` is returned if the rule fails |
    * | `{"kind": "activity", "activity_type", "min_count", "within_days"}` | at least this many activities were performed, optionally of one type and within a number of days |
    * | `{"kind": "attachment", "min_count"}` | the record has at least this many attachments |
    * | `{"kind": "tasks_completed"}` | all tasks of the record are completed or cancelled |
@@ -1177,8 +1220,8 @@ export interface Operations {
    * Creates a tag. Records list their tags by `priority`, lower numbers first, then by name.
    *
    * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
-   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
-   * `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
+   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
    * to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
@@ -1212,8 +1255,8 @@ export interface Operations {
    * Changes only the fields that you send. A list that you send replaces the stored one.
    *
    * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
-   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record filters: `eq`, `neq`,
-   * `gt`, `gte`, `lt`, `lte`, `contains`, `in`, `is_null`. If sources or statuses are renamed, conditions keep referring
+   * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
+   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
    * to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
@@ -1410,7 +1453,8 @@ export interface Operations {
    * Counts, sums or compares the records of an object that the key can see, optionally in groups. A report changes
    * nothing.
    *
-   * It reads the newest 5,000 records that match `from`, `to` and `filter`. If there are more, `truncated` is true and the
+   * It reads the newest 5,000 records, by `created_at`, that match `from`, `to` and `filter`. `from` and `to` compare
+   * `created_at`, or the date or datetime field named in `date_field`; then records without a value in it are left out. If there are more, `truncated` is true and the
    * figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records read.
    *
    * | metric | field | value |
@@ -1422,11 +1466,19 @@ export interface Operations {
    * Without values, `sum` is 0, and `avg`, `min` and `max` are null. The `count` of a group always includes all its
    * records. `total` covers all groups, so its `avg` is not an average of averages.
    *
-   * **group_by** is a published field or `created_at`. The key of a group is the value as text: the name of a status,
+   * **group_by** is a published field or `created_at`, or a list of one or two of them. The key of a group is the value as text: the name of a status,
    * source or other select value, `true` or `false`, or the ID of a user. For text fields, it is the first 255 characters.
    * Dates and datetimes are grouped by `bucket`: `day` (the default), `week` (its Monday) or `month` (`2026-11`), in UTC.
    * Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
    * `group_by`, there is one group with the key null, even if no record matches.
+   *
+   * With a list, each group has `keys`, one for each field in the order of the list, and `key` is the first of them. There
+   * is a group for each combination that occurs. Groups are sorted by the first key, then by the second. `bucket` applies
+   * to every date in the list. The response also has `group_by_fields`, and `group_by` is the first field.
+   *
+   * **labels**: true adds `label` to each group (with a list also `labels`): the name of the user, record, status or
+   * source that an ID refers to, or the label of an option. For other keys it is the key itself. It is null for the key
+   * null, and if the key cannot see the user or record.
    *
    * Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
    * addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
@@ -2022,7 +2074,10 @@ export interface Operations {
    * /v1/webhook-events](#operation/listWebhookEvents). Data of messages, meetings and attachments is included only if the
    * key has `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was at
    * the time of the event: store it for every event. It is null if the record was deleted, if the key can no longer see
-   * it, and for events that concern no record.
+   * it, and for events that concern no record. `version` is the version of that record.
+   *
+   * **Values.** With `include=changes`, `data` of `record.updated` has `changes`: `{"city": {"from": null, "to": "Berlin"}}`.
+   * Fields that have been switched off since are left out, and all values if the key can no longer see the record.
    *
    * **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
    * `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
@@ -2306,10 +2361,10 @@ export interface Operations {
    *
    * - **events**: event names from [GET /v1/webhook-events](#operation/listWebhookEvents), a group such as `record.*`, or `*`
    *   for all events, including those of later versions.
-   * - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and` and `or`,
-   *   up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an event
-   *   lacks a field, only `is_null` matches. `contains` on `changed_fields` matches one changed field. Events that do not
-   *   match are not sent.
+   * - **filter**: the same syntax as for listing records: `{"field", "op", "value"}` conditions combined with `and`, `or` and
+   *   `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
+   *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
+   *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
    * - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
