@@ -166,6 +166,22 @@ describe('a run', () => {
     expect((await draftsOf(campaign)).map(({ subject }) => subject).toSorted()).toEqual(['Offer', 'Other']);
   });
 
+  test('selects its audience by relative dates, beginnings of texts and their negation', async () => {
+    const own = await newWideTenant();
+    await createRecords(own.key, 'leads', [
+      { first_name: 'Ada', email: 'ada@x.example' },
+      { first_name: 'Ben', email: 'ben@x.example' },
+    ]);
+    const recent = { field: 'created_at', op: 'eq', value: { relative: 'last_2_days' } };
+    const sizes: number[] = [];
+    for (const filter of [recent, { not: recent }, { field: 'first_name', op: 'starts_with', value: 'a' }]) {
+      const campaign = await newCampaign(own.key, { filter });
+      await begin(own, campaign);
+      sizes.push((await ended(own, campaign)).campaign.audience_size);
+    }
+    expect(sizes).toEqual([2, 0, 1]);
+  });
+
   test('fails a run with the reason if its filter no longer fits', async () => {
     const tenant = await newWideTenant();
     await newCustomField(tenant, 'leads', 'floor', {});

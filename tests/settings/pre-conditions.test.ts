@@ -128,6 +128,14 @@ describe('rules', () => {
       ],
       [{ field: 'source_id', op: 'neq', value: fair }],
       [{ field: 'won_at', op: 'is_null' }],
+      [{ field: 'amount_minor', op: 'between', value: [5, 49] }],
+      [{ field: 'amount_minor', op: 'not_in', value: [5, 7] }],
+      [{ field: 'seats', op: 'between', value: ['10', '100'] }],
+      [{ field: 'name', op: 'starts_with', value: 'BETA' }],
+      [{ field: 'description', op: 'ends_with', value: '_SURE_' }],
+      [{ field: 'created_at', op: 'eq', value: { relative: 'last_2_days' } }],
+      [{ field: 'expected_close_date', op: 'neq', value: { relative: 'last_month' } }],
+      [{ field: 'expected_close_date', op: 'gt', value: { relative: 'last_3650_days' } }],
     ];
     const records = await walk(own.key, 'deals');
     for (const [kept, filter = kept] of conditions) {
@@ -146,6 +154,22 @@ describe('rules', () => {
     const [any] = records;
     await askFor(own, 'deals', 'Proposal', { rules: [{ field: 'stage', op: 'eq', value: qualified }] });
     expect(await unmet(own.key, any.id, { stage: 'Proposal' })).toEqual(['stage RULE_FAILED']);
+  });
+
+  test('with a range or a relative date say so in the refusal', async () => {
+    const own = await newTenant();
+    await askFor(own, 'deals', 'Won', {
+      rules: [
+        { field: 'amount_minor', op: 'between', value: [10, 20] },
+        { field: 'expected_close_date', op: 'lte', value: { relative: 'this_quarter' } },
+      ],
+    });
+    const id = await newDeal(own.key, { expected_close_date: '2999-01-01' });
+    const { fields } = (await move(422, own.key, id, { stage: 'Won' })).body.error.details;
+    expect(fields.map((each: Json) => each.message)).toEqual([
+      'amount_minor must be between 10 and 20.',
+      'expected_close_date must be at most this_quarter.',
+    ]);
   });
 
   test('must all hold; of those under or, one is enough, and the refusal names them all', async () => {

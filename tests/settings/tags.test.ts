@@ -238,6 +238,13 @@ describe('what is refused', () => {
     ],
     ['no value', 'leads', of(condition('email', 'eq')), 422, ['fields[0].value INVALID_TYPE']],
     [
+      'a relative date',
+      'leads',
+      of(condition('created_at', 'gte', { relative: 'last_7_days' })),
+      422,
+      ['fields[0].value INVALID_TYPE'],
+    ],
+    [
       'a status that is none',
       'leads',
       of(condition('lead_status', 'eq', 'Zzz')),
