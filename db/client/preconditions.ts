@@ -1,6 +1,7 @@
 // What must hold for a call's transaction, which travels with its first statement.
 import type { Claim } from './idempotency.ts';
 import type { KeyVersion } from './key-versions.ts';
+import { hasCode } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
 
 /** Whose rows a transaction sees: those of a tenant in one mode, everybody's for the platform's own operations, or nobody's. */
@@ -16,6 +17,14 @@ export interface Preconditions {
 }
 
 export type PreconditionResult = 'ok' | 'credential_changed' | 'key_taken';
+
+/** Raised by keep_custom_value_hashes. */
+const configurationChanged = 'CK003';
+
+/** True for the failure of a write that was checked by a configuration that has changed since: it is to be done again by the new one. */
+export function isConfigurationChanged(error: unknown): boolean {
+  return hasCode(error, configurationChanged);
+}
 
 /** A statement was sent after its transaction: a fault of the code that sent it. */
 export class TransactionEnded extends Error {

@@ -34,12 +34,16 @@ create table custom_fields (
   -- [{label, value, retired?}]. Retired options stay readable and are rejected on writes.
   options jsonb,
   enabled boolean not null default true,
+  -- No two records of a mode have the same value; see keep_custom_value_hashes (0007-records.sql).
+  is_unique boolean not null default false,
   -- The order of creation, in which fields are shown.
   seq bigint not null generated always as identity,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, object, name)
 );
+-- Writes of custom values look here for unique fields; most objects have none.
+create index custom_fields_unique on custom_fields (company_id, object, name) where is_unique;
 alter table custom_fields enable row level security, force row level security;
 create policy tenant on custom_fields to crm_app
   using (company_id = current_company())

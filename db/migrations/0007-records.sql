@@ -14,9 +14,18 @@
 -- added, and all writers of a tenant would meet there: that costs a tenth of their throughput. Row-level security
 -- rejects a company that does not exist, and a sweep removes what was written while a company was being removed.
 
--- The hash of a value of a custom field. `object` is the API's name.
+-- Where the hashes of a custom field begin: its values are next to each other in an index. `object` is the API's name.
+create function custom_field_hash(object text, field text) returns bigint language sql immutable parallel safe
+  return hashtextextended(object || '.' || field, 0) & -281474976710656;
+
+-- The hash of a value of a custom field: 16 bits of the field, then 48 bits of both.
 create function custom_value_hash(object text, field text, value text) returns bigint language sql immutable parallel safe
-  return hashtextextended(object || '.' || field || '=' || value, 0);
+  return custom_field_hash(object, field) | (hashtextextended(object || '.' || field || '=' || value, 0) & 281474976710655);
+
+-- The lock of an object's unique fields. Transactions that write custom values share it; a field that becomes unique
+-- takes it alone, so that no value is written beside its check.
+create function unique_fields_lock(company_id uuid, object text) returns bigint language sql immutable parallel safe
+  return hashtextextended('unique fields ' || company_id || ' ' || object, 0);
 
 -- Values of custom fields, one row for each, because row-level security allows no index on a document to be used.
 -- Field and value are one hash; a query compares the value too.
@@ -34,20 +43,31 @@ create policy tenant on custom_value_hashes to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, delete on custom_value_hashes to crm_app;
 
--- Keeps custom_value_hashes equal to the column custom of a table of records. Its triggers call it only if there are
--- custom values.
+-- Keeps custom_value_hashes equal to the column custom of a table of records, and refuses values of unique fields that
+-- the transaction has not checked: it began before the field became unique, and is done again. Its triggers call it only
+-- if there are custom values. The argument is the object.
 create function keep_custom_value_hashes() returns trigger language plpgsql as $$
 declare
-  source text := tg_table_name;
+  source text := tg_argv[0];
 begin
   if tg_op <> 'INSERT' and old.custom <> '{}' then
-    if tg_table_name = 'custom_records' then source := old.object; end if;
+    if tg_argv[0] = 'custom_records' then source := old.object; end if;
     delete from custom_value_hashes
     where company_id = old.company_id and test_mode = old.test_mode and record_id = old.id
       and hash in (select custom_value_hash(source, key, value) from jsonb_each_text(old.custom));
   end if;
   if tg_op <> 'DELETE' and new.custom <> '{}' then
-    if tg_table_name = 'custom_records' then source := new.object; end if;
+    if tg_argv[0] = 'custom_records' then source := new.object; end if;
+    perform pg_advisory_xact_lock_shared(unique_fields_lock(new.company_id, source));
+    -- A statement of its own: it must see what the lock's last holder committed.
+    if exists (
+      select from custom_fields f
+      where f.company_id = new.company_id and f.object = source and f.is_unique
+        and new.custom ? f.name and new.custom -> f.name is distinct from old.custom -> f.name
+        and position(' ' || source || '.' || f.name || ' ' in coalesce(current_setting('app.checked_unique_fields', true), '')) = 0
+    ) then
+      raise exception 'a field of the record has become unique' using errcode = 'CK003';
+    end if;
     insert into custom_value_hashes (company_id, test_mode, hash, record_id)
     select new.company_id, new.test_mode, custom_value_hash(source, key, value), new.id
     from jsonb_each_text(new.custom)
@@ -124,13 +144,13 @@ create policy tenant on custom_records to crm_app
 grant select, insert, update, delete on custom_records to crm_app;
 create trigger custom_records_changed_custom_values after update of custom on custom_records for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger custom_records_custom_values after insert on custom_records for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger custom_records_removed_custom_values after delete on custom_records for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger note_added_texts after insert on custom_records referencing new table as added for each statement
   execute function note_added_texts('custom_records');
 create trigger note_changed_text after update on custom_records for each row
@@ -201,13 +221,13 @@ create trigger note_removed_texts after delete on tasks referencing old table as
   execute function note_removed_texts('tasks');
 create trigger tasks_changed_custom_values after update of custom on tasks for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 create trigger tasks_custom_values after insert on tasks for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 create trigger tasks_removed_custom_values after delete on tasks for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 
 -- Tags of records.
 create table record_tags (

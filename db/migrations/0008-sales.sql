@@ -148,13 +148,13 @@ create policy tenant on accounts to crm_app
 grant select, insert, update, delete on accounts to crm_app;
 create trigger accounts_changed_custom_values after update of custom on accounts for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger accounts_custom_values after insert on accounts for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger accounts_removed_custom_values after delete on accounts for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger forget_account before delete on accounts for each row execute function forget_account();
 create trigger note_added_texts after insert on accounts referencing new table as added for each statement
   execute function note_added_texts('accounts');
@@ -263,13 +263,13 @@ grant select, insert, update, delete on leads to crm_app;
 create trigger forget_lead before delete on leads for each row execute function forget_lead();
 create trigger leads_changed_custom_values after update of custom on leads for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger leads_custom_values after insert on leads for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger leads_removed_custom_values after delete on leads for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger note_added_texts after insert on leads referencing new table as added for each statement
   execute function note_added_texts('leads');
 create trigger note_changed_text after update on leads for each row
@@ -369,13 +369,13 @@ create policy tenant on customers to crm_app
 grant select, insert, update, delete on customers to crm_app;
 create trigger customers_changed_custom_values after update of custom on customers for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger customers_custom_values after insert on customers for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger customers_removed_custom_values after delete on customers for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger forget_customer before delete on customers for each row execute function forget_customer();
 create trigger note_added_texts after insert on customers referencing new table as added for each statement
   execute function note_added_texts('customers');
@@ -488,13 +488,13 @@ create policy tenant on deals to crm_app
 grant select, insert, update, delete on deals to crm_app;
 create trigger deals_changed_custom_values after update of custom on deals for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger deals_custom_values after insert on deals for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger deals_removed_custom_values after delete on deals for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger note_added_texts after insert on deals referencing new table as added for each statement
   execute function note_added_texts('deals');
 create trigger note_changed_text after update on deals for each row
@@ -575,13 +575,13 @@ create policy tenant on activities to crm_app
 grant select, insert, update, delete on activities to crm_app;
 create trigger activities_changed_custom_values after update of custom on activities for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger activities_custom_values after insert on activities for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger activities_removed_custom_values after delete on activities for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger note_added_texts after insert on activities referencing new table as added for each statement
   execute function note_added_texts('activities');
 create trigger note_changed_text after update on activities for each row

@@ -19,6 +19,7 @@ export async function insertCustomFields(
     type: field.type,
     required: field.required,
     options: field.options === null ? null : sql.json(field.options as never),
+    isUnique: field.unique,
     createdAt: now,
     updatedAt: now,
   }));
@@ -41,6 +42,7 @@ export async function updateCustomField(
       required = coalesce(${change.required ?? null}::boolean, required),
       enabled = coalesce(${change.enabled ?? null}::boolean, enabled),
       options = coalesce(${options}::jsonb, options),
+      is_unique = coalesce(${change.unique ?? null}::boolean, is_unique),
       updated_at = ${now}
     where company_id = ${companyId} and object = ${object} and name = ${name}`;
 }
@@ -51,7 +53,7 @@ export async function overrideField(
   companyId: string,
   object: string,
   name: string,
-  override: Omit<FieldChange, 'options'>,
+  override: Omit<FieldChange, 'options' | 'unique'>,
   now: Date,
 ): Promise<void> {
   const { label = null, required = null, enabled = null } = override;

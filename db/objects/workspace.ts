@@ -43,7 +43,8 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
         select json_agg(json_build_object('slug', slug, 'label', label, 'plural', plural, 'enabled', enabled) order by created_at, slug)
         from custom_objects where company_id = c.id), '[]'),
       'customFields', coalesce((
-        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'type', type, 'required', required, 'options', options, 'enabled', enabled)
+        select json_agg(json_build_object('object', object, 'name', name, 'label', label, 'type', type, 'required', required, 'options', options, 'enabled', enabled,
+          'unique', is_unique)
           order by object, seq)
         from custom_fields where company_id = c.id), '[]'),
       'fieldOverrides', coalesce((

@@ -116,6 +116,22 @@ export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly
     select id from lead union all select id from deal`;
 }
 
+/** Locks leads and deals by their ids, in the order of the ids. Sent at once. */
+export async function lockNamedEntities(
+  sql: Sql,
+  scope: Scope,
+  entities: readonly Pick<LoggedContact, 'entityType' | 'entityId'>[],
+): Promise<void> {
+  const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
+  const locking = (['lead', 'deal'] as const).map((type) => {
+    const ids = entities.filter(({ entityType }) => entityType === type).map(({ entityId }) => entityId);
+    if (ids.length === 0) return undefined;
+    return sql`
+      select r.id from ${sql(tableOf[type])} r where ${own} and r.id = any(${ids}::uuid[]) order by r.id for no key update`.execute();
+  });
+  await Promise.all(locking);
+}
+
 /** What an update of an activity does: as a new contact, as far as it changed; a follow-up that was called off leaves the next one. */
 export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact, now: Date): Promise<EntityChange[]> {
   const { followupCleared, ...contact } = change;

@@ -134,6 +134,7 @@ export interface WorkspaceRows {
     required: boolean;
     options: StoredOption[] | null;
     enabled: boolean;
+    unique: boolean;
   }[];
   fieldOverrides: {
     object: string;

@@ -11,6 +11,9 @@ type Schemas = components['schemas'];
 /** Of one select, removed ones included. */
 const maxKeptOptions = 1000;
 
+/** Types whose values can be unique. */
+const uniqueTypes: ReadonlySet<FieldType> = new Set(['text', 'number', 'email', 'phone', 'url']);
+
 /** A custom field as it is stored. */
 export interface FieldDefinition {
   name: string;
@@ -18,6 +21,7 @@ export interface FieldDefinition {
   type: FieldType;
   required: boolean;
   options: StoredOption[] | null;
+  unique: boolean;
 }
 
 /** What of a field changes; what is left out stays. */
@@ -26,6 +30,7 @@ export interface FieldChange {
   required?: boolean;
   enabled?: boolean;
   options?: StoredOption[];
+  unique?: boolean;
 }
 
 /** A field as callers see it. */
@@ -36,6 +41,7 @@ export function fieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
     type: field.type,
     required: field.required,
     custom: field.custom,
+    unique: field.unique === true,
     ...(field.options ? { options: field.options.map(({ label, value }) => ({ label, value })) } : {}),
     ...(field.readOnly ? { read_only: true as const } : {}),
   };
@@ -88,7 +94,9 @@ export function checkDefinition(
         message: `${path}options is required for the type select.`,
       });
   } else if (given.options) problems.push(noSelect(`${path}options`, given.type));
-  return { field: { name, label, type: given.type, required: given.required, options }, problems };
+  if (given.unique && !uniqueTypes.has(given.type)) problems.push(notUnique(`${path}unique`, given.type));
+  const { type, required, unique } = given;
+  return { field: { name, label, type, required, options, unique }, problems };
 }
 
 /** Where the documentation lists the reserved names: the description of the operation that adds a field. */
@@ -155,6 +163,12 @@ const noSelect = (path: string, type: FieldType): FieldProblem => ({
   message: `options is not allowed for the type ${type}.`,
 });
 
+const notUnique = (path: string, type: FieldType): FieldProblem => ({
+  field: path,
+  code: 'CONFLICTING_FIELDS',
+  message: `unique is not allowed for the type ${type}.`,
+});
+
 /**
  * Checks a change of a field.
  * @param object the object with its published fields
@@ -183,6 +197,11 @@ export function checkChange(
       const reason = whyIndispensable(field, object);
       if (reason) refuse('enabled', reason);
     }
+  }
+  if (given.unique !== undefined) {
+    change.unique = given.unique;
+    if (given.unique && !field.custom) refuse('unique', 'Only custom fields can be unique.');
+    else if (given.unique && !uniqueTypes.has(field.type)) problems.push(notUnique('unique', field.type));
   }
   if (given.options !== undefined) {
     if (field.type !== 'select') problems.push(noSelect('options', field.type));

@@ -22,6 +22,8 @@ export interface Field extends Omit<BuiltinField, 'options'> {
   items?: readonly NamedItem[];
   /** The options of a tenant's own select, with the retired ones. */
   keptOptions?: readonly FieldOption[];
+  /** No two records of a mode have the same value; on custom fields only. */
+  unique?: boolean;
   /** Whose numbers may be written without a country code; on telephones, where the tenant's country is known. */
   country?: CountryCode;
 }
@@ -122,6 +124,7 @@ export function configuredFields(object: string, rows: WorkspaceRows): Configure
       custom: true,
       required: custom.required,
       enabled: custom.enabled,
+      unique: custom.unique,
       ...(custom.options
         ? { options: custom.options.filter((option) => !option.retired), keptOptions: custom.options }
         : {}),

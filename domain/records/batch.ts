@@ -34,6 +34,11 @@ export function repeated(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
+/** An item whose value of a unique field another record has. */
+export function taken(index: number, message: string, fields: string[], existingId: string | null): Failure {
+  return { index, code: 'ALREADY_EXISTS', message, details: { matched_fields: fields, existing_id: existingId } };
+}
+
 /** An item that several records match. */
 export function ambiguous(index: number, ids: readonly string[]): Failure {
   return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };

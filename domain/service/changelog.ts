@@ -5,6 +5,25 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-28-unique-fields',
+    date: '2026-11-28',
+    kind: 'added',
+    text: 'Custom fields of the types text, number, email, phone and url can be unique: set `unique` when you add or change a field. Every field shows `unique`. A write that repeats a value returns 409 ALREADY_EXISTS with `matched_fields` and `existing_id`, and an item of a batch fails with the same code. Existing fields stay as they are.',
+    operations: [
+      'createField',
+      'updateField',
+      'createObject',
+      'getObjectSchema',
+      'createRecord',
+      'updateRecord',
+      'upsertRecord',
+      'createRecordBatch',
+      'updateRecordBatch',
+      'upsertRecordBatch',
+      'createLead',
+    ],
+  },
+  {
     id: '2026-11-28-reports-over-time',
     date: '2026-11-28',
     kind: 'added',

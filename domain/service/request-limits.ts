@@ -39,6 +39,8 @@ export const configurationLimits = {
   customObjects: 50,
   /** Built-in and retired ones included. */
   fieldsOfObject: 100,
+  /** Retired ones included: each write locks and looks up a value of each. */
+  uniqueFieldsOfObject: 5,
   statusesOfObject: 100,
   tagsOfObject: 500,
   /** Of all its tags: each write holds its records against them. */

@@ -1,25 +1,28 @@
 // Fields: adding the workspace's own, and changing what may be changed about any.
 import { insertCustomFields, overrideField, updateCustomField } from '../../db/objects/object-fields.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
-import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
+import { findRepeatedValues } from '../../db/records/unique-values.ts';
 import { checkChange, checkDefinition, fieldDescriptor } from '../../domain/objects/field-definitions.ts';
 import {
   builtinFields,
   type ConfiguredField,
   configuredFields,
+  type Workspace,
   type WorkspaceObject,
 } from '../../domain/objects/workspace.ts';
+import { isVisible } from '../../domain/records/reading.ts';
+import { toExamples } from '../../domain/records/unique-values.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { alreadyExists, found, validationFailed } from '../../runtime/errors.ts';
+import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { lockSettings, refuseFull } from '../../services/settings/setting-changes.ts';
+import { lockSettings, refuseFull, refuseUniqueFields } from '../../services/settings/setting-changes.ts';
 
 export const createField: Handler<'createField'> = async (call) => {
   const { now } = call;
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { object } = call.request.path;
-  const { rows } = await lockObject(call);
+  const { rows } = (await lockObject(call)).workspace;
   const existing = configuredFields(object, rows);
   const names = existing.map(({ name }) => name);
   const { field, problems } = checkDefinition(call.request.body, builtinFields(object), names);
@@ -36,12 +39,13 @@ export const createField: Handler<'createField'> = async (call) => {
     'fields, including disabled ones',
     'An object',
   );
+  refuseUniqueFields([...existing, field]);
   await insertCustomFields(sql, companyId, object, [field], now);
   call.db.record({
     action: 'field.create',
     object,
     recordId: field.name,
-    metadata: { label: field.label, type: field.type, required: field.required },
+    metadata: { label: field.label, type: field.type, required: field.required, unique: field.unique },
     event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
   });
   return { status: 201, data: { field: fieldOf(await reloadField(call, object, field.name)) } };
@@ -52,12 +56,17 @@ export const updateField: Handler<'updateField'> = async (call) => {
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { object, field: name } = call.request.path;
-  const { rows, target } = await lockObject(call);
+  const { workspace, target } = await lockObject(call);
+  const { rows } = workspace;
   const before = found(configuredFields(object, rows).find((field) => field.name === name));
   const stored = rows.customFields.find((row) => row.object === object && row.name === name)?.options ?? [];
   const { change, problems } = checkChange(call.request.body, before, target, stored);
   if (problems.length > 0) throw validationFailed(problems, 422);
 
+  if (change.unique && !before.unique) {
+    refuseUniqueFields([...configuredFields(object, rows), { unique: true }]);
+    await refuseRepeated(call, workspace, before);
+  }
   if (before.custom) await updateCustomField(sql, companyId, object, name, change, now);
   else await overrideField(sql, companyId, object, name, change, now);
   const after = await reloadField(call, object, name);
@@ -74,9 +83,32 @@ export const updateField: Handler<'updateField'> = async (call) => {
 type FieldCall = Call<'createField'> | Call<'updateField'>;
 
 /** The object of the path, with the configuration kept from changing under this call. */
-async function lockObject(call: FieldCall): Promise<{ rows: WorkspaceRows; target: WorkspaceObject }> {
-  const { rows, objects } = await lockSettings(call);
-  return { rows, target: found(objects.get(call.request.path.object)) };
+async function lockObject(call: FieldCall): Promise<{ workspace: Workspace; target: WorkspaceObject }> {
+  const workspace = await lockSettings(call);
+  return { workspace, target: found(workspace.objects.get(call.request.path.object)) };
+}
+
+/** Repeated values of each mode that an error names. */
+const namedRepeats = 20;
+
+/**
+ * Keeps others from writing values of the field until the transaction ends, if none is repeated in either mode.
+ * @throws ApiError 409 with examples of repeated values, of records that the caller can see
+ */
+async function refuseRepeated(
+  call: Call<'updateField'>,
+  workspace: Workspace,
+  { name, type }: ConfiguredField,
+): Promise<void> {
+  const { object } = call.request.path;
+  const repeated = await findRepeatedValues(call.db.sql, call.caller, object, name, namedRepeats);
+  if (repeated.length === 0) return;
+  const examples = isVisible(object, workspace, call.caller) ? toExamples(repeated, type) : [];
+  throw conflict(
+    'duplicate_values',
+    `Records of ${object} have the same values in ${name}. Change these values first.`,
+    { examples },
+  );
 }
 
 async function reloadField(call: FieldCall, object: string, name: string): Promise<ConfiguredField> {
@@ -89,7 +121,7 @@ function fieldOf(field: ConfiguredField) {
 }
 
 function differences(before: ConfiguredField, after: ConfiguredField): Record<string, { from: unknown; to: unknown }> {
-  const keys = ['label', 'required', 'enabled', 'options'] as const;
+  const keys = ['label', 'required', 'enabled', 'unique', 'options'] as const;
   const changed = keys.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return Object.fromEntries(changed.map((key) => [key, { from: before[key], to: after[key] }]));
 }

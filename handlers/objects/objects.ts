@@ -12,7 +12,7 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Handler, Result } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { lockSettings, refuseFull } from '../../services/settings/setting-changes.ts';
+import { lockSettings, refuseFull, refuseUniqueFields } from '../../services/settings/setting-changes.ts';
 
 type CustomObject = Result<'updateObject'>['data']['object'];
 
@@ -51,6 +51,7 @@ export const createObject: Handler<'createObject'> = async (call) => {
     throw alreadyExists(`The object ${object} already exists. It may be disabled.`, ['slug'], object);
   }
   refuseFull(customObjects.length, configurationLimits.customObjects, 'object_limit_reached', 'custom objects');
+  refuseUniqueFields(fields);
   await insertCustomObject(sql, companyId, { slug: body.slug, label, plural }, now);
   await insertCustomFields(sql, companyId, object, fields, now);
   call.db.record({

@@ -18,7 +18,7 @@ import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { settle } from '../../services/records/batches.ts';
-import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../services/records/preparation.ts';
+import { holdReferences, prepareEach, resolveEach } from '../../services/records/preparation.ts';
 import { openObject, type Place } from '../../services/records/record-target.ts';
 import { writeChanges, writeNew } from '../../services/records/record-writes.ts';
 
@@ -48,16 +48,13 @@ export const upsertRecordBatch: Handler<'upsertRecordBatch'> = async (call) => {
     call,
     found.map(({ index, before, fields }) => ({ index, before, checked: check(call, place, fields, before) })),
   );
-  const creates = prepareEachNew(
+  const { creates, changes } = await prepareEach(
     call,
     place,
-    items.filter(({ before }) => !before),
-    failed,
-  );
-  const changes = await prepareEachChange(
-    call,
-    place,
-    items.flatMap(({ index, before, item }) => (before ? [{ index, before, item }] : [])),
+    {
+      creates: items.filter(({ before }) => !before),
+      changes: items.flatMap(({ index, before, item }) => (before ? [{ index, before, item }] : [])),
+    },
     failed,
   );
   settle(call.request.body.atomic === true, failed, call.request.body.records.length);

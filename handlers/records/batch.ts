@@ -34,7 +34,7 @@ export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
     checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
   }));
   const failed: Failure[] = [];
-  const good = prepareEachNew(call, place, await resolveEach(call, checked), failed);
+  const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed);
   settle(atomic, failed, items.length);
   const records = await writeNew(
     call,

@@ -1,6 +1,11 @@
 // Runs an operation: authentication, validation, the handler in its transaction, and the commit.
 import type { IncomingMessage } from 'node:http';
-import type { PreconditionResult, Preconditions, Scope } from '../../db/client/preconditions.ts';
+import {
+  isConfigurationChanged,
+  type PreconditionResult,
+  type Preconditions,
+  type Scope,
+} from '../../db/client/preconditions.ts';
 import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import type { Authenticated } from '../credentials/authentication.ts';
@@ -166,7 +171,7 @@ export class OperationRunner {
         new Deadline(),
         trace,
       );
-      return answer ?? this.#failures.answer(keyChanged(), trace);
+      return answer ?? this.#failures.answer(by.credential ? keyChanged() : serviceUnavailable(), trace);
     } catch (error) {
       return this.#failures.answer(error, trace);
     }
@@ -174,7 +179,8 @@ export class OperationRunner {
 
   /**
    * Runs a request that was authenticated and read.
-   * @returns undefined if its cached key has changed; then nothing was done
+   * @returns undefined if its cached key or the configuration that validated it has changed; then
+   * nothing was done
    */
   async #perform(
     { operation, path }: Pick<RoutedRequest, 'operation' | 'path'>,
@@ -209,6 +215,10 @@ export class OperationRunner {
       const { transaction } = call.db;
       if (error instanceof DeadlinePassed) transaction?.destroy();
       else transaction?.abandon();
+      if (isConfigurationChanged(error)) {
+        trace.confirmed = false;
+        return undefined;
+      }
       // The call is already charged, so this failure does not concern the quota.
       return this.#failures.answer(error, trace, transaction?.broken);
     }
@@ -352,6 +362,7 @@ export class OperationRunner {
     committed?.catch(() => undefined);
     const opened = await this.#verifyPreconditions(attempt, transaction);
     if (opened !== 'ok') return opened;
+    if (isConfigurationChanged(failure)) throw failure;
     if (!answer) return this.#fail(attempt, failure, transaction);
 
     if (committed) await committed;

@@ -4,7 +4,7 @@ import { type Duplicate, findDuplicate } from '../../db/records/duplicates.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { countFacts } from '../../db/settings/pre-condition-facts.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
-import { invalid, repeated, unfulfilled } from '../../domain/records/batch.ts';
+import { invalid, repeated, taken, unfulfilled } from '../../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
 import { type DuplicateField, duplicateSets, repeatsOf } from '../../domain/records/duplicates.ts';
 import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
@@ -13,6 +13,7 @@ import { enteredStatus, statusItem } from '../../domain/settings/status-effects.
 import type { components } from '../../generated/api.ts';
 import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
 import type { Place, Writing } from './record-target.ts';
+import { findUniqueConflicts, type RecordWrite } from './unique-fields.ts';
 
 // The steps are classes with a protected member and exported as types only, so that no other code
 // can create one.
@@ -109,7 +110,7 @@ export async function searchDuplicate(
 
 /**
  * @throws ApiError 422 that lists every problem, or the unmet pre-conditions of the status; 409
- * that names the duplicate
+ * that names the duplicate, or the record that has a unique value
  */
 export async function prepareNew(
   call: Writing,
@@ -124,18 +125,50 @@ export async function prepareNew(
   if (unmet.length > 0) throw preConditionsNotMet(problemsInside(place, unmet));
   const sets = duplicateSets(object, workspace, checked.values, checked.custom);
   refuseDuplicate(place, searched ?? (await searchDuplicate(call, place, sets)));
+  await refuseTaken(call, place, { index: 0, after: record });
   return new Prepared(record);
 }
 
-function refuseDuplicate({ object }: Place, { found }: SearchedDuplicate): void {
+function refuseDuplicate(place: Place, { found }: SearchedDuplicate): void {
   if (!found) return;
   const { id, visible, matchedFields } = found;
-  const message = `A ${object.label.toLowerCase()} with this ${matchedFields.join(' and ')} already exists.`;
-  throw alreadyExists(message, matchedFields, visible ? id : null);
+  throw alreadyExists(existing(place, matchedFields), matchedFields, visible ? id : null);
 }
+
+/** @throws ApiError 409 naming the record that has a value of the record in a unique field */
+async function refuseTaken(call: Writing, place: Place, write: RecordWrite): Promise<void> {
+  const conflict = (await findUniqueConflicts(call, place, [write])).get(write.index);
+  if (conflict?.kind === 'taken')
+    throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
+}
+
+const existing = ({ object }: Place, fields: readonly string[]): string =>
+  `A ${object.label.toLowerCase()} with this ${fields.join(' and ')} already exists.`;
 
 function problemsInside({ inside }: Place, problems: FieldProblem[]): FieldProblem[] {
   return inside === undefined ? problems : problems.map((each) => ({ ...each, field: `${inside}.${each.field}` }));
+}
+
+interface NewItem {
+  index: number;
+  item: ResolvedRecord;
+}
+
+interface ChangedItem extends NewItem {
+  /** The record, locked. */
+  before: StoredRecord;
+}
+
+interface PreparedNew {
+  index: number;
+  prepared: PreparedRecord;
+}
+
+interface PreparedUpdate {
+  index: number;
+  before: StoredRecord;
+  /** Undefined if nothing would change. */
+  prepared: PreparedChange | undefined;
 }
 
 /**
@@ -143,12 +176,60 @@ function problemsInside({ inside }: Place, problems: FieldProblem[]): FieldProbl
  * affect the others.
  * @param failed receives the records that cannot be written
  */
-export function prepareEachNew(
+export async function prepareEachNew(
+  call: Writing,
+  place: Place,
+  items: readonly NewItem[],
+  failed: Failure[],
+): Promise<PreparedNew[]> {
+  return (await prepareEach(call, place, { creates: items, changes: [] }, failed)).creates;
+}
+
+/**
+ * Changes of one batch, of records that are locked; what stands against one does not concern the others.
+ * @param failed where those are added that cannot be written
+ * @returns the others, without a change where nothing would change
+ */
+export async function prepareEachChange(
+  call: Writing,
+  place: Place,
+  items: readonly ChangedItem[],
+  failed: Failure[],
+): Promise<PreparedUpdate[]> {
+  return (await prepareEach(call, place, { creates: [], changes: items }, failed)).changes;
+}
+
+/** New records and changes of one batch: as prepareEachNew and prepareEachChange, with values of unique fields that no two of them take. */
+export async function prepareEach(
+  call: Writing,
+  place: Place,
+  items: { creates: readonly NewItem[]; changes: readonly ChangedItem[] },
+  failed: Failure[],
+): Promise<{ creates: PreparedNew[]; changes: PreparedUpdate[] }> {
+  const creates = checkEachNew(call, place, items.creates, failed);
+  const changes = await checkEachChange(call, place, items.changes, failed);
+  const conflicts = await findUniqueConflicts(call, place, [
+    ...creates.map(({ index, prepared }) => ({ index, after: prepared.content })),
+    ...changes.flatMap(({ index, before, prepared }) =>
+      prepared ? [{ index, before, after: prepared.content.merged }] : [],
+    ),
+  ]);
+  for (const [index, conflict] of conflicts)
+    failed.push(
+      conflict.kind === 'repeated'
+        ? repeated(index, conflict.earlier)
+        : taken(index, existing(place, conflict.fields), conflict.fields, conflict.existingId),
+    );
+  const isFree = ({ index }: { index: number }): boolean => !conflicts.has(index);
+  return { creates: creates.filter(isFree), changes: changes.filter(isFree) };
+}
+
+function checkEachNew(
   { now }: Writing,
   { workspace, object }: Place,
-  items: readonly { index: number; item: ResolvedRecord }[],
+  items: readonly NewItem[],
   failed: Failure[],
-): { index: number; prepared: PreparedRecord }[] {
+): PreparedNew[] {
   const good = items.flatMap(({ index, item: { checked } }) => {
     if (checked.problems.length > 0) {
       failed.push(invalid(index, checked.problems));
@@ -176,7 +257,8 @@ export function prepareEachNew(
 /**
  * @param before the record, locked
  * @returns undefined if nothing would change
- * @throws ApiError 422 that lists every problem, or the unmet pre-conditions of the new status
+ * @throws ApiError 422 that lists every problem, or the unmet pre-conditions of the new status; 409
+ * that names the record that has a unique value
  */
 export async function prepareChange(
   call: Writing,
@@ -189,21 +271,16 @@ export async function prepareChange(
   if (!merged) return undefined;
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
   if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
+  await refuseTaken(call, place, { index: 0, before, after: merged });
   return new Prepared({ before, merged });
 }
 
-/**
- * Prepares the changes of a batch of locked records. A problem with one record does not affect the
- * others.
- * @param failed receives the records that cannot be written
- * @returns the other records, without a change if nothing would change
- */
-export async function prepareEachChange(
+async function checkEachChange(
   call: Writing,
   place: Place,
-  items: readonly { index: number; before: StoredRecord; item: ResolvedRecord }[],
+  items: readonly ChangedItem[],
   failed: Failure[],
-): Promise<{ index: number; before: StoredRecord; prepared: PreparedChange | undefined }[]> {
+): Promise<PreparedUpdate[]> {
   const now = call.currentTime();
   const good = items.flatMap(({ index, before, item: { checked } }) => {
     if (checked.problems.length === 0)

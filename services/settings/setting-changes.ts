@@ -1,6 +1,7 @@
 // Steps of every settings change: lock, check names and limits, audit.
 import { lockWorkspaceRows } from '../../db/objects/workspace.ts';
 import { buildWorkspace, findByName, type Workspace } from '../../domain/objects/workspace.ts';
+import { configurationLimits } from '../../domain/service/request-limits.ts';
 import {
   type ListItem,
   objectsWithOtherOptions,
@@ -41,6 +42,17 @@ export function refuseTwin(
  */
 export function refuseFull(count: number, limit: number, reason: string, items: string, owner = 'A workspace'): void {
   if (count >= limit) throw conflict(reason, `${owner} can have at most ${limit} ${items}.`, { limit });
+}
+
+/**
+ * @param fields all fields that an object is to have
+ * @throws ApiError 409 if too many of them are unique
+ */
+export function refuseUniqueFields(fields: readonly { unique?: boolean }[]): void {
+  const limit = configurationLimits.uniqueFieldsOfObject;
+  const unique = fields.filter((field) => field.unique);
+  if (unique.length > limit)
+    refuseFull(limit, limit, 'field_limit', 'unique fields, including retired ones', 'An object');
 }
 
 /** A setting as the API returns it. */

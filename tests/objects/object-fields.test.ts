@@ -29,7 +29,14 @@ describe('POST /v1/objects/{object}/fields', () => {
   test('adds a field that the very next call sees, in both modes', async () => {
     const tenant = await newTenant();
     const field = await add(tenant.key, { ...budget, required: true });
-    const descriptor = { name: 'budget', label: 'Budget', type: 'currency', required: true, custom: true };
+    const descriptor = {
+      name: 'budget',
+      label: 'Budget',
+      type: 'currency',
+      required: true,
+      custom: true,
+      unique: false,
+    };
     expect(field).toEqual({ ...descriptor, enabled: true });
     expect(await published(tenant.key, 'budget')).toEqual(descriptor);
     expect(await published(tenant.testKey, 'budget')).toEqual(descriptor);
@@ -48,6 +55,7 @@ describe('POST /v1/objects/{object}/fields', () => {
         type,
         required: false,
         custom: true,
+        unique: false,
         enabled: true,
       });
     },
@@ -419,6 +427,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
       type: 'text',
       required: true,
       custom: false,
+      unique: false,
       enabled: true,
     });
     expect(await change(tenant.key, 'company_name', { enabled: false })).toMatchObject({ enabled: false });

@@ -90,6 +90,7 @@ describe('GET /v1/objects/{object}/schema', () => {
       type: 'text',
       required: true,
       custom: false,
+      unique: false,
     });
     expect(field('lead_status').options.map((option: Json) => option.value)).toEqual([
       'New',
@@ -155,17 +156,18 @@ describe('POST /v1/objects', () => {
       enabled: true,
     });
     expect(body.data.object.fields).toEqual([
-      { name: 'name', label: 'Name', type: 'text', required: true, custom: false },
-      { name: 'visited_on', label: 'Visited on', type: 'date', required: true, custom: true },
+      { name: 'name', label: 'Name', type: 'text', required: true, custom: false, unique: false },
+      { name: 'visited_on', label: 'Visited on', type: 'date', required: true, custom: true, unique: false },
       {
         name: 'outcome',
         label: 'Outcome',
         type: 'select',
         required: false,
         custom: true,
+        unique: false,
         options: [{ label: 'Follow up', value: 'follow_up' }],
       },
-      { name: 'area', label: 'Area', type: 'number', required: false, custom: true },
+      { name: 'area', label: 'Area', type: 'number', required: false, custom: true, unique: false },
     ]);
     const schema = await expectStatus(200, 'GET', `${pathOf('object:site-visits')}/schema`, { key: tenant.key });
     expect(schema.body.data.schema.fields).toEqual(body.data.object.fields);

@@ -54,6 +54,7 @@ const rows: WorkspaceRows = {
     label: name,
     required: false,
     enabled: true,
+    unique: false,
     options:
       type === 'select'
         ? [

@@ -9,6 +9,7 @@ interface FieldOptions {
   type?: string;
   required?: boolean;
   enabled?: boolean;
+  unique?: boolean;
   /** Values of a select. */
   options?: { value: string; label?: string; retired?: boolean }[];
 }
@@ -23,9 +24,10 @@ export async function newCustomField(
   const values = options.options?.map((option) => ({ label: option.value, ...option }));
   const sql = database();
   await sql`
-    insert into custom_fields (company_id, object, name, label, type, required, options, enabled, created_at, updated_at)
+    insert into custom_fields (company_id, object, name, label, type, required, options, enabled, is_unique, created_at, updated_at)
     values (${tenant.companyId}, ${object}, ${name}, ${name}, ${options.type ?? 'text'}, ${options.required ?? false},
-      ${values ? sql.json(values) : null}, ${options.enabled ?? true}, now(), now())`;
+      ${values ? sql.json(values) : null}, ${options.enabled ?? true}, ${options.unique ?? false},
+      now(), now())`;
 }
 
 /** An object of a tenant's own. @returns its API name */

@@ -160,9 +160,9 @@ export interface Operations {
    * texts, only the first 255 characters count.
    *
    * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, ranges (`gt`, `gte`, `lt`, `lte`,
-   * `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone numbers,
-   * and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among
-   * a million records as among a thousand, including the last page.
+   * `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone numbers, and sorting by `id`,
+   * `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among a million records as
+   * among a thousand, including the last page.
    *
    * These queries use no index and read all records that pass the rest of the filter:
    *
@@ -201,9 +201,10 @@ export interface Operations {
    * - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
    *   `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
    *
-   * **409** `ALREADY_EXISTS`: the workspace checks leads or deals for duplicates, and a record with the same values in all
-   * selected fields exists. `details.existing_id` is null if the key cannot see that record. **422** lists every problem
-   * of the body, including unknown and read-only fields. Emits `record.created`.
+   * **409** `ALREADY_EXISTS`: a record has the value that you send in a unique field, or the workspace checks leads or
+   * deals for duplicates, and a record with the same values in all selected fields exists. `details.matched_fields` lists
+   * the fields, and `details.existing_id` is that record, or null if the key cannot see it. **422** lists every problem of
+   * the body, including unknown and read-only fields. Emits `record.created`.
    */
   createRecord: Method<'createRecord'>;
   /**
@@ -235,6 +236,10 @@ export interface Operations {
    * **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
    * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch` and
    * `details.current_version`. Read the record again, and resend the change with a new `Idempotency-Key` if you use one.
+   *
+   * **Unique values.** If another record has a value that you send in a unique field, the call returns **409**
+   * ALREADY_EXISTS, with the fields in `details.matched_fields` and the other record in `details.existing_id`, or null if
+   * the key cannot see it.
    */
   updateRecord: Method<'updateRecord'>;
   /**
@@ -267,14 +272,16 @@ export interface Operations {
    * scopes of the object, and an `Idempotency-Key`.
    *
    * - `match_on` names one to five fields that have values in `record`. Built-in and custom fields are allowed. Text is
-   *   compared case-sensitively, except for emails.
+   *   compared case-sensitively, except for emails. Best is a [unique field](#operation/createField), such as the key of
+   *   the record in another system: only one record can have the value.
    * - `match_on: ["id"]` updates the record with the ID in `record`, and returns **404** if the key cannot see it. Without
    *   an ID, or with null, it creates a record.
    * - Only records that the key can see are searched.
    *
    * **409** CONFLICT, `details.reason` `several_matches`: more than one record has these values, and nothing was written;
-   * `details.ids` lists up to ten. **409** ALREADY_EXISTS: no record matches, and the workspace's duplicate check rejects
-   * a new one. **422** lists every problem, with field names in the form `record.<field>`. Emits `record.created`, or
+   * `details.ids` lists up to ten. **409** ALREADY_EXISTS: another record has a value of a unique field, or no record
+   * matches and the workspace's duplicate check rejects a new one. This also happens if a record that the key cannot see
+   * has the value that you match on. `details` are those of POST. **422** lists every problem, with field names in the form `record.<field>`. Emits `record.created`, or
    * `record.updated` if something changed, as PATCH does.
    */
   upsertRecord: Method<'upsertRecord'>;
@@ -292,8 +299,11 @@ export interface Operations {
    *
    * - `VALIDATION_ERROR` if its body is invalid (`details.fields` lists every problem, as for a single create), or if it
    *   does not meet the pre-conditions of a status that it names (`details.reason`: `pre_conditions_not_met`);
-   * - `DUPLICATE_IN_BATCH` if the workspace checks the object for duplicates and an earlier stored item of the batch has
-   *   the same values in all selected fields. Existing records are not checked.
+   * - `ALREADY_EXISTS` if another record has a value of the item in a unique field; `details` are those of a single
+   *   write;
+   * - `DUPLICATE_IN_BATCH` if an earlier stored item of the batch has the same value in a unique field, or if the workspace
+   *   checks the object for duplicates and an earlier stored item has the same values in all selected fields. Existing
+   *   records are not checked for duplicates.
    *
    * With `{"records": [...], "atomic": true}`, all items are stored or none. If an item fails, the status is **422** with
    * `details.reason` `atomic_batch_failed`, and `details.failed` lists the failed items in the format of `failed`.
@@ -316,7 +326,10 @@ export interface Operations {
    * - `NOT_FOUND` if the key cannot see the record;
    * - `VALIDATION_ERROR` if its fields are invalid (`details.fields` lists every problem), or if it does not meet the
    *   pre-conditions of a status that it enters (`details.reason`: `pre_conditions_not_met`);
-   * - `DUPLICATE_IN_BATCH` if an earlier item has the same ID.
+   * - `ALREADY_EXISTS` if another record has a value of the item in a unique field; `details` are those of a single
+   *   write;
+   * - `DUPLICATE_IN_BATCH` if an earlier item has the same ID, or takes the same value of a unique field. A value that an
+   *   earlier item gives up is free for a later one.
    *
    * An item that changes nothing succeeds and emits no event. Any other successful item emits `record.updated`, as PATCH
    * does.
@@ -341,8 +354,11 @@ export interface Operations {
    * - `CONFLICT` with `details.reason` `several_matches` if more than one record has its values; `details.ids` lists up to
    *   ten;
    * - `NOT_FOUND` for an `id` that the key cannot see, with `match_on` `["id"]`;
-   * - `DUPLICATE_IN_BATCH` if an earlier item has the same values in `match_on` or, among items that create a record, in
-   *   the fields of the workspace's duplicate check. Existing records are compared on `match_on` alone.
+   * - `ALREADY_EXISTS` if another record has a value of the item in a unique field; `details` are those of a single
+   *   write;
+   * - `DUPLICATE_IN_BATCH` if an earlier item has the same values in `match_on`, takes the same value of a unique field,
+   *   or, among items that create a record, has the same values in the fields of the workspace's duplicate check. Existing
+   *   records are not checked for duplicates.
    *
    * With `"atomic": true`, all items are stored or none. If an item fails, the status is **422** with `details.reason`
    * `atomic_batch_failed`, and `details.failed` lists the failed items. The status is also **422** if `match_on` names no
@@ -414,7 +430,8 @@ export interface Operations {
    * - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
    *   (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
    * - **409** `ALREADY_EXISTS`: the workspace checks leads for duplicates, and a lead with this email, or with the same
-   *   values in all selected fields that you sent, exists. `details.matched_fields` lists the fields.
+   *   values in all selected fields that you sent, exists; or a lead has the value that you send in a unique custom field.
+   *   `details.matched_fields` lists the fields.
    *   `details.existing_id` is the existing lead, or null if the key cannot see it. Update that lead instead.
    * - **422**: a field is unknown or read-only, a value has the wrong JSON type, a source, status or tag does not exist
    *   (`allowed` lists the existing names), or `assigned_to_email` is not an active user. A status that you name can have
@@ -498,7 +515,8 @@ export interface Operations {
    *   concurrent calls also get this error. `customer_id`, `account_id`, `deal_id` and `converted_at` describe the result;
    *   values that do not exist or that you cannot see are null. A lead that was moved back to an open status is converted
    *   again, to the same customer. `no_converted_status`: the workspace has no active status with that outcome.
-   *   `ALREADY_EXISTS`: the workspace checks deals for duplicates.
+   *   `ALREADY_EXISTS`: the workspace checks deals for duplicates, or another customer or deal has a value in a unique
+   *   field. `details.matched_fields` lists the fields.
    * - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
    *   pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
    *
@@ -732,8 +750,9 @@ export interface Operations {
    * scope automatically.
    *
    * Errors: the slug is taken, even by an object that was switched off (409 ALREADY_EXISTS); the workspace already has 50
-   * custom objects, including switched-off ones (409 CONFLICT, reason `object_limit_reached`); a field is invalid (422,
-   * named as `fields[0].name`). Every problem of the body returns 422, and nothing is created.
+   * custom objects, including switched-off ones (409 CONFLICT, reason `object_limit_reached`); more than 5 fields are
+   * unique (409 CONFLICT, reason `field_limit`); a field is invalid (422, named as `fields[0].name`). Every problem of the
+   * body returns 422, and nothing is created.
    */
   createObject: Method<'createObject'>;
   /**
@@ -793,8 +812,17 @@ export interface Operations {
    *
    * Fields of the type `currency` hold minor units as integers.
    *
+   * **Unique values.** With `unique: true`, no two records of the object can have the same value in this field. Fields of
+   * the types text, number, email, phone and url can be unique; for others, `unique: true` returns 422 with the code
+   * CONFLICTING_FIELDS. Live and test mode are separate, and any number of records can have no value. Values are compared
+   * as they are stored: email addresses ignore case, phone numbers ignore their format, `1` equals `1.0`, and text and
+   * URLs must be equal in every character. A write that would repeat a value returns 409 ALREADY_EXISTS, with the fields
+   * in `details.matched_fields` and the record that has the value in `details.existing_id`, or null if the caller cannot
+   * see that record. Records are found by a unique field as fast as by `email`: match on it to upsert.
+   *
    * Requires `settings:configure` and a live key, but no scope of the object itself. An object can have at most 100
-   * fields, including built-in and retired ones; one more returns 409 CONFLICT with the reason `field_limit_reached`. An
+   * fields, including built-in and retired ones; one more returns 409 CONFLICT with the reason `field_limit_reached`. At
+   * most 5 of them can be unique, including retired ones; one more returns 409 CONFLICT with the reason `field_limit`. An
    * object that does not exist returns 404. Every problem of the body returns 422.
    */
   createField: Method<'createField'>;
@@ -810,15 +838,25 @@ export interface Operations {
    * | `required` | yes | yes, unless the field is read-only or essential |
    * | `options` | of a `select`: replaces the list | no: they come from the settings of the workspace |
    * | `enabled` | yes, on built-in objects | yes, unless the field is essential |
+   * | `unique` | yes, of the types text, number, email, phone and url | no |
    *
    * Essential fields are `first_name` and one of `email` and `mobile` (leads), `name` (deals, accounts), `title` and
    * `scheduled_at` (tasks), and `activity_type`, `entity_type` and `entity_id` (activities). Fields of custom objects
    * cannot be switched off. A change that is not allowed returns 422 with the code RULE_FAILED, or CONFLICTING_FIELDS for
-   * options of a field that is not a select.
+   * options of a field that is not a select and for `unique: true` on a type that cannot be unique.
    *
    * Options that you omit from `options` stay readable on the records that have them and are no longer accepted. An option
    * that you add back is accepted again. To change only a label, send the option's `value` with it. A select keeps at most
    * 1,000 options, including omitted ones; more return 422 with the code TOO_LONG.
+   *
+   * **`unique: true`** checks the values that are stored, in live and test mode. If some are repeated, nothing changes, and
+   * the call returns 409 CONFLICT with the reason `duplicate_values`. `details.examples` lists up to 20 repeated values
+   * of each mode: `{"value": "A-1001", "test_mode": false, "record_ids": [...]}`, with up to ten records, the oldest
+   * first. It contains only records that the caller can see, so it can be empty. Change those values and try again. Writes
+   * of the object wait while the values are checked; none can add a repeated value meanwhile. A sixth unique field of an
+   * object returns 409 CONFLICT with the reason `field_limit`. [Adding a field](#operation/createField) describes how
+   * values are compared. `unique: false` ends the rule at once. A unique field that is retired keeps its values, and stays
+   * unique.
    *
    * **`name` and `type` never change**: sending one of them returns 422 with the code IMMUTABLE, even if the value is the
    * same.
@@ -1221,8 +1259,8 @@ export interface Operations {
    *
    * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
    * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
-   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
-   * to them. A condition is false while its field is switched off.
+   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are
+   * renamed, conditions keep referring to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
    * |---|---|---|---|
@@ -1256,8 +1294,8 @@ export interface Operations {
    *
    * **Conditions** have the form `{"field", "operator", "value"}`. `field` is a published field of the object, including
    * custom fields, `id`, `created_at` and `updated_at`. Operators and values are those of record
-   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are renamed, conditions keep referring
-   * to them. A condition is false while its field is switched off.
+   * filters, without relative dates: tags change when records are written, not when days pass. If sources or statuses are
+   * renamed, conditions keep referring to them. A condition is false while its field is switched off.
    *
    * | | `fields` | `conditions` | `condition_logic` |
    * |---|---|---|---|
@@ -1453,9 +1491,10 @@ export interface Operations {
    * Counts, sums or compares the records of an object that the key can see, optionally in groups. A report changes
    * nothing.
    *
-   * It reads the newest 5,000 records, by `created_at`, that match `from`, `to` and `filter`. `from` and `to` compare
-   * `created_at`, or the date or datetime field named in `date_field`; then records without a value in it are left out. If there are more, `truncated` is true and the
-   * figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records read.
+   * It reads the newest 5,000 records, by `created_at`, that match `from`, `to` and `filter`. If there are more, `truncated`
+   * is true and the figures cover only the newest 5,000: narrow the time range. `rows_scanned` is the number of records
+   * read. `from` and `to` compare `created_at`, or the date or datetime field that `date_field` names. Records without a
+   * value in that field are outside of the range.
    *
    * | metric | field | value |
    * |---|---|---|
@@ -1466,8 +1505,9 @@ export interface Operations {
    * Without values, `sum` is 0, and `avg`, `min` and `max` are null. The `count` of a group always includes all its
    * records. `total` covers all groups, so its `avg` is not an average of averages.
    *
-   * **group_by** is a published field or `created_at`, or a list of one or two of them. The key of a group is the value as text: the name of a status,
-   * source or other select value, `true` or `false`, or the ID of a user. For text fields, it is the first 255 characters.
+   * **group_by** is a published field or `created_at`, or a list of one or two of them. The key of a group is the value as
+   * text: the name of a status, source or other select value, `true` or `false`, or the ID of a user. For text fields, it
+   * is the first 255 characters.
    * Dates and datetimes are grouped by `bucket`: `day` (the default), `week` (its Monday) or `month` (`2026-11`), in UTC.
    * Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
    * `group_by`, there is one group with the key null, even if no record matches.

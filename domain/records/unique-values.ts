@@ -1,0 +1,114 @@
+// Values of unique fields: which ones a write takes, and who has them in a batch.
+import type { FieldType } from '../objects/builtin.ts';
+import type { StoredValue } from '../objects/field-values.ts';
+import { textForm } from '../objects/filter-values.ts';
+import type { WorkspaceObject } from '../objects/workspace.ts';
+
+type Values = Readonly<Record<string, StoredValue>>;
+
+/** A value of a unique field, as the text that PostgreSQL compares. */
+export interface UniqueValue {
+  field: string;
+  value: string;
+}
+
+/** A stored record that has a value of a unique field. */
+export interface ValueHolder extends UniqueValue {
+  id: string;
+  /** Whether the caller can see the record. */
+  visible: boolean;
+}
+
+/**
+ * Returns the values of unique fields that a record has.
+ * @param other leaves out the fields in which this has the same value
+ */
+export function uniqueValues({ fields }: WorkspaceObject, custom: Values, other: Values = {}): UniqueValue[] {
+  const values: UniqueValue[] = [];
+  for (const { name, unique } of fields.values()) {
+    const value = custom[name] ?? null;
+    if (unique && value !== null && value !== other[name]) values.push({ field: name, value: textForm(value) });
+  }
+  return values;
+}
+
+/** A record that is to be written, and what that does to the values of unique fields. */
+export interface UniqueWrite {
+  id: string;
+  /** Position in the batch. */
+  index: number;
+  takes: readonly UniqueValue[];
+  /** Values that the record has now and that it loses. */
+  releases: readonly UniqueValue[];
+}
+
+/** Why a record cannot be written. */
+export type Conflict =
+  /** An earlier item of the batch takes one of its values. */
+  | { kind: 'repeated'; earlier: number }
+  /** A stored record has them. */
+  | { kind: 'taken'; fields: string[]; existingId: string | null };
+
+interface BatchHolder extends ValueHolder {
+  /** Position of the item of the batch that takes the value. */
+  index?: number;
+}
+
+/**
+ * Finds the records of a batch whose values others have, in the order of the batch: a value that an earlier item releases is free for a
+ * later one.
+ * @param holders the stored records that have one of the values
+ * @returns the conflicts by the positions of their records
+ */
+export function findConflicts(
+  writes: readonly UniqueWrite[],
+  holders: readonly ValueHolder[],
+): ReadonlyMap<number, Conflict> {
+  const held = new Map<string, BatchHolder>(holders.map((holder) => [keyOf(holder), holder]));
+  const conflicts = new Map<number, Conflict>();
+  for (const { id, index, takes, releases } of writes.toSorted((a, b) => a.index - b.index)) {
+    const others = takes.flatMap((each) => {
+      const holder = held.get(keyOf(each));
+      return holder && holder.id !== id ? [holder] : [];
+    });
+    const conflict = conflictWith(others);
+    if (conflict) conflicts.set(index, conflict);
+    else {
+      for (const each of releases) if (held.get(keyOf(each))?.id === id) held.delete(keyOf(each));
+      for (const each of takes) held.set(keyOf(each), { ...each, id, visible: true, index });
+    }
+  }
+  return conflicts;
+}
+
+function conflictWith(others: readonly BatchHolder[]): Conflict | undefined {
+  for (const { index } of others) if (index !== undefined) return { kind: 'repeated', earlier: index };
+  const named = others.find(({ visible }) => visible) ?? others[0];
+  if (!named) return undefined;
+  const fields = others.filter(({ id }) => id === named.id).map(({ field }) => field);
+  return { kind: 'taken', fields, existingId: named.visible ? named.id : null };
+}
+
+const keyOf = ({ field, value }: UniqueValue): string => `${field}\n${value}`;
+
+/** A value that several records have. */
+export interface RepeatedValue {
+  testMode: boolean;
+  value: string;
+  /** Those of the records that the caller can see, the oldest first. */
+  ids: readonly string[];
+}
+
+/** Records of a value that an example names. */
+const namedRecords = 10;
+
+/** Returns repeated values of a field as an error names them; those of which the caller sees no record are left out. */
+export function toExamples(repeated: readonly RepeatedValue[], type: FieldType) {
+  return repeated
+    .filter(({ ids }) => ids.length > 0)
+    .map(({ testMode, value, ids }) => ({
+      value: type === 'number' ? Number(value) : value,
+      test_mode: testMode,
+      record_ids: ids.slice(0, namedRecords),
+    }));
+}

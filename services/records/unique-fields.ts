@@ -1,0 +1,45 @@
+// Whether the values of unique fields are free, which no two records of an object may share.
+import { findHolders } from '../../db/records/unique-values.ts';
+import { lockNamedEntities } from '../../db/sales/activity-effects.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { type Conflict, findConflicts, type UniqueWrite, uniqueValues } from '../../domain/records/unique-values.ts';
+import { contactOf } from '../../domain/records/writes.ts';
+import type { Place, Writing } from './record-target.ts';
+
+/** A record that is to be written. */
+export interface RecordWrite {
+  /** Position in the batch; 0 for a single write. */
+  index: number;
+  /** Undefined for a new record. */
+  before?: StoredRecord;
+  after: Pick<StoredRecord, 'id' | 'values' | 'custom'>;
+}
+
+/**
+ * Finds the records that cannot be written, because others have a value of theirs in a unique field. Nothing is sent if no unique field
+ * changes. Until the transaction ends, no other can take one of the values.
+ * @returns the conflicts by the positions of their records
+ */
+export async function findUniqueConflicts(
+  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
+  { object }: Place,
+  writes: readonly RecordWrite[],
+): Promise<ReadonlyMap<number, Conflict>> {
+  const unique = writes.map(
+    ({ index, before, after }): UniqueWrite => ({
+      id: after.id,
+      index,
+      takes: uniqueValues(object, after.custom, before?.custom),
+      releases: before ? uniqueValues(object, before.custom, after.custom) : [],
+    }),
+  );
+  const wanted = unique.flatMap(({ takes }) => takes);
+  if (wanted.length === 0) return new Map();
+  // Whoever changes an activity locks its lead or deal first: so do those who add one, before they lock values.
+  const contacts = object.object === 'activities' ? writes.map(({ after }) => contactOf(after.values)) : [];
+  const [, holders] = await Promise.all([
+    contacts.length > 0 ? lockNamedEntities(sql, caller, contacts) : undefined,
+    findHolders(sql, caller, object.object, wanted),
+  ]);
+  return findConflicts(unique, holders);
+}
