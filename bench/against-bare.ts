@@ -1,15 +1,18 @@
-// The server beside a floor that was written by hand, on one database, under the same load.
+// Compares the server with a hand-written baseline, on one database and under the same load.
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';
 import { type Side, startScript, startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 export interface Comparison extends Pick<Result, 'name' | 'figure' | 'what'> {
-  /** The floor's script in bench/. */
+  /** The script of the baseline, in bench/. */
   script: string;
-  /** At least so many of the floor's requests per second, as a part. */
+  /** Minimum share of the baseline's requests per second. */
   target: number;
-  /** Arranges data by way of the server. @returns what makes the bytes of the next request to a side */
+  /**
+   * Creates data through the server.
+   * @returns a function that creates the next request for a side
+   */
   arrange(port: number, workspace: Workspace): Promise<(side: Side) => () => Buffer>;
 }
 

@@ -1,4 +1,4 @@
-// For servers that are one side of a measurement: they tell their parent the port, and end with it.
+// For servers that are measured: they report their port to the parent, and exit with it.
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

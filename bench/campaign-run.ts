@@ -1,9 +1,9 @@
-// P17: the run of a campaign over many records, asked for by a call: how fast, how much memory.
+// P17: speed and memory of a campaign run over many records, started by a call.
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { request, sendOne } from './load.ts';
 import type { Result } from './report.ts';
-import { startServer, usageOf } from './sides.ts';
+import { readUsage, startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 const recipients = Number(process.env.CAMPAIGN_RECIPIENTS ?? 100_000);
@@ -20,7 +20,7 @@ export async function campaignRun(): Promise<Result> {
         if (answer.status >= 300) throw new Error(`${method} ${path} was answered with ${answer.status}`);
         return JSON.parse(answer.body).data;
       };
-      const resident = () => usageOf(server.pid)?.residentMegabytes ?? Number.NaN;
+      const resident = () => readUsage(server.pid)?.residentMegabytes ?? Number.NaN;
       const channels = [
         { channel_type: 'email', subject: 'For {{first_name}}', body: 'Hello {{first_name}} of {{city}}' },
       ];

@@ -1,4 +1,4 @@
-// Counts of what requests cost: writes to sockets, statements, bytes of log and disk (P16).
+// P16: the costs of requests as counts: socket writes, statements, bytes of log and disk.
 import postgres from 'postgres';
 import { load, sendOne } from './load.ts';
 import { startProxy } from './proxy.ts';
@@ -17,30 +17,36 @@ import type { Result, Value } from './report.ts';
 import { startServer } from './sides.ts';
 import { folder, openWorkspace, untilNothingWaits } from './workspace.ts';
 
-/** Requests of each kind, one after the other, in rounds: what timers write besides is not in all of them. */
+/**
+ * Sequential requests of each kind, in rounds. The lowest round counts, since timers do not write
+ * in every round.
+ */
 const calls = 500;
 const rounds = 5;
-/** Of the leads whose bytes on disk are counted. */
+/** Number of leads whose bytes on disk are counted. */
 const leads = 2000;
 
 export interface Counts {
-  /** By kind of request: writes of the server to all of its sockets, and statements, for one request. */
+  /** By kind of request: socket writes and statements of the server for one request. */
   writes: Record<string, number>;
   statements: Record<string, number>;
-  /** Bytes of write-ahead log for one. */
+  /** Bytes of write-ahead log for one request. */
   log: Record<string, number>;
-  /** Bytes on disk for one lead, audit and event included. */
+  /** Bytes on disk for one lead, including audit row and event. */
   disk: number;
 }
 
-/** Counts on a server and a database of its own. @param dataDir where the database lives meanwhile */
+/**
+ * Counts on a separate server and database.
+ * @param dataDir folder for the database
+ */
 export async function count(dataDir: string): Promise<Counts> {
   const workspace = await openWorkspace(dataDir);
   const { DATABASE_URL = '' } = workspace.env;
   const proxy = await startProxy(DATABASE_URL, 0);
   const sql = postgres(DATABASE_URL, { max: 1, onnotice: () => undefined });
   try {
-    // The first change of a page after a checkpoint would write the whole page to the log.
+    // Otherwise the first change of a page after a checkpoint writes the whole page to the log.
     await sql`alter system set full_page_writes = off`;
     await sql`select pg_reload_conf()`;
     const server = await startServer('ours', { ...workspace.env, DATABASE_URL: proxy.url });
@@ -72,22 +78,22 @@ export async function count(dataDir: string): Promise<Counts> {
           log: Number.POSITIVE_INFINITY,
         };
         for (let round = 0; round < rounds; round += 1) {
-          const before = { ...proxy.sent(), log: await logOf(sql) };
+          const before = { ...proxy.sent(), log: await readLogBytes(sql) };
           const { requests: some } = await send((kind === 'batch of 100' ? calls / 20 : calls) / rounds);
-          const after = { ...proxy.sent(), log: await logOf(sql) };
+          const after = { ...proxy.sent(), log: await readLogBytes(sql) };
           for (const what of ['writes', 'statements', 'log'] as const)
             found[what] = Math.min(found[what], (after[what] - before[what]) / some);
         }
-        // The answer is one.
+        // One more for the response.
         counts.writes[kind] = found.writes + 1;
         counts.statements[kind] = found.statements;
         counts.log[kind] = found.log;
       };
       for (const [kind, bytes] of Object.entries(kinds)) await countKind(kind, bytes);
-      const before = await diskOf(sql);
+      const before = await readDiskBytes(sql);
       for (let lead = 0; lead < leads; lead += 100) await sendOne(server.port, batchRequest(key, 'disk', next() * 100));
-      counts.disk = ((await diskOf(sql)) - before) / leads;
-      // Behind it, since what updates leave behind has its place on the disk, too.
+      counts.disk = ((await readDiskBytes(sql)) - before) / leads;
+      // Last, because dead row versions of updates take disk space too.
       await countKind('update', () => updateRequest(key, id, 'changed', next()));
       return counts;
     } finally {
@@ -100,7 +106,7 @@ export async function count(dataDir: string): Promise<Counts> {
   }
 }
 
-/** What a request should cost at most. What it does cost, and no more, a test holds. */
+/** The target costs of a request. tests/runtime/counted.test.ts enforces the actual costs. */
 const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, number>>>> = {
   writes: {
     read: 2,
@@ -141,12 +147,12 @@ export async function counted(): Promise<Result> {
   };
 }
 
-async function logOf(sql: postgres.Sql): Promise<number> {
+async function readLogBytes(sql: postgres.Sql): Promise<number> {
   const [row] = await sql`select pg_current_wal_insert_lsn() - '0/0' as bytes`;
   return Number(row?.bytes);
 }
 
-async function diskOf(sql: postgres.Sql): Promise<number> {
+async function readDiskBytes(sql: postgres.Sql): Promise<number> {
   await untilNothingWaits(sql);
   await sql.unsafe('vacuum');
   const [row] = await sql`

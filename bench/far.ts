@@ -1,4 +1,4 @@
-// P9: a read and a create where the database is a millisecond away, one call after the other.
+// P9: sequential reads and creates with a database that is a millisecond away.
 import { startProxy } from './proxy.ts';
 import { createLead, createRequest, readRequest } from './records.ts';
 import type { Result } from './report.ts';
@@ -6,7 +6,7 @@ import { measure, median, type Settings } from './rounds.ts';
 import { type Side, startScript, startServer } from './sides.ts';
 import { folder, openWorkspace } from './workspace.ts';
 
-/** Milliseconds to the database, each way. */
+/** Milliseconds to the database, one way. */
 const distance = 1;
 
 export async function far(settings: Settings): Promise<Result> {

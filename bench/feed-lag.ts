@@ -1,4 +1,5 @@
-// P12: from the answer to a write until readers that wait have its line; how fast a queue empties.
+// P12: time from a write's response to its line at waiting readers, and the speed of the
+// dispatcher.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres, { type Sql } from 'postgres';
@@ -10,11 +11,11 @@ import { type Measured, median, nothingMeasured, quantile, type Settings, startU
 import { startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
-/** Changes in a second, and in one write. */
+/** Changes per second, and per write. */
 const pace = 500;
 const together = 20;
 const readers = 3;
-/** Events that wait when the dispatcher's own speed is measured. */
+/** Events in the queue when the speed of the dispatcher is measured. */
 const queue = 20_000;
 
 export async function feedLag(settings: Settings): Promise<Result> {
@@ -27,7 +28,7 @@ export async function feedLag(settings: Settings): Promise<Result> {
       const delays: number[][] = [];
       for (let round = -1; round < settings.rounds; round += 1) {
         const found = await follow(server.port, workspace, settings.seconds, round);
-        // The first one warms up.
+        // The first round warms up.
         if (round < 0) continue;
         delays.push(found.delays);
         writes.perSecond.push(found.perSecond);
@@ -63,7 +64,7 @@ export async function feedLag(settings: Settings): Promise<Result> {
   }
 }
 
-/** Writes for a time, under readers that follow. */
+/** Writes for a time while readers follow the feed. */
 async function follow(port: number, workspace: Workspace, seconds: number, round: number) {
   const answered = new Answered();
   const ends = new AbortController();
@@ -88,7 +89,7 @@ async function follow(port: number, workspace: Workspace, seconds: number, round
   return { ...written, delays: following.flatMap(({ arrivals }) => answered.delays(arrivals)) };
 }
 
-/** Follows the feed from where it ends now, with a call that is open whenever it does not read. */
+/** Follows the feed from its present end with long polls. */
 async function startReader(port: number, key: string, ends: AbortSignal) {
   const arrivals = new Map<string, number>();
   const read = async (query: string) => {
@@ -109,7 +110,7 @@ async function startReader(port: number, key: string, ends: AbortSignal) {
   return { arrivals, ended: follow() };
 }
 
-/** Lets a queue appear at once, and waits until all of it has its positions. */
+/** Inserts a queue of events, and waits until all have positions. */
 async function empty(sql: Sql, pid: number, { bareEnv }: Workspace, into: Measured): Promise<void> {
   const { COMPANY_ID: companyId = '' } = bareEnv;
   const actor = { kind: 'api_key', id: 'bench', name: 'Bench' };

@@ -1,4 +1,4 @@
-// F9: how late the server is for everybody else while it reads texts made to keep programs busy.
+// F9: event loop lag while the server reads texts that are made to keep programs busy.
 import { freePort } from '../app/embedded-postgres/free-port.ts';
 import { hostileTexts } from '../tests/support/hostile-texts.ts';
 import { load, request } from './load.ts';
@@ -7,12 +7,18 @@ import type { Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
 import { folder, openWorkspace } from './workspace.ts';
 
-/** A text that keeps the server busy does so each time; what happens in one round only is the machine's. */
+/**
+ * A hostile text delays the server in every round. A delay in one round only comes from the
+ * machine.
+ */
 const rounds = 3;
-/** As long as a body may have them; as long as single fields may have them, so that more than the length is looked at. */
+/**
+ * The longest text that a body may contain, and lengths that single fields accept, so that checks
+ * after the length check run too.
+ */
 const lengths = [100_000, 2000, 250, 90];
 const requestsOfEach = 8;
-/** Includes the interval at which Node looks, 10 ms. */
+/** Includes Node's sampling interval of 10 ms. */
 const lag = /^nodejs_eventloop_lag_max_seconds(?:\{[^}]*\})? (\S+)$/m;
 
 export async function hostile(settings: Settings): Promise<Result> {
@@ -29,7 +35,7 @@ export async function hostile(settings: Settings): Promise<Result> {
       };
       const least = new Map<string, number>();
       const measureLag = async (name: string, work: () => Promise<unknown>): Promise<void> => {
-        // Reading it begins anew.
+        // Reading it resets it.
         await readLag();
         await work();
         least.set(name, Math.min(least.get(name) ?? Number.POSITIVE_INFINITY, await readLag()));
@@ -70,7 +76,10 @@ export async function hostile(settings: Settings): Promise<Result> {
   }
 }
 
-/** Requests with a text where records, fields, keys, people and queries take one: every rule for texts has it. */
+/**
+ * Returns requests with a text in records, fields, keys, people and queries, which covers every
+ * rule for texts.
+ */
 function requestsWith(key: string, text: string, round: number): Buffer[] {
   const headers = { 'x-api-key': key };
   const post = (path: string, body: object, own: Record<string, string> = {}): Buffer =>
@@ -80,7 +89,7 @@ function requestsWith(key: string, text: string, round: number): Buffer[] {
   const filter = (field: string, op: string) =>
     encodeURIComponent(JSON.stringify({ field, op, value: text.slice(0, 1000).toWellFormed() }));
   return [
-    // Each alone, since the first that is refused may end the reading.
+    // Each field separately, because validation may stop at the first invalid one.
     ...lead.map((field) => post('/v1/objects/leads/records', { first_name: `Walk ${round}`, [field]: text })),
     post('/v1/leads', Object.fromEntries(lead.map((field) => [field, text]))),
     post('/v1/objects/leads/fields', { name: text, label: text, type: 'text' }),

@@ -1,5 +1,5 @@
 // A database with one large workspace, one of 10,000 leads and a hundred others.
-// It is kept, since filling it takes minutes.
+// It is kept, because filling it takes minutes.
 import { resolve } from 'node:path';
 import postgres from 'postgres';
 import { startEmbedded } from '../app/embedded-postgres/database.ts';
@@ -15,7 +15,7 @@ export interface LargeDatabase {
   /** Keys of the two workspaces that are compared. */
   keys: { large: string; small: string };
   rows: { large: number; small: number };
-  /** What a server needs to serve it. */
+  /** Environment of a server on this database. */
   env: Record<string, string>;
   stop(): Promise<void>;
 }
@@ -23,10 +23,10 @@ export interface LargeDatabase {
 const smallRows = 10_000;
 const otherCompanies = 100;
 const otherRows = 1000;
-/** Rows of one statement; a run that was interrupted goes on after the last one. */
+/** Rows per statement. An interrupted run continues after the last one. */
 const batch = 20_000;
 
-/** Leads of the large workspace. */
+/** Returns the number of leads of the large workspace. */
 function wantedRows(): number {
   const rows = Number(process.env.SEED_ROWS ?? 1_000_000);
   if (!Number.isSafeInteger(rows) || rows <= smallRows)
@@ -34,7 +34,10 @@ function wantedRows(): number {
   return rows;
 }
 
-/** Opens the database and adds what it lacks. @param note is told what was added */
+/**
+ * Opens the database and adds what it lacks.
+ * @param note called with what was added
+ */
 export async function openLarge(note: (text: string) => void): Promise<LargeDatabase> {
   const dataDir = resolve(`${folder}-large`);
   const database = await startEmbedded(dataDir, () => undefined);
@@ -51,7 +54,7 @@ export async function openLarge(note: (text: string) => void): Promise<LargeData
     const small = await fill(sql, 'Small', rows.small, noteAdded);
     for (let number = 1; number <= otherCompanies; number += 1)
       await fill(sql, `Other ${number}`, otherRows, noteAdded);
-    // A migration of a kept database can leave texts that wait, too.
+    // A migration of a kept database can leave texts to index too.
     if (added > 0 || (await textsWait(sql))) {
       await makeSearchable(database.url);
       await sql`vacuum analyze`;
@@ -76,7 +79,9 @@ async function textsWait(sql: postgres.Sql): Promise<boolean> {
   return (row?.waiting ?? 0) > smallRows;
 }
 
-/** Does at once what the server's job would do for some minutes beside the measurement. */
+/**
+ * Indexes all texts now. Otherwise the server's job would do so for minutes during the measurement.
+ */
 async function makeSearchable(url: string): Promise<void> {
   const settings = { url, prepare: true, spread: false };
   const pools = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
@@ -88,7 +93,10 @@ async function makeSearchable(url: string): Promise<void> {
   await Promise.all(Object.values(pools).map((pool) => pool.close(1)));
 }
 
-/** Finds or makes a company, and adds leads until it has as many as wanted. @returns its id */
+/**
+ * Finds or creates a company, and adds leads up to the wanted number.
+ * @returns its id
+ */
 async function fill(sql: postgres.Sql, name: string, wanted: number, note: (text: string) => void): Promise<string> {
   const [found] = await sql<{ id: string }[]>`select id from companies where name = ${name}`;
   const companyId = found?.id ?? (await addCompany(sql, name));
@@ -104,7 +112,10 @@ async function fill(sql: postgres.Sql, name: string, wanted: number, note: (text
   return companyId;
 }
 
-/** Leads of a number each, so that a further run makes no lead twice: names and companies that many share, and addresses of their own. */
+/**
+ * Adds leads by number, so that no run creates a lead twice: with common names and companies, and
+ * unique addresses.
+ */
 async function addLeads(sql: postgres.Sql, companyId: string, from: number, to: number): Promise<void> {
   await sql`
     with status as (

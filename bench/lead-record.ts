@@ -1,4 +1,4 @@
-// A lead as the records API shows it, made from its row by hand: what the bare sides answer.
+// Builds a lead as in the records API by hand from its row, for the responses of the baselines.
 import type { Sql } from 'postgres';
 
 export interface LeadRow {
@@ -40,7 +40,7 @@ export const leadColumns = [
   'converted_customer_id',
 ];
 
-/** Names of the lead statuses by id. */
+/** Returns the names of the lead statuses by id. */
 export async function statusNames(sql: Sql, companyId: string): Promise<Map<string, string>> {
   const rows = await sql<
     { id: string; name: string }[]

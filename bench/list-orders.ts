@@ -1,11 +1,14 @@
-// P4: pages of a large workspace in every order, and its records found by a value of each field.
+// P4: pages of a large workspace in every sort order, and look-ups by a value of each field.
 import { openLarge } from './large.ts';
 import { request, sendOne } from './load.ts';
 import type { Result } from './report.ts';
 import { median, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
 
-/** What the document says is read from all records: names of lists, ids of other records, long texts. */
+/**
+ * Sorts and filters without an index, as documented: names of lists, ids of other records, long
+ * texts.
+ */
 const withoutIndex = new Set([
   'source',
   'lead_status',
@@ -18,7 +21,7 @@ const withoutIndex = new Set([
   'notes',
 ]);
 const path = '/v1/objects/leads/records?limit=25';
-/** A page is asked for so often. */
+/** Number of requests per page. */
 const times = 5;
 
 interface Page {
@@ -87,7 +90,7 @@ export async function listOrders(settings: Settings): Promise<Result> {
   }
 }
 
-/** The median times of a page and of the one after it; undefined where the server gives up. */
+/** Returns the median times of a page and the next one; undefined if the server times out. */
 async function timed(
   ask: (query: string) => Promise<Page>,
   query: string,

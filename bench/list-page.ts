@@ -1,4 +1,4 @@
-// P4: a page of a filtered, sorted list: a large workspace and a small one, first page and last.
+// P4: a page of a filtered, sorted list, in a large and a small workspace, first and last page.
 import { openLarge } from './large.ts';
 import { request, sendOne } from './load.ts';
 import type { Result } from './report.ts';
@@ -8,7 +8,7 @@ import { startServer } from './sides.ts';
 const filter = JSON.stringify({ field: 'lead_status', op: 'eq', value: 'New' });
 const path = `/v1/objects/leads/records?sort=-created_at&filter=${encodeURIComponent(filter)}`;
 
-/** Few at a time: what is asked is how long one page takes. */
+/** Few, because the latency of one page is measured. */
 const connections = 2;
 
 export async function listPage(settings: Settings): Promise<Result> {
@@ -54,7 +54,10 @@ export async function listPage(settings: Settings): Promise<Result> {
   }
 }
 
-/** Walks the whole list. @returns the cursor of the last full page of 25 or so */
+/**
+ * Walks the whole list.
+ * @returns the cursor of the last full page of about 25
+ */
 async function lastCursor(port: number, key: string): Promise<string> {
   let cursor: string | undefined;
   for (;;) {

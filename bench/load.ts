@@ -1,20 +1,20 @@
-// The load: connections that each send a request as soon as the last answer is complete.
-// Leaner than a general tool, so that on two cores the server is what is measured.
+// The load: connections that each send a request as soon as the previous response is complete.
+// Leaner than general tools, so that on two cores the server is what is measured.
 import { connect, type Socket } from 'node:net';
 
 export interface Load {
   port: number;
   connections: number;
   milliseconds: number;
-  /** Ends after about so many requests, if that is sooner. */
+  /** Maximum number of requests, approximately. */
   most?: number;
-  /** Requests per second of all connections together; undefined: as many as can be. */
+  /** Requests per second of all connections together; undefined: unlimited. */
   perSecond?: number;
-  /** Refusals count as answers too. */
+  /** Accepts error responses too. */
   anyAnswer?: boolean;
-  /** Sees each answer when it is complete. */
+  /** Called with each complete response. */
   seen?: (answer: Buffer) => void;
-  /** Bytes of the next request; called for every request. */
+  /** Returns the bytes of the next request; called for every request. */
   next: () => Buffer;
 }
 
@@ -22,16 +22,19 @@ export interface LoadResult {
   requests: number;
   milliseconds: number;
   perSecond: number;
-  /** Milliseconds from a request's first byte sent to its answer's last byte read, the shortest first. */
+  /**
+   * Milliseconds from sending a request's first byte to reading its response's last byte, in
+   * ascending order.
+   */
   latencies: readonly number[];
   p50: number;
   p99: number;
 }
 
-/** Thrown when a side answers anything but success: a measurement of failures is none. */
+/** Thrown if a side responds with an error: measuring errors is useless. */
 class WrongAnswer extends Error {}
 
-/** Writes a request of HTTP/1.1 as bytes. */
+/** Returns an HTTP/1.1 request as bytes. */
 export function request(method: string, path: string, headers: Record<string, string>, body = ''): Buffer {
   const lines = [`${method} ${path} HTTP/1.1`, 'Host: 127.0.0.1'];
   for (const [name, value] of Object.entries(headers)) lines.push(`${name}: ${value}`);
@@ -41,7 +44,7 @@ export function request(method: string, path: string, headers: Record<string, st
 
 /**
  * Loads one server for a time.
- * @throws WrongAnswer at the first answer that is not a 2xx
+ * @throws WrongAnswer at the first response that is not a 2xx
  */
 export async function load(options: Load): Promise<LoadResult> {
   const latencies: number[] = [];
@@ -61,7 +64,7 @@ export async function load(options: Load): Promise<LoadResult> {
   };
 }
 
-/** One connection until the time is over. */
+/** Runs one connection until the time is over. */
 function one(options: Load, end: number, latencies: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port: options.port, host: '127.0.0.1', noDelay: true });
@@ -73,7 +76,7 @@ function one(options: Load, end: number, latencies: number[]): Promise<void> {
     };
     socket.on('connect', send);
     readAnswers(socket, (answer) => {
-      // '2' at the place of the status: anything else, and what is measured is not the work.
+      // '2' as the first digit of the status; with any other, the measurement is invalid.
       if (answer[9] !== 50 && !options.anyAnswer) {
         reject(new WrongAnswer(answer.toString('latin1').slice(0, 600)));
         socket.destroy();
@@ -91,7 +94,7 @@ function one(options: Load, end: number, latencies: number[]): Promise<void> {
   });
 }
 
-/** Sends one request on a connection of its own. */
+/** Sends one request on a new connection. */
 export function sendOne(port: number, bytes: Buffer): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(bytes));
@@ -105,7 +108,7 @@ export function sendOne(port: number, bytes: Buffer): Promise<{ status: number; 
   });
 }
 
-/** Calls back with the bytes of each complete answer. */
+/** Calls back with the bytes of each complete response. */
 function readAnswers(socket: Socket, onAnswer: (answer: Buffer) => void): void {
   let rest: Buffer | undefined;
   socket.on('data', (chunk: Buffer) => {
@@ -116,7 +119,10 @@ function readAnswers(socket: Socket, onAnswer: (answer: Buffer) => void): void {
   });
 }
 
-/** The size of the answer that these bytes begin, infinite until its head is complete. */
+/**
+ * Returns the size of the response that starts with these bytes; infinite until its head is
+ * complete.
+ */
 function answerSize(bytes: Buffer): number {
   const head = bytes.indexOf('\r\n\r\n');
   if (head === -1) return Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-// P13: a record by its id as a call of a tool, against the same read over REST.
+// P13: reading a record by id with a tool call, against the same read over REST.
 import { createLead, readRequest, toolRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';

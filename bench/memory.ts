@@ -1,25 +1,25 @@
-// P7: resident memory after many mixed requests, its growth, and beside clients that do not read.
+// P7: resident memory after many mixed requests, its growth, and with clients that do not read.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { load } from './load.ts';
 import { createLead, createRequest, listRequest, readRequest } from './records.ts';
 import type { Result } from './report.ts';
 import type { Settings } from './rounds.ts';
-import { startServer, usageOf } from './sides.ts';
+import { readUsage, startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 const requests = Number(process.env.MEMORY_REQUESTS ?? 100_000);
-/** Clients that ask for pages and read none of them, and the pages that each asks for. */
+/** Clients that request pages and read none, and the number of pages per client. */
 const deaf = { clients: 500, pages: 100, seconds: 20 };
 
 export async function memory(settings: Settings): Promise<Result | string> {
-  if (usageOf(process.pid) === undefined) return 'skipped: only Linux tells the resident memory of another process';
+  if (readUsage(process.pid) === undefined) return 'skipped: only Linux tells the resident memory of another process';
   const workspace = await openWorkspace(folder);
   try {
     const server = await startServer('ours', workspace.env);
     try {
       const next = await mixed(server.port, workspace);
-      const resident = () => usageOf(server.pid)?.residentMegabytes ?? Number.NaN;
+      const resident = () => readUsage(server.pid)?.residentMegabytes ?? Number.NaN;
       const run = () =>
         load({ port: server.port, connections: settings.connections, milliseconds: 600_000, most: requests, next });
       await run();
@@ -48,12 +48,12 @@ export async function memory(settings: Settings): Promise<Result | string> {
   }
 }
 
-/** @returns the highest that was seen while they were there */
+/** @returns the highest memory while the clients were connected */
 async function highestBeside(port: number, page: Buffer, resident: () => number): Promise<number> {
   const pages = Buffer.concat(Array.from({ length: deaf.pages }, () => page));
   const sockets = Array.from({ length: deaf.clients }, () => {
     const socket = connect(port, '127.0.0.1').pause();
-    // They are cut, as they should be.
+    // The server disconnects them, as it should.
     socket.on('error', () => undefined);
     socket.write(pages);
     return socket;
@@ -67,7 +67,7 @@ async function highestBeside(port: number, page: Buffer, resident: () => number)
   return highest;
 }
 
-/** Of ten requests eight read one record, one lists and one creates. */
+/** Of ten requests, eight read one record, one lists and one creates. */
 async function mixed(port: number, workspace: Workspace) {
   const read = readRequest(workspace.key, await createLead(port, workspace));
   const list = listRequest(workspace.key);

@@ -1,14 +1,14 @@
-// Moments that processes of this machine agree on, and which writes were answered when.
+// Times that processes of this machine agree on, and when writes were answered.
 
-/** Milliseconds since 1970, with their fractions. */
+/** Returns milliseconds since 1970, with fractions. */
 export const moment = (): number => performance.timeOrigin + performance.now();
 
-/** Notes when each record that an answer shows was known to be committed. */
+/** Records when the response about each record arrived. */
 export class Answered {
   /** By the id of the record. */
   readonly at = new Map<string, number>();
 
-  /** Takes the answer to a create or to a batch of creates. */
+  /** Receives the response to a create or a batch of creates. */
   readonly note = (answer: Buffer): void => {
     const now = moment();
     const { data } = JSON.parse(answer.toString('utf8', answer.indexOf('\r\n\r\n') + 4));
@@ -17,8 +17,9 @@ export class Answered {
   };
 
   /**
-   * Milliseconds from each answer to the arrival of what it told; 0 for what arrived before its answer.
-   * @throws Error when something did not arrive, or arrived that nobody wrote
+   * Returns the milliseconds from each response to the arrival of its record; 0 if it arrived
+   * earlier.
+   * @throws Error if a record did not arrive, or if one arrived that was not written
    */
   delays(arrivals: ReadonlyMap<string, number>): number[] {
     const missing = [...this.at.keys()].filter((id) => !arrivals.has(id));

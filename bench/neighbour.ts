@@ -1,4 +1,4 @@
-// G3: what one tenant notices while another asks for ten times what its limits allow.
+// G3: the effect on one tenant while another sends ten times its limit.
 import { load } from './load.ts';
 import { createLead, readRequest } from './records.ts';
 import type { Result } from './report.ts';
@@ -6,9 +6,11 @@ import { quantile, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
 import { addNeighbour, folder, openWorkspace } from './workspace.ts';
 
-/** Calls per minute that the noisy tenant may make; it makes ten times as many. */
+/** The noisy tenant's limit in calls per minute; it makes ten times as many. */
 const perMinute = 600;
-/** Calls per second of the quiet one: 99 % of few calls would be the slowest of them. */
+/**
+ * Calls per second of the quiet tenant: with few calls, the 99th percentile would be their maximum.
+ */
 const pace = 200;
 
 export async function neighbour(settings: Settings): Promise<Result> {
@@ -31,7 +33,7 @@ export async function neighbour(settings: Settings): Promise<Result> {
           anyAnswer: true,
           next: () => noisy,
         });
-      // Compiled, and beyond its limit, before anything is measured.
+      // Before measuring, the code is compiled and the noisy tenant is above its limit.
       await ask();
       await load({
         port: server.port,

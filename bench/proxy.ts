@@ -1,15 +1,18 @@
-// A network between a server and the database that takes a time each way and counts messages.
+// A simulated network between server and database: adds latency and counts messages.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface Proxy {
-  /** The address of the database behind the proxy. */
+  /** URL of the database behind the proxy. */
   url: string;
-  /** What was sent so far on connections of requests: writes, and statements (simple queries, and executions of prepared ones). */
+  /**
+   * Returns what was sent so far on connections of requests: writes, and statements (simple
+   * queries, and executions of prepared ones).
+   */
   sent(): { writes: number; statements: number };
   stop(): void;
 }
 
-/** @param milliseconds that everything takes longer, each way */
+/** @param milliseconds added latency, one way */
 export async function startProxy(databaseUrl: string, milliseconds: number): Promise<Proxy> {
   const target = Number(new URL(databaseUrl).port);
   const sockets = new Set<Socket>();
@@ -47,13 +50,13 @@ export async function startProxy(databaseUrl: string, milliseconds: number): Pro
   };
 }
 
-/** Connections of jobs; what they do is done whether requests come or not. */
+/** Connections of jobs, whose work does not depend on requests. */
 const jobs = /application_name\0crm (background|dispatcher|webhooks)/;
 
-/** Reads PostgreSQL's protocol, version 3, as a client sends it. */
+/** Parses PostgreSQL's protocol, version 3, as a client sends it. */
 function messageCounter(sent: { writes: number; statements: number }): (bytes: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0);
-  // The first message of a connection has no type.
+  // The first message of a connection has no type byte.
   let head = 0;
   let counts = true;
   return (bytes) => {

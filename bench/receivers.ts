@@ -1,11 +1,11 @@
-// Receivers of webhooks, a process of its own: by their path they answer at once, late or never.
+// Webhook receivers, in a separate process: by path they respond immediately, late or never.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { listen } from './announce.ts';
 import { moment } from './moments.ts';
 
-/** Milliseconds that the slow ones take. */
+/** Response time of the slow receivers in milliseconds. */
 const late = 5000;
-/** When each record was first told of at a path that answers at once; and how many requests there were. */
+/** When each record first arrived at a fast receiver, and the number of requests. */
 let arrivals = new Map<string, number>();
 let requests = 0;
 

@@ -1,4 +1,4 @@
-// The requests of the database measurements, as the records API takes them.
+// The requests of the database measurements, in the format of the records API.
 import { request, sendOne } from './load.ts';
 import type { Workspace } from './workspace.ts';
 
@@ -14,20 +14,20 @@ const lead = {
   priority: 2,
 };
 
-/** A request that creates a lead, different for each number. */
+/** Returns a request that creates a lead, different for each number. */
 export function createRequest(key: string, run: string, number: number): Buffer {
   const mobile = `+97150${String(1_000_000 + (number % 9_000_000))}`;
   const body = JSON.stringify({ ...lead, email: `lead-${run}-${number}@bluelake.example`, mobile });
   return request('POST', path, { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` }, body);
 }
 
-/** A request that changes a lead, otherwise for each number. */
+/** Returns a request that changes a lead, different for each number. */
 export function updateRequest(key: string, id: string, run: string, number: number): Buffer {
   const headers = { 'x-api-key': key, 'Idempotency-Key': `bench-${run}-${number}` };
   return request('PATCH', `${path}/${id}`, headers, JSON.stringify({ city: `City ${number}` }));
 }
 
-/** A request that creates leads, a hundred unless said otherwise, different for each number. */
+/** Returns a request that creates a batch of leads, different for each number. */
 export function batchRequest(key: string, run: string, number: number, count = 100): Buffer {
   const body = JSON.stringify(
     Array.from({ length: count }, (_, index) => ({
@@ -43,7 +43,7 @@ export function readRequest(key: string, id: string): Buffer {
   return request('GET', `${path}/${id}`, { 'x-api-key': key });
 }
 
-/** Records by a list of ids, which a body has room for. */
+/** Returns a request that reads records by a list of ids. */
 export function readManyRequest(key: string, ids: readonly string[]): Buffer {
   return request('POST', `${path}:batch-get`, { 'x-api-key': key }, JSON.stringify({ ids }));
 }
@@ -52,20 +52,24 @@ export function listRequest(key: string, limit = 25): Buffer {
   return request('GET', `${path}?limit=${limit}`, { 'x-api-key': key });
 }
 
-/** A list whose statement is planned for this filter alone. */
+/** Returns a list request whose statement is planned for its filter. */
 export function filteredListRequest(key: string): Buffer {
   const filter = encodeURIComponent(JSON.stringify({ field: 'city', op: 'eq', value: 'Dubai' }));
   return request('GET', `${path}?limit=25&filter=${filter}`, { 'x-api-key': key });
 }
 
-/** Creates a lead. @param number another one for each lead @returns its id */
+/**
+ * Creates a lead.
+ * @param number different for each lead
+ * @returns its id
+ */
 export async function createLead(port: number, workspace: Workspace, number = 1): Promise<string> {
   const { status, body } = await sendOne(port, createRequest(workspace.key, 'first', number));
   if (status !== 201) throw new Error(`a lead could not be created: ${body}`);
   return JSON.parse(body).data.record.id;
 }
 
-/** The same read as a call of a tool of the Model Context Protocol. */
+/** Returns the same read as an MCP tool call. */
 export function toolRequest(key: string, id: string): Buffer {
   const version = '2026-07-28';
   const _meta = {

@@ -1,21 +1,21 @@
-// What a measurement found: as a table for people, and as a file with the facts of the machine.
+// Reports a measurement: as a table, and as a file with the facts of the machine.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { type Measured, median, type Ratio } from './rounds.ts';
 
-/** A figure that is not a ratio. */
+/** A figure other than a ratio. */
 export interface Value {
   name: string;
   value: number;
   unit: string;
-  /** At most this, unless it says at least; undefined: it is told beside others. */
+  /** Upper limit, or lower limit with atLeast; undefined: only reported. */
   target?: number | undefined;
   atLeast?: true;
 }
 
 export interface Result {
-  /** Its name as a file, and its id in the list of figures. */
+  /** File name, and id in the list of figures. */
   name: string;
   figure: string;
   what: string;
@@ -65,14 +65,14 @@ export function save(result: Result): void {
   writeFileSync(file, `${JSON.stringify({ ...result, machine: machine() }, roundNumber, 2)}\n`);
 }
 
-/** Empty for what is not measured. */
+/** Formats a figure; empty if it was not measured. */
 const figure = (value: number, digits: number): string => (Number.isNaN(value) ? '' : value.toFixed(digits));
 
 function row(cells: string[]): string {
   return cells.map((cell, index) => (index === 0 ? `  ${cell.padEnd(12)}` : cell.padStart(14))).join('');
 }
 
-/** On what is shown: a figure that reads as its target has reached it. */
+/** Judges the rounded figure: if it reads as its target, it has reached it. */
 function verdict(value: number, unit: string, target: number, atLeast?: true): string {
   const [sign, reached] = atLeast ? ['≥', value >= target] : ['≤', value <= target];
   return `, target ${sign} ${target} ${unit}${mark(reached)}`;
@@ -94,7 +94,7 @@ function machine(): Record<string, unknown> {
     processor: cpus()[0]?.model,
     cores: cpus().length,
     memoryGigabytes: totalmem() / 1024 ** 3,
-    // Above the number of cores, others were at work while this was measured.
+    // Above the number of cores, other processes were active during the measurement.
     loadAverage: loadavg(),
   };
 }

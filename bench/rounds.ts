@@ -1,6 +1,6 @@
-// Sides measured in turn, in alternating order, so that a busy machine is unfair to none of them.
+// Measures sides in turn and in alternating order, so that a busy machine affects all equally.
 import { load } from './load.ts';
-import { databaseMilliseconds, type Side, usageOf } from './sides.ts';
+import { databaseMilliseconds, readUsage, type Side } from './sides.ts';
 
 export interface Settings {
   rounds: number;
@@ -10,22 +10,26 @@ export interface Settings {
 
 export interface Measured {
   name: string;
-  /** One per round. */
+  /** One value per round. */
   perSecond: number[];
   p50: number[];
   p99: number[];
-  /** Microseconds of the server's own processor time per request. */
+  /** Microseconds of the server's processor time per request. */
   cpuMicroseconds: number[];
-  /** The same of the database, with what it does in the background meanwhile. */
+  /** Microseconds of the database's processor time per request, including its background work. */
   databaseMicroseconds: number[];
 }
 
-/** The compiler is at work for seconds, longer in a large program than in a small one; what runs for months is compiled. */
+/**
+ * JIT compilation takes seconds, longer in a large program. A server that runs for months is
+ * compiled.
+ */
 const warmUpSeconds = 6;
 
 /**
- * @param next makes the bytes of the next request to a side
- * @param settle runs after each round, so that what one side left behind does not burden the next
+ * Measures all sides.
+ * @param next returns a function that creates the next request for a side
+ * @param settle runs after each round, so that leftover work of one side does not affect the next
  */
 export async function measure(
   sides: readonly Side[],
@@ -63,9 +67,12 @@ export const nothingMeasured = (name: string): Measured => ({
   databaseMicroseconds: [],
 });
 
-/** Begins to watch the processor time of a server and of the database. @returns what notes the part of each of so many requests */
+/**
+ * Starts measuring the processor time of a server and of the database.
+ * @returns a function that records the share of each of so many requests
+ */
 export function startUsage(pid: number): (requests: number, into: Measured) => void {
-  const now = (): [number, number] => [usageOf(pid)?.cpuMilliseconds ?? Number.NaN, databaseMilliseconds()];
+  const now = (): [number, number] => [readUsage(pid)?.cpuMilliseconds ?? Number.NaN, databaseMilliseconds()];
   const [server, database] = now();
   return (requests, into) => {
     const [serverThen, databaseThen] = now();
@@ -77,14 +84,14 @@ export function startUsage(pid: number): (requests: number, into: Measured) => v
 export interface Ratio {
   of: string;
   to: string;
-  /** Of the rounds' ratios. */
+  /** Median of the rounds' ratios. */
   median: number;
   least: number;
   most: number;
   target: number;
 }
 
-/** How a side's requests per second compare with another's, round by round. */
+/** Compares the requests per second of two sides, round by round. */
 export function ratio(of: Measured, to: Measured, target: number): Ratio {
   const ratios = of.perSecond.map((value, round) => value / (to.perSecond[round] ?? Number.NaN));
   return {
@@ -105,7 +112,7 @@ export function median(values: readonly number[]): number {
     : ((sorted[middle - 1] ?? Number.NaN) + (sorted[middle] ?? Number.NaN)) / 2;
 }
 
-/** The value that this share of all does not exceed, from 0 to 1. */
+/** Returns the value that a share (0 to 1) of all values does not exceed. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;

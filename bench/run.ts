@@ -1,4 +1,4 @@
-// make bench: every figure of docs/performance.md, or those that FIGURES names.
+// make bench: measures all figures of docs/performance.md, or those in FIGURES.
 import { campaignRun } from './campaign-run.ts';
 import { counted } from './counted.ts';
 import { createMany } from './create-many/measure.ts';
@@ -54,7 +54,7 @@ const settings: Settings = {
   seconds: number('SECONDS', 2),
   connections: number('CONNECTIONS', 32),
 };
-/** They need the database of make seed-large, so they run only when they are named. */
+/** Figures that need the database of make seed-large. They run only if FIGURES names them. */
 const onLargeData: typeof figures = { search, 'list-page': listPage, 'list-orders': listOrders };
 const wanted = process.env.FIGURES?.split(',') ?? Object.keys(figures);
 

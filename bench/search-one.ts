@@ -1,4 +1,4 @@
-// P15: searches of one object of 10,000 records; creates with what searches need, and without.
+// P15: searches of one object with 10,000 records; creates with and without the search index.
 import postgres from 'postgres';
 import { load, request } from './load.ts';
 import { batchRequest, createRequest } from './records.ts';
@@ -9,7 +9,10 @@ import { folder, openWorkspace, untilNothingWaits, type Workspace } from './work
 
 const records = 10_000;
 const size = 100;
-/** What one record has, what a hundred and what all have, what is in no field that is searched, and what none has. */
+/**
+ * Terms that one record, a hundred and all records contain, one in unsearched fields, and one in
+ * none.
+ */
 const parts = ['lead-one-4711@', 'one-47', 'Haddad', 'price list', 'nobody is called so'];
 
 export async function searchOne(settings: Settings): Promise<Result> {
@@ -26,7 +29,7 @@ export async function searchOne(settings: Settings): Promise<Result> {
   };
 }
 
-/** Creates on two databases, of which one notes nothing for searches. */
+/** Measures creates on two databases, of which one has no search index. */
 async function writes(settings: Settings): Promise<[Measured, Measured]> {
   const workspaces: Workspace[] = [];
   const sides: Side[] = [];
@@ -64,7 +67,7 @@ async function searches(settings: Settings): Promise<Measured> {
       await load({ port: server.port, connections: 1, milliseconds: 60_000, most: records / size, next: batch });
       await inDatabase(workspace, async (sql) => {
         await untilNothingWaits(sql);
-        // Counts rows, as the database does by itself within minutes.
+        // Updates statistics, as autovacuum does within minutes.
         await sql`vacuum analyze`;
       });
       const requests = parts.map((part) =>

@@ -1,11 +1,11 @@
-// P5: searching all objects of a workspace with 1,000,000 records, against one with 10,000.
+// P5: searches of all objects of a workspace with 1,000,000 records, against one with 10,000.
 import { openLarge } from './large.ts';
 import { request } from './load.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, median, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
 
-/** Rare and frequent parts, whole names, beginnings, two characters, and what nobody is called. */
+/** Rare and frequent terms, full names, prefixes, two characters, and a term without matches. */
 const parts = [
   'sara',
   'Haddad',
@@ -29,7 +29,7 @@ const parts = [
   'حداد',
 ];
 
-/** Few at a time: what is asked is how long one search takes. */
+/** Few, because the latency of one search is measured. */
 const connections = 2;
 
 export async function search(settings: Settings): Promise<Result> {

@@ -1,4 +1,4 @@
-// make seed-large: the database of the figures search and list-page, filled beforehand.
+// make seed-large: fills the database for the figures search and list-page.
 import { openLarge } from './large.ts';
 
 const start = performance.now();

@@ -1,4 +1,4 @@
-// The servers that are measured against each other, each a process of its own, ended by its id.
+// Starts the servers that are compared, each in a separate process that is ended by its id.
 import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ export interface Side {
   stop(): Promise<void>;
 }
 
-/** Starts a script of bench/ that announces its port. Its log goes nowhere. */
+/** Starts a script of bench/ that announces its port. Its log is discarded. */
 export async function startScript(name: string, file: string, env: Record<string, string> = {}): Promise<Side> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), {
     env: { ...process.env, ...env },
@@ -26,10 +26,13 @@ export async function startScript(name: string, file: string, env: Record<string
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 execFileSync('make', ['--silent', 'build'], { cwd: root, stdio: 'inherit' });
-/** One line that becomes the server: under make itself its process would be somebody's child. */
+/**
+ * The shell command of make start. Under make itself the server would be a grandchild of this
+ * process.
+ */
 const recipe = execFileSync('make', ['--silent', '--dry-run', 'start'], { cwd: root, encoding: 'utf8' });
 
-/** Starts the whole server, as make start does, and waits for its first answer. Its log goes nowhere. */
+/** Starts the server as make start does, and waits for its first response. Its log is discarded. */
 export async function startServer(name: string, env: Record<string, string>): Promise<Side & { milliseconds: number }> {
   const port = await freePort();
   const start = performance.now();
@@ -72,9 +75,12 @@ interface Usage {
   residentMegabytes: number;
 }
 
-/** Milliseconds of processor time that a process and its workers have used, and their resident memory; only Linux tells. */
-export function usageOf(pid: number): Usage | undefined {
-  const usages = [pid, ...childrenOf(pid)].map(usageOfOne);
+/**
+ * Returns the processor time of a process and its workers in milliseconds, and their resident
+ * memory. Linux only.
+ */
+export function readUsage(pid: number): Usage | undefined {
+  const usages = [pid, ...findChildren(pid)].map(usageOfOne);
   if (usages[0] === undefined) return undefined;
   const sum = (read: (usage: Usage) => number) => usages.reduce((total, each) => total + (each ? read(each) : 0), 0);
   return {
@@ -83,14 +89,17 @@ export function usageOf(pid: number): Usage | undefined {
   };
 }
 
-/** Milliseconds of processor time that the databases of this process have used, with all their processes; not a number where there is none. */
+/**
+ * Returns the processor time in milliseconds of all PostgreSQL processes that this process started;
+ * NaN if there are none.
+ */
 export function databaseMilliseconds(): number {
-  const databases = childrenOf(process.pid).filter((pid) => nameOf(pid) === 'postgres');
+  const databases = findChildren(process.pid).filter((pid) => readName(pid) === 'postgres');
   if (databases.length === 0) return Number.NaN;
-  return databases.reduce((total, pid) => total + (usageOf(pid)?.cpuMilliseconds ?? 0), 0);
+  return databases.reduce((total, pid) => total + (readUsage(pid)?.cpuMilliseconds ?? 0), 0);
 }
 
-function nameOf(pid: number): string | undefined {
+function readName(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
   } catch {
@@ -98,7 +107,7 @@ function nameOf(pid: number): string | undefined {
   }
 }
 
-function childrenOf(pid: number): number[] {
+function findChildren(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
   } catch {
@@ -109,7 +118,7 @@ function childrenOf(pid: number): number[] {
 function usageOfOne(pid: number): Usage | undefined {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    // Its own time, and that of its children that have ended: user, system, user, system.
+    // User and system time of the process, then of its ended children.
     const ticks = fields.slice(11, 15).reduce((total, field) => total + Number(field), 0);
     const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
     return { cpuMilliseconds: ticks * 10, residentMegabytes: Number(resident) / 1024 };

@@ -1,4 +1,4 @@
-// P11: searches for slots as callers make them, in pools of people with full calendars.
+// P11: slot searches over HTTP, in pools of people with full calendars.
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { request, sendOne } from './load.ts';
@@ -8,7 +8,7 @@ import { startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 const days = 60;
-/** Meetings of each person. */
+/** Meetings per person. */
 const busyEntries = 500;
 const searches = 200;
 const warmUp = 50;
@@ -20,7 +20,7 @@ export async function slotRequests(): Promise<Result> {
     const server = await startServer('ours', workspace.env);
     try {
       const month = new Date(Date.now() + 31 * 86_400_000).toISOString();
-      // What a website asks for first, and a whole month of which every day is looked at.
+      // The first search of a website, and a whole month of which every day is examined.
       const kinds = { first: { limit: 50 }, month: { limit: 100, to: month, duration_minutes: 480 } };
       const times = new Map<string, number[]>();
       for (let search = -warmUp; search < searches; search += 1)
@@ -67,7 +67,10 @@ function result(times: ReadonlyMap<string, readonly number[]>): Result {
   };
 }
 
-/** Makes a pool of people with their meetings. @returns its id */
+/**
+ * Creates a pool of people with their meetings.
+ * @returns its id
+ */
 async function addPool({ bareEnv }: Workspace, count: number): Promise<string> {
   const sql = postgres(bareEnv.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined });
   const company = bareEnv.COMPANY_ID ?? '';
@@ -81,7 +84,7 @@ async function addPool({ bareEnv }: Workspace, count: number): Promise<string> {
   await sql`
     insert into scheduling_pool_members (company_id, pool_id, user_id, position, weight)
     select ${company}, ${id}, id, position, 1 from unnest(${users}::uuid[]) with ordinality u (id, position)`;
-  // Half hours with pauses of two hours and more, at other times for everybody.
+  // Half hours with breaks of two hours and more, at different times per person.
   await sql`
     insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during)
     select ${company}, false, gen_random_uuid(), u.id, at, at + interval '30 minutes', int8range((date_part('epoch', at) * 1000)::int8, (date_part('epoch', at) * 1000)::int8 + 1800000)

@@ -1,4 +1,4 @@
-// P11: the engine of the slot search, without the database: full calendars over sixty days.
+// P11: the slot search algorithm without the database: full calendars over sixty days.
 import { type Busy, findSlots, type Member, type SlotRules } from '../domain/scheduling/slots.ts';
 import type { Result } from './report.ts';
 import { median, quantile } from './rounds.ts';
@@ -11,7 +11,7 @@ const searches = 300;
 const warmUp = 100;
 const start = Date.UTC(2026, 8, 21, 9, 17);
 
-/** Their days fill up in different orders, and a clock change lies in them. */
+/** Creates a member. The days of members fill up in different orders and include a DST change. */
 function member(index: number): Member {
   const busy = Array.from({ length: busyEntries }, (_, entry): Busy => {
     const from = start + Math.floor((entry * days * day) / busyEntries) + ((index * 7919) % 1440) * minute;
@@ -44,7 +44,8 @@ export async function slotSearch(): Promise<Result> {
   const [some, twice] = [50, 100].map((count) => Array.from({ length: count }, (_, index) => member(index)));
   const times = { some: [] as number[], twice: [] as number[] };
   for (let search = -warmUp; search < searches; search += 1) {
-    // In turns, so that a busy machine is unfair to neither; without a limit, so that no day is left out.
+    // In turn, so that a busy machine affects both equally; without a limit, so that all days are
+    // examined.
     for (const [name, members] of [
       ['some', some ?? []],
       ['twice', twice ?? []],

@@ -1,4 +1,4 @@
-// P6: from the start of the process to its first 200, with data that exists and from nothing.
+// P6: from the process start to the first 200, with existing data and from nothing.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Result } from './report.ts';

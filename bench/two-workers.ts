@@ -1,4 +1,4 @@
-// P8: two workers against one, on the cores that the database, Redis and the load are on as well.
+// P8: two workers against one, on cores shared with the database, Redis and the load.
 import { findProgram } from '../tests/support/programs.ts';
 import { TestRedis } from '../tests/support/redis.ts';
 import { createLead, listRequest, readRequest } from './records.ts';
@@ -7,7 +7,7 @@ import { type Measured, measure, ratio, type Settings } from './rounds.ts';
 import { startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
-/** Most of the work of a page is the server's. */
+/** For a page, the server does most of the work. */
 export function twoWorkersListing(settings: Settings): Promise<Result | string> {
   return compare(settings, 'two-workers', 'a page of 100 records', async (port, workspace) => {
     for (let number = 1; number <= 100; number += 1) await createLead(port, workspace, number);
@@ -15,7 +15,7 @@ export function twoWorkersListing(settings: Settings): Promise<Result | string> 
   });
 }
 
-/** Nearly half of the work of one record is the database's. */
+/** For one record, the database does nearly half of the work. */
 export function twoWorkersReading(settings: Settings): Promise<Result | string> {
   return compare(settings, 'two-workers-one', 'one record by its id', async (port, workspace) =>
     readRequest(workspace.key, await createLead(port, workspace)),

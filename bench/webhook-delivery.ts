@@ -1,4 +1,4 @@
-// H4, H5: how fast healthy receivers are told, beside dead and slow ones and one that hangs.
+// H4, H5: delivery to healthy webhook receivers next to dead, slow and hanging ones.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { freePort } from '../app/embedded-postgres/free-port.ts';
@@ -11,17 +11,17 @@ import { type Measured, nothingMeasured, quantile, type Settings, startUsage } f
 import { subscribe, takeArrivals, type WebhookStand, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
 
-/** Workspaces, and in each of them one healthy receiver, and so many of each other kind. */
+/** Workspaces. Each has one healthy receiver, and this many of each other kind. */
 const workspaces = 25;
 const ofEachKind = 2;
-/** Events in a second of all workspaces together, and in one write. */
+/** Events per second of all workspaces together, and per write. */
 const pace = 200;
 const together = 4;
-/** Seconds in which dead and slow receivers come to hold what they can. */
+/** Seconds in which dead and slow receivers accumulate their backlog. */
 const settling = 20;
-/** Deliveries that wait for the receiver that hangs. */
+/** Deliveries that wait for the hanging receiver. */
 const pending = 10_000;
-/** Deliveries that wait for each healthy receiver when it is measured how many can be sent. */
+/** Deliveries that wait for each healthy receiver when the sending rate is measured. */
 const backlog = 500;
 
 export const webhookDelivery = (settings: Settings): Promise<Result> =>
@@ -30,7 +30,7 @@ export const webhookDelivery = (settings: Settings): Promise<Result> =>
     const healthy: string[] = [];
     for (const [index, key] of keys.entries()) healthy.push(await subscribe(stand, key, `healthy/${index}`));
     const [first = ''] = keys;
-    // Everything is told before anything is measured.
+    // Delivers everything before the measurement.
     await deliver(stand, keys, 2);
 
     const attempts = await sendBacklog(stand, healthy);
@@ -50,7 +50,7 @@ export const webhookDelivery = (settings: Settings): Promise<Result> =>
     for (const [index, key] of keys.entries())
       for (let number = 0; number < ofEachKind; number += 1) {
         await subscribe(stand, key, `slow/${index}-${number}`);
-        // One that refuses, and one that takes the request and never answers.
+        // One that refuses connections, and one that accepts the request and never responds.
         if (number % 2 === 0) await subscribe(stand, key, `dead/${index}`, refusing);
         else await subscribe(stand, key, `dead/${index}`);
       }
@@ -78,7 +78,10 @@ export const webhookDelivery = (settings: Settings): Promise<Result> =>
 
 let number = 0;
 
-/** Writes at the pace, in turn for all keys. @returns milliseconds from each answer to the arrival of its delivery */
+/**
+ * Writes at the pace, in turn for all keys.
+ * @returns milliseconds from each response to the arrival of its delivery
+ */
 async function deliver(stand: WebhookStand, keys: readonly string[], seconds: number): Promise<number[]> {
   const answered = new Answered();
   await takeArrivals(stand);
@@ -108,7 +111,7 @@ async function setActive({ server }: WebhookStand, key: string, id: string, isAc
   if (status !== 200) throw new Error(`a webhook could not be changed: ${status}`);
 }
 
-/** Has deliveries wait for a subscription. */
+/** Inserts waiting deliveries for a subscription. */
 async function pile({ sql }: WebhookStand, id: string, count: number): Promise<void> {
   const body = JSON.stringify({
     id: 'evt_piled',
@@ -122,7 +125,7 @@ async function pile({ sql }: WebhookStand, id: string, count: number): Promise<v
   await sql`update webhook_subscriptions set due_at = now() where id = ${id}`;
 }
 
-/** Attempts in a second at healthy receivers, each of which may have 25. */
+/** Measures attempts per second at healthy receivers, each of which allows 25. */
 async function sendBacklog(stand: WebhookStand, healthy: readonly string[]): Promise<Measured> {
   for (const id of healthy) await pile(stand, id, backlog);
   const measured = nothingMeasured('attempts');

@@ -1,4 +1,4 @@
-// P12: what creates cost with webhook subscriptions that match each of them, and without.
+// P12: the cost of creates with and without matching webhook subscriptions.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { load } from './load.ts';
 import { createRequest } from './records.ts';
@@ -7,10 +7,10 @@ import { type Measured, measure, ratio, type Settings } from './rounds.ts';
 import { subscribe, takeArrivals, untilDispatched, type WebhookStand, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
 
-/** Seconds for which creates fill the server while it is counted what is sent beside them; then it may recover; then it is counted again. */
+/** Seconds under full load while deliveries are counted, of recovery, and of the second count. */
 const lasts = { load: 6, recovery: 2, rest: 4 };
 
-/** Subscriptions of each side. */
+/** Subscriptions per side. */
 const counts = { none: 0, one: 1, fifty: 50 } as const;
 
 export const webhookWrites = (settings: Settings): Promise<Result> =>
@@ -56,7 +56,7 @@ export const webhookWrites = (settings: Settings): Promise<Result> =>
     };
   });
 
-/** Deliveries that arrive in a second while requests fill the server, and after that. */
+/** Counts the deliveries per second under full load and afterwards. */
 async function countSent(stand: WebhookStand, connections: number, next: () => Buffer) {
   const arrivedIn = async (seconds: number) => (await takeArrivals(stand)).requests / seconds;
   await takeArrivals(stand);
@@ -70,7 +70,7 @@ async function countSent(stand: WebhookStand, connections: number, next: () => B
   return { beside, afterwards };
 }
 
-/** Removes what waits to be made or sent, which would go on during the next side's round. */
+/** Removes pending deliveries, which would otherwise continue during the next side's round. */
 async function forget({ sql }: WebhookStand): Promise<void> {
   await untilDispatched(sql);
   await sql`

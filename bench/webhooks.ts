@@ -1,4 +1,4 @@
-// What the measurements of webhooks share: a server that may send to this machine, and receivers.
+// Shared by the webhook measurements: a server that may call this machine, and receivers.
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres, { type Sql } from 'postgres';
 import { request, sendOne } from './load.ts';
@@ -9,11 +9,11 @@ export interface WebhookStand {
   workspace: Workspace;
   server: Side;
   receivers: Side;
-  /** Under the owner of the tables. */
+  /** Connected as the owner of the tables. */
   sql: Sql;
 }
 
-/** Starts all of it, and ends it when the work has. */
+/** Starts everything, and stops it after the work. */
 export async function withWebhooks<T>(work: (stand: WebhookStand) => Promise<T>): Promise<T> {
   const workspace = await openWorkspace(folder);
   const sides: Side[] = [];
@@ -34,7 +34,12 @@ export async function withWebhooks<T>(work: (stand: WebhookStand) => Promise<T>)
   }
 }
 
-/** Subscribes to leads that are created. @param port of the receiver @param path says how it behaves @returns the id */
+/**
+ * Subscribes to created leads.
+ * @param port of the receiver
+ * @param path selects the receiver's behavior
+ * @returns the id of the subscription
+ */
 export async function subscribe(
   stand: WebhookStand,
   key: string,
@@ -50,7 +55,10 @@ export async function subscribe(
   return JSON.parse(text).data.subscription.id;
 }
 
-/** What has arrived at healthy receivers since this was last asked: by record, and how many requests. */
+/**
+ * Returns the arrivals at healthy receivers since the last call, by record, and the number of
+ * requests.
+ */
 export async function takeArrivals({
   receivers,
 }: WebhookStand): Promise<{ requests: number; arrivals: Map<string, number> }> {
@@ -58,7 +66,7 @@ export async function takeArrivals({
   return { requests, arrivals: new Map(arrivals) };
 }
 
-/** Waits until all that was told has its position. */
+/** Waits until all events have positions. */
 export async function untilDispatched(sql: Sql): Promise<void> {
   while ((await sql`select from outbox_events limit 1`).length > 0) await sleep(20);
 }

@@ -1,4 +1,4 @@
-// A database and a workspace in it, for the measurements that need data.
+// Creates a database with a workspace, for measurements that need data.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,21 +14,21 @@ import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
 
 export interface Workspace {
-  /** A live key with every scope and the highest limits. */
+  /** A live key with all scopes and the highest limits. */
   key: string;
-  /** What a server needs to serve it. */
+  /** Environment of a server on this database. */
   env: Record<string, string>;
-  /** What a bare side needs. */
+  /** Environment of a baseline. */
   bareEnv: Record<string, string>;
   stop(): Promise<void>;
 }
 
-/** Where the data of a measurement lives while it runs. */
+/** Folder for the data of a running measurement. */
 export const folder = process.env.BENCH_DIR ?? '.bench';
 
 const nowhere = { phone: null, website: null, address: null, city: null, state: null, country: null, postalCode: null };
 
-/** Starts a fresh database in a folder and makes a workspace. The folder is gone when it stops. */
+/** Starts a new database in a folder and creates a workspace. Stopping it removes the folder. */
 export async function openWorkspace(folder: string): Promise<Workspace> {
   const dataDir = resolve(folder);
   rmSync(dataDir, { recursive: true, force: true });
@@ -49,7 +49,10 @@ export async function openWorkspace(folder: string): Promise<Workspace> {
   };
 }
 
-/** A key of another company in the same database. @param perMinute calls of it to each endpoint */
+/**
+ * Creates a key of another company in the same database.
+ * @param perMinute its calls per endpoint and minute
+ */
 export async function addNeighbour({ env }: Workspace, perMinute: number): Promise<string> {
   const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined, transform: rowNames });
   const { key } = await addKey(sql, await addCompany(sql, 'Neighbour'), perMinute);
@@ -57,7 +60,10 @@ export async function addNeighbour({ env }: Workspace, perMinute: number): Promi
   return key;
 }
 
-/** Test keys of further companies in the same database: test mode may be told to send to receivers of this machine. */
+/**
+ * Creates test keys of further companies in the same database. In test mode the server can be
+ * allowed to call receivers on this machine.
+ */
 export async function addTestKeys({ env }: Workspace, count: number): Promise<string[]> {
   const sql = postgres(env.DATABASE_URL ?? '', { max: 1, onnotice: () => undefined, transform: rowNames });
   const keys: string[] = [];
@@ -69,7 +75,11 @@ export async function addTestKeys({ env }: Workspace, count: number): Promise<st
   return keys;
 }
 
-/** Makes a company with its defaults. Every call of it is counted, as for any workspace, and none is refused. @returns its id */
+/**
+ * Creates a company with its defaults. All its calls are counted, as for any workspace, and none is
+ * rejected.
+ * @returns its id
+ */
 export async function addCompany(sql: postgres.Sql, name: string): Promise<string> {
   const companyId = uuidv7();
   const now = new Date();
@@ -111,7 +121,10 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
 
 const unlimited = 2_147_483_647;
 
-/** Mints a key with every scope and the highest limits, live unless said otherwise. @param perMinute calls of it to each endpoint */
+/**
+ * Creates a key with all scopes and the highest limits, in live mode by default.
+ * @param perMinute its calls per endpoint and minute
+ */
 export async function addKey(
   sql: postgres.Sql,
   companyId: string,
@@ -129,7 +142,10 @@ export async function addKey(
   return { key, keyId };
 }
 
-/** Until events have their positions, and no more texts wait for the search than a block needs to be filled. */
+/**
+ * Waits until all events have positions, and until fewer texts wait for the search index than fill
+ * a block.
+ */
 export async function untilNothingWaits(sql: postgres.Sql): Promise<void> {
   for (let waited = 0; waited < 600; waited += 1) {
     const [row] = await sql<{ events: number; texts: number }[]>`

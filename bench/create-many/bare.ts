@@ -1,4 +1,4 @@
-// The floor: node:http and one transaction that writes the rows of a batch.
+// The baseline: node:http and one transaction that writes the rows of a batch.
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';

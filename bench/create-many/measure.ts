@@ -1,4 +1,4 @@
-// P10: batches of a hundred against bare inserts; how fast many rows are brought in.
+// P10: batches of a hundred against bare inserts: the speed of imports.
 import { againstBare } from '../against-bare.ts';
 import { load } from '../load.ts';
 import { batchRequest } from '../records.ts';
@@ -9,7 +9,7 @@ import { folder, openWorkspace } from '../workspace.ts';
 
 const rows = Number(process.env.IMPORT_ROWS ?? 100_000);
 const size = 100;
-/** As many as an integrator has who brings rows in: each batch waits for the one before on its connection. */
+/** As an importing integrator: each batch waits for the previous one on its connection. */
 const connections = 4;
 
 export async function createMany(settings: Settings): Promise<Result> {
@@ -35,7 +35,7 @@ export async function createMany(settings: Settings): Promise<Result> {
   return { ...compared, values: [{ name, value: perSecond, unit: 'rows/s', target: 5000, atLeast: true }] };
 }
 
-/** @returns rows a second, from the first batch to the last answer */
+/** @returns rows per second, from the first batch to the last response */
 async function bringIn(): Promise<number> {
   const workspace = await openWorkspace(folder);
   try {

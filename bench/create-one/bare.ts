@@ -1,4 +1,4 @@
-// The floor: node:http and one pipelined transaction that writes the same four rows as a create.
+// The baseline: node:http and one pipelined transaction that writes the same four rows as a create.
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';

@@ -1,4 +1,4 @@
-// The floor: node:http and one select by key over a pool of prepared statements.
+// The baseline: node:http and one select by key over a pool of prepared statements.
 import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';
@@ -6,7 +6,8 @@ import { listen } from '../announce.ts';
 import { answerOf, type LeadRow, leadColumns, statusNames } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '' } = process.env;
-// As many as the load has: the driver's queue of those that wait grows as long as it is never empty, and slows it down.
+// As many as the load has. The driver's queue of waiting queries grows while it is never empty,
+// which slows the driver down.
 const sql = postgres(DATABASE_URL, { max: 32 });
 const names = await statusNames(sql, COMPANY_ID);
 const columns = sql(leadColumns);

@@ -5,7 +5,7 @@ import Fastify, { LogController } from 'fastify';
 import { pino } from 'pino';
 import { announce } from '../announce.ts';
 import document from './document.json' with { type: 'json' };
-import { type LeadBody, leadOf } from './lead.ts';
+import { type LeadBody, toLead } from './lead.ts';
 
 const operation = document.paths['/v1/leads'].post;
 const level = process.env.LOG_LEVEL ?? 'info';
@@ -55,7 +55,7 @@ server.post<{ Body: LeadBody }>(
     reply.code(201);
     return {
       success: true,
-      data: { lead: leadOf(request.body, now) },
+      data: { lead: toLead(request.body, now) },
       meta: { request_id: request.id, timestamp: now.toISOString() },
     };
   },

@@ -1,4 +1,4 @@
-// What all sides of this measurement share: the request, and the answer made from it.
+// Shared by all sides of this measurement: the request, and its response.
 
 export interface LeadBody {
   first_name: string;
@@ -8,7 +8,7 @@ export interface LeadBody {
   priority?: number;
 }
 
-/** A body like an integrator's web form sends. */
+/** A body as an integrator's web form sends it. */
 export const leadBody = {
   first_name: 'Amira',
   last_name: 'Haddad',
@@ -24,7 +24,7 @@ export const leadBody = {
   metadata: { form: 'pricing', campaign: 'autumn' },
 };
 
-export function leadOf(body: LeadBody, now: Date) {
+export function toLead(body: LeadBody, now: Date) {
   return {
     id: '0193a5e0-7c1e-7000-8000-3b1f6f3c9a42',
     first_name: body.first_name,

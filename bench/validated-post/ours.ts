@@ -1,4 +1,4 @@
-// The runtime alone: everything it does for a public operation, with a database that opens nothing.
+// The runtime only: all its work for a public operation, with a stub of the database.
 import { openCalendars } from '../../app/calendar-provider.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
 import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
@@ -17,7 +17,7 @@ import { FeedNotifier } from '../../runtime/pipeline/feed-notifier.ts';
 import type { RequestDatabase } from '../../runtime/pipeline/request-database.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 import { listen } from '../announce.ts';
-import { type LeadBody, leadOf } from './lead.ts';
+import { type LeadBody, toLead } from './lead.ts';
 
 const nothing = {
   get sql(): never {
@@ -32,14 +32,14 @@ const nothing = {
   broken: false,
 };
 
-/** A public operation opens a transaction and commits it; it asks for nothing else. */
+/** A public operation only opens a transaction and commits it. */
 const database = {
   open: () => Promise.resolve(nothing),
   commit: () => Promise.resolve(),
 } as unknown as RequestDatabase;
 const unused = {} as never;
 
-/** The other sides count nothing either. */
+/** The other sides have no rate limits either. */
 const uncounted: Counters = {
   take: (_layers, now) => ({ allowed: true, limit: 60, remaining: 60, reset: now }),
   isLocal: false,
@@ -50,7 +50,7 @@ const uncounted: Counters = {
 
 const createLead = async (call: { request: { body: LeadBody }; now: Date }) => ({
   status: 201,
-  data: { lead: leadOf(call.request.body, call.now) },
+  data: { lead: toLead(call.request.body, call.now) },
 });
 
 const unpaid = (): Promise<never> => Promise.reject(new Error('there are no payments here'));
