@@ -29,7 +29,7 @@ const ordered = new Set(['db', 'domain']);
 /** Folders in these layers that are not areas. */
 const otherRooms = new Set(['db/client', 'db/migrations', 'spec/rules']);
 
-function areaOf(path: string): { layer: string; area: string | undefined; noun: string } | undefined {
+function findArea(path: string): { layer: string; area: string | undefined; noun: string } | undefined {
   const [layer = '', ...rest] = path.split('/');
   if (!layers.has(layer) || otherRooms.has(`${layer}/${rest[0]}`)) return undefined;
   const noun = (rest.at(-1) ?? '').replace(/\.\w+$/, '');
@@ -42,7 +42,7 @@ interface Arrow {
   line: number;
 }
 
-function arrowsOf(sources: readonly Source[]): Arrow[] {
+function listImports(sources: readonly Source[]): Arrow[] {
   return sources
     .filter(({ path }) => path.endsWith('.ts'))
     .flatMap((source) =>
@@ -61,7 +61,7 @@ function arrowsOf(sources: readonly Source[]): Arrow[] {
  * nouns in two areas.
  */
 export function areaProblems(sources: readonly Source[]): string[] {
-  const places = sources.flatMap(({ path }) => areaOf(path) ?? []);
+  const places = sources.flatMap(({ path }) => findArea(path) ?? []);
   const unknown = new Set(
     places.flatMap(({ layer, area }) => (area !== undefined && !order.includes(area) ? [`${layer}/${area}`] : [])),
   );
@@ -72,18 +72,18 @@ export function areaProblems(sources: readonly Source[]): string[] {
     homes.set(noun, (homes.get(noun) ?? new Set()).add(area));
   }
   return [
-    ...[...unknown].map((folder) => `${folder}/ is no area (checks/areas.ts)`),
-    ...arrowsOf(sources).flatMap(({ from, to, line }) => {
-      const [here, there] = [areaOf(from), areaOf(to)];
+    ...[...unknown].map((folder) => `${folder}/ is not an area (checks/areas.ts)`),
+    ...listImports(sources).flatMap(({ from, to, line }) => {
+      const [here, there] = [findArea(from), findArea(to)];
       if (!here || !there || !ordered.has(here.layer) || !ordered.has(there.layer) || there.area === undefined)
         return [];
       const isBefore = here.area !== undefined && order.indexOf(there.area) <= order.indexOf(here.area);
-      const name = here.area ?? 'what is below all areas';
+      const name = here.area ?? 'the files below all areas';
       return isBefore ? [] : [`${from}:${line} must not import ${to}: ${there.area} comes after ${name}`];
     }),
     ...[...homes]
       .filter(([, areas]) => areas.size > 1)
-      .map(([noun, areas]) => `${noun} stands in ${[...areas].sort().join(' and ')}: one noun, one area`),
+      .map(([noun, areas]) => `${noun} is in ${[...areas].sort().join(' and ')}: one noun, one area`),
   ];
 }
 
@@ -93,7 +93,7 @@ export function areaProblems(sources: readonly Source[]): string[] {
 export function untestedNouns(sources: readonly Source[]): string[] {
   const paths = new Set(sources.map(({ path }) => path));
   return sources.flatMap(({ path }) => {
-    const { layer, area, noun } = areaOf(path) ?? {};
+    const { layer, area, noun } = findArea(path) ?? {};
     const tests = `tests/${area}/${noun}.test.ts`;
     return layer === 'spec' && area !== undefined && !paths.has(tests) ? [`${path} has no ${tests}`] : [];
   });
@@ -102,12 +102,12 @@ export function untestedNouns(sources: readonly Source[]): string[] {
 /** Returns import cycles, including types. */
 export function circleProblems(sources: readonly Source[]): string[] {
   const arrows = new Map<string, string[]>();
-  for (const { from, to } of arrowsOf(sources)) arrows.set(from, [...(arrows.get(from) ?? []), to]);
+  for (const { from, to } of listImports(sources)) arrows.set(from, [...(arrows.get(from) ?? []), to]);
   const done = new Set<string>();
   const problems: string[] = [];
   const visit = (path: string, way: readonly string[]): void => {
     const start = way.indexOf(path);
-    if (start >= 0) problems.push(`${[...way.slice(start), path].join(' → ')} is a circle`);
+    if (start >= 0) problems.push(`${[...way.slice(start), path].join(' → ')} is an import cycle`);
     if (start >= 0 || done.has(path)) return;
     for (const next of arrows.get(path) ?? []) visit(next, [...way, path]);
     done.add(path);

@@ -24,7 +24,7 @@ export function driverProblems(sources: readonly Source[]): string[] {
 function patchedUses(file: ts.SourceFile): { name: string; line: number }[] {
   const uses: { name: string; line: number }[] = [];
   const visit = (node: ts.Node): void => {
-    const name = propertyOf(node);
+    const name = findPropertyName(node);
     if (name && patched.has(name.text))
       uses.push({ name: name.text, line: file.getLineAndCharacterOfPosition(name.getStart()).line + 1 });
     ts.forEachChild(node, visit);
@@ -34,7 +34,7 @@ function patchedUses(file: ts.SourceFile): { name: string; line: number }[] {
 }
 
 /** Returns the name of a property that is read, written or declared. */
-function propertyOf(node: ts.Node): ts.Identifier | ts.StringLiteralLike | undefined {
+function findPropertyName(node: ts.Node): ts.Identifier | ts.StringLiteralLike | undefined {
   const name =
     ts.isPropertyAccessExpression(node) ||
     ts.isPropertyAssignment(node) ||

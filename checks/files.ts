@@ -17,10 +17,10 @@ export function headerProblems(sources: readonly Source[]): string[] {
     .filter(({ path }) => !/(^|\/)generated\//.test(path))
     .flatMap(({ path, text }) => {
       const form = comment[path.split('.').at(-1) ?? ''];
-      if (form?.test(text) === false) return [`${path}:1 must begin with a comment that says what belongs in it`];
+      if (form?.test(text) === false) return [`${path}:1 must start with a comment that describes the file`];
       const { length } = text.split('\n')[0] ?? '';
       if (form && length > longestHeader)
-        return [`${path}:1 has ${length} characters: say what belongs in it in at most ${longestHeader}`];
+        return [`${path}:1 has ${length} characters: describe the file in at most ${longestHeader}`];
       return [];
     });
 }
@@ -50,7 +50,7 @@ const vague = new Set(['utils', 'lib', 'helpers', 'common', 'controllers', 'repo
 export function folderProblems(folders: readonly string[]): string[] {
   return folders
     .filter((folder) => vague.has(folder.split('/').at(-1) ?? ''))
-    .map((folder) => `${folder}/ has a name that anything would fit into: name it after what it holds`);
+    .map((folder) => `${folder}/ has a vague name: name it after its content`);
 }
 
 interface Manifest {

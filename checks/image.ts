@@ -5,28 +5,28 @@ import { readSyntax } from './syntax.ts';
 
 /** Returns the files that the image is built from, at their paths in the project. */
 export function imageFiles(sources: readonly Source[]): Set<string> {
-  const isIgnored = readIgnored(textOf(sources, '.dockerignore'));
-  const copies = copiesOf(textOf(sources, 'Dockerfile'));
+  const isIgnored = readIgnored(readText(sources, '.dockerignore'));
+  const copies = parseCopies(readText(sources, 'Dockerfile'));
   const kept = sources.map(({ path }) => path).filter((path) => !isIgnored(path));
   return new Set(kept.filter((path) => copies.some(({ from, to }) => staysInPlace(path, from, to))));
 }
 
 /** Returns problems: files that the image runs, builds, copies or needs, but does not contain. */
 export function imageProblems(sources: readonly Source[]): string[] {
-  const dockerfile = textOf(sources, 'Dockerfile');
+  const dockerfile = readText(sources, 'Dockerfile');
   const files = imageFiles(sources);
   const started = startedPrograms(dockerfile);
   if (started.length === 0) return ['Dockerfile has no CMD that starts a program of the project'];
-  const copied = copiesOf(dockerfile).flatMap(({ from }) => from.filter((path) => path !== '.'));
-  const programs = [...started.map(sourceOf), ...builders(dockerfile), ...settingsOfBuild];
+  const copied = parseCopies(dockerfile).flatMap(({ from }) => from.filter((path) => path !== '.'));
+  const programs = [...started.map(toSourcePath), ...builders(dockerfile), ...settingsOfBuild];
   return [
     ...copied
       .filter((path) => ![...files].some((file) => file === path || file.startsWith(`${path}/`)))
-      .map((path) => `Dockerfile copies ${path}, which .dockerignore leaves out or which is not there`),
+      .map((path) => `Dockerfile copies ${path}, which .dockerignore excludes or which does not exist`),
     ...started
       .map((path) => posix.dirname(path))
       .filter((folder) => !new RegExp(`^COPY --from=\\S+ /app/${folder} ${folder}$`, 'm').test(dockerfile))
-      .map((folder) => `Dockerfile starts a program in ${folder}/ and does not copy that folder from the build`),
+      .map((folder) => `Dockerfile starts a program in ${folder}/ but does not copy that folder from the build`),
     ...[...neededBy(programs, sources)]
       .filter(([path]) => !files.has(path))
       .map(([path, by]) => `${by} needs ${path}, which is not in the image (Dockerfile, .dockerignore)`),
@@ -36,7 +36,7 @@ export function imageProblems(sources: readonly Source[]): string[] {
 /** The settings that cli/build.ts passes to the compiler. */
 const settingsOfBuild = ['tsconfig.json', 'tsconfig.build.json'];
 
-const textOf = (sources: readonly Source[], path: string): string =>
+const readText = (sources: readonly Source[], path: string): string =>
   sources.find((source) => source.path === path)?.text ?? '';
 
 /** Returns the built files in CMD, which must be a JSON list. */
@@ -46,7 +46,7 @@ function startedPrograms(dockerfile: string): string[] {
 }
 
 /** Returns the source of a file in dist/. */
-const sourceOf = (built: string): string => built.replace(/^dist\//, '').replace(/\.js$/, '.ts');
+const toSourcePath = (built: string): string => built.replace(/^dist\//, '').replace(/\.js$/, '.ts');
 
 /** Returns the programs of the project that run during the build of the image. */
 const builders = (dockerfile: string): string[] =>
@@ -57,7 +57,7 @@ interface Copy {
   to: string;
 }
 
-function copiesOf(dockerfile: string): Copy[] {
+function parseCopies(dockerfile: string): Copy[] {
   return [...dockerfile.matchAll(/^COPY (?!--from)(?:--\S+ )*(.+)$/gm)].map(([, text = '']) => {
     const paths = text
       .trim()
@@ -85,7 +85,7 @@ function readIgnored(text: string): (path: string) => boolean {
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
-    .map((line) => ({ isKept: line.startsWith('!'), pattern: patternOf(line.replace(/^!/, '')) }));
+    .map((line) => ({ isKept: line.startsWith('!'), pattern: toPattern(line.replace(/^!/, '')) }));
   return (path) => {
     const parts = path.split('/');
     const places = parts.map((_, index) => parts.slice(0, index + 1).join('/'));
@@ -94,7 +94,7 @@ function readIgnored(text: string): (path: string) => boolean {
   };
 }
 
-function patternOf(rule: string): RegExp {
+function toPattern(rule: string): RegExp {
   const source = rule
     .replace(/^\/|\/$/g, '')
     .replace(/[.+^${}()|[\]\\]/g, '\\$&')
@@ -115,7 +115,7 @@ export function neededBy(programs: readonly string[], sources: readonly Source[]
   for (const [path] of needed) {
     const source = byPath.get(path);
     if (!source || !/\.[mc]?[jt]s$/.test(path)) continue;
-    for (const target of [...importsOf(source), ...addressesOf(source)]) {
+    for (const target of [...listImports(source), ...listRelativeUrls(source)]) {
       const files = target.endsWith('/') ? [...byPath.keys()].filter((each) => each.startsWith(target)) : [target];
       for (const file of files) if (!needed.has(file)) needed.set(file, path);
     }
@@ -123,14 +123,14 @@ export function neededBy(programs: readonly string[], sources: readonly Source[]
   return needed;
 }
 
-function importsOf(source: Source): string[] {
+function listImports(source: Source): string[] {
   return readSyntax(source)
     .imports.filter(({ name }) => name.startsWith('.'))
     .map(({ name }) => posix.join(posix.dirname(source.path), name));
 }
 
 /** Returns files and folders that a program locates relative to itself. */
-function addressesOf({ path, text }: Source): string[] {
+function listRelativeUrls({ path, text }: Source): string[] {
   const addresses = text.matchAll(/new URL\(\s*['`](\.[^'`$]*)(\$\{ownExtension\})?['`],\s*import\.meta\.url/g);
   return [...addresses].map(([, name = '', extension]) =>
     posix.join(posix.dirname(path), extension ? `${name}.ts` : name),

@@ -211,7 +211,7 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'http', 'net'],
     mustNotUse: [...environment, ...network],
   },
-  // A package of its own, which also runs in browsers.
+  // A separate package, which also runs in browsers.
   sdk: { may: ['sdk/src/'], packages: ['openapi-fetch'], node: [], mustNotUse: environment },
   'sdk/generators': { may: ['sdk/generators/'], packages: ['openapi-types'], node: ['fs', 'path'] },
   tests: {
@@ -249,11 +249,11 @@ const rules: Readonly<Record<string, Rule>> = {
 
 const code = (sources: readonly Source[]): readonly Source[] => sources.filter(({ path }) => path.endsWith('.ts'));
 /** Returns the rule of a file: its own, or that of the innermost folder with a rule. */
-function ruleOf(path: string): Rule | undefined {
+function findRule(path: string): Rule | undefined {
   const folder = posix.dirname(path);
-  return rules[path] ?? (folder === '.' ? undefined : ruleOf(folder));
+  return rules[path] ?? (folder === '.' ? undefined : findRule(folder));
 }
-const packageOf = (name: string): string =>
+const toPackageName = (name: string): string =>
   name
     .split('/')
     .slice(0, name.startsWith('@') ? 2 : 1)
@@ -264,7 +264,7 @@ export function importProblems(sources: readonly Source[]): string[] {
   return code(sources).flatMap((source) => {
     const { path } = source;
     const { imports, uses } = readSyntax(source);
-    const rule = ruleOf(path);
+    const rule = findRule(path);
     const forbidden = rule ? imports.filter((found) => !isAllowed(path, rule, found)) : [];
     const costly = imports.filter(
       (found) =>
@@ -275,10 +275,8 @@ export function importProblems(sources: readonly Source[]): string[] {
       ...forbidden.map(
         ({ name, line }) => `${path}:${line} must not import ${name || 'a computed name'} (checks/imports.ts)`,
       ),
-      ...costly.map(({ line }) => `${path}:${line} must take node:http from ${cheapHttp}, which says why`),
-      ...reached.map(
-        ({ expression, line }) => `${path}:${line} must not use ${expression}: it comes in as an argument`,
-      ),
+      ...costly.map(({ line }) => `${path}:${line} must import node:http from ${cheapHttp}, which explains why`),
+      ...reached.map(({ expression, line }) => `${path}:${line} must not use ${expression}: pass it in as an argument`),
     ];
   });
 }
@@ -287,7 +285,7 @@ function isAllowed(path: string, rule: Rule, { name, typesOnly }: Import): boole
   const has = (list: readonly string[] | 'any', wanted: string): boolean => list === 'any' || list.includes(wanted);
   if (name === '') return false;
   if (name.startsWith('node:')) return has(rule.node, name.slice(5));
-  if (!name.startsWith('.')) return has(rule.packages, packageOf(name));
+  if (!name.startsWith('.')) return has(rule.packages, toPackageName(name));
   const target = posix.join(posix.dirname(path), name);
   if (rule.mayNot?.includes(target)) return false;
   const allowed = typesOnly ? [...rule.may, ...(rule.mayTypes ?? [])] : rule.may;
@@ -310,7 +308,7 @@ export function dependencyProblems(sources: readonly Source[], manifest: Manifes
   const { dependencies = {}, devDependencies = {} } = manifest;
   return code(sources).flatMap((source) =>
     readSyntax(source).imports.flatMap(({ name, typesOnly, line }) => {
-      const wanted = packageOf(name);
+      const wanted = toPackageName(name);
       if (name === '' || /^(\.|node:)/.test(name) || wanted in dependencies) return [];
       if (wanted in devDependencies && (typesOnly || development.test(source.path))) return [];
       return [

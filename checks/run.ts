@@ -51,7 +51,7 @@ async function staleFiles(): Promise<string[]> {
     return Object.values(derived)
       .flatMap(({ at, names }) => names.map((name) => join(at, name)))
       .filter((name) => readFileSync(join(folder, name), 'utf8') !== readFileSync(join(root, name), 'utf8'))
-      .map((name) => `${name} is not what spec/ derives: run make generate`);
+      .map((name) => `${name} is out of date: run make generate`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -63,31 +63,31 @@ const [manifest, sdkManifest] = [readJson('package.json'), readJson('sdk/package
 const isInSdk = ({ path }: Source): boolean => path.startsWith('sdk/src/');
 
 const checks: Record<string, Check> = {
-  'generated/ is what spec/ derives': staleFiles,
-  'the document follows its rules': () => command('redocly', 'lint', 'main'),
+  'generated/ is up to date with spec/': staleFiles,
+  'the OpenAPI document follows its rules': () => command('redocly', 'lint', 'main'),
   'the code is formatted and linted': () => command('biome', 'check', '--colors=off', '.'),
   'every file, export and package is used': () => command('knip', '--no-progress', '--treat-config-hints-as-errors'),
   // sdk/ separately too, without the types of Node.
-  'the types fit': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
-  'imports keep to the rules of their folder': () => importProblems(sources),
-  'one file uses the patched parts of the driver': () => driverProblems(sources),
-  'areas keep to their order, and a noun to its area and its tests': () => [
+  'the types are correct': async () => [...(await typeProblems('.')), ...(await typeProblems('sdk'))],
+  'imports follow the rules of their folder': () => importProblems(sources),
+  'only one file uses the patched parts of the driver': () => driverProblems(sources),
+  'areas follow their order, and each noun has one area and its tests': () => [
     ...areaProblems(sources),
     ...untestedNouns(sources),
   ],
-  'no files import each other in a circle': () => circleProblems(sources),
-  'no function is made to outlive its request': () => heldFunctionProblems(sources),
-  'the image has what the server is built from and runs on': () => imageProblems(sources),
-  'packages are declared where they are needed': () => [
+  'there are no import cycles': () => circleProblems(sources),
+  'no function outlives its request': () => heldFunctionProblems(sources),
+  'the image contains everything that the server needs': () => imageProblems(sources),
+  'imported packages are declared': () => [
     ...dependencyProblems(
       sources.filter((source) => !isInSdk(source)),
       manifest,
     ),
     ...dependencyProblems(sources.filter(isInSdk), sdkManifest),
   ],
-  'every file says what belongs in it': () => headerProblems(sources),
-  'nothing names one machine': () => mentionProblems(sources),
-  'folders are named after what they hold': () => folderProblems(listFolders(root)),
+  'every file describes its content in its first line': () => headerProblems(sources),
+  'no file names one machine': () => mentionProblems(sources),
+  'folders have specific names': () => folderProblems(listFolders(root)),
   'pages name files that exist, and decisions name their enforcer': () => [
     ...namedFileProblems(sources, listFolders(root), listPictures(root)),
     ...decisionProblems(sources),

@@ -31,9 +31,9 @@ export function readSyntax({ path, text }: Source): Syntax {
   const heldFunctions: number[] = [];
   const visit = (node: ts.Node): void => {
     const line = file.getLineAndCharacterOfPosition(node.getStart()).line + 1;
-    const imported = importOf(node);
+    const imported = readImport(node);
     if (imported) imports.push({ ...imported, line });
-    const expression = expressionOf(node);
+    const expression = readExpression(node);
     if (expression !== undefined) uses.push({ expression, line });
     if (isHeldFunction(node)) heldFunctions.push(line);
     ts.forEachChild(node, visit);
@@ -42,18 +42,18 @@ export function readSyntax({ path, text }: Source): Syntax {
   return { imports, uses, heldFunctions };
 }
 
-function importOf(node: ts.Node): Omit<Import, 'line'> | undefined {
+function readImport(node: ts.Node): Omit<Import, 'line'> | undefined {
   if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier)
-    return { name: textOf(node.moduleSpecifier), typesOnly: isTypesOnly(node) };
+    return { name: readText(node.moduleSpecifier), typesOnly: isTypesOnly(node) };
   if (ts.isImportTypeNode(node))
-    return { name: ts.isLiteralTypeNode(node.argument) ? textOf(node.argument.literal) : '', typesOnly: true };
+    return { name: ts.isLiteralTypeNode(node.argument) ? readText(node.argument.literal) : '', typesOnly: true };
   const loads =
     ts.isCallExpression(node) &&
     (node.expression.kind === ts.SyntaxKind.ImportKeyword || node.expression.getText() === 'require');
-  return loads ? { name: textOf(node.arguments[0]), typesOnly: false } : undefined;
+  return loads ? { name: readText(node.arguments[0]), typesOnly: false } : undefined;
 }
 
-const textOf = (node: ts.Node | undefined): string => (node && ts.isStringLiteralLike(node) ? node.text : '');
+const readText = (node: ts.Node | undefined): string => (node && ts.isStringLiteralLike(node) ? node.text : '');
 
 function isTypesOnly(node: ts.ImportDeclaration | ts.ExportDeclaration): boolean {
   if (ts.isExportDeclaration(node)) return node.isTypeOnly;
@@ -63,7 +63,7 @@ function isTypesOnly(node: ts.ImportDeclaration | ts.ExportDeclaration): boolean
   return !clause.name && !!names && ts.isNamedImports(names) && names.elements.every((element) => element.isTypeOnly);
 }
 
-function expressionOf(node: ts.Node): string | undefined {
+function readExpression(node: ts.Node): string | undefined {
   if (ts.isPropertyAccessExpression(node)) return node.getText();
   if (ts.isNewExpression(node) && !node.arguments?.length) return `new ${node.expression.getText()}()`;
   if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) return `${node.expression.text}()`;

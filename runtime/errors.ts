@@ -188,8 +188,8 @@ export const stillRunning = () =>
   );
 
 /**
- * Returns 503 after a call of the payment provider with unknown outcome. What was recorded before
- * the call is committed.
+ * Returns 503 after a call of the payment provider with unknown outcome. Rows written before the
+ * call are committed.
  */
 export const providerFailed = () =>
   new ApiError(

@@ -96,7 +96,7 @@ export async function startEmbedded(
   });
   await waitUntilReady(child);
   return {
-    url: urlOf(password, chosenPort),
+    url: buildUrl(password, chosenPort),
     pid: child.pid as number,
     ended,
     stop: () => stop(child),
@@ -125,7 +125,7 @@ export function findRunning(dataDir: string): string | undefined {
   if (!isPostgresOn(Number(pid), data)) return undefined;
   if (state?.trim() !== 'ready')
     throw new EmbeddedDatabaseError(`The database in ${data} is starting or stopping. Try again in a moment.`);
-  return urlOf(readFileSync(passwordFile, 'utf8').trim(), Number(port));
+  return buildUrl(readFileSync(passwordFile, 'utf8').trim(), Number(port));
 }
 
 /** A database for a command, which may run next to a server or without one. */
@@ -148,7 +148,7 @@ export async function borrowEmbedded(dataDir: string, note: (text: string) => vo
   return { url, isInUse: false, giveBack };
 }
 
-function urlOf(password: string, port: number): string {
+function buildUrl(password: string, port: number): string {
   return `postgres://crm:${password}@127.0.0.1:${port}/postgres`;
 }
 

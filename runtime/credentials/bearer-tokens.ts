@@ -103,16 +103,16 @@ export class BearerTokens {
       return type === 'at+jwt' && payload.session_id === undefined && !audiences.includes(sessionAudience);
     if (type === 'at+jwt') return true;
     // Not all issuers follow RFC 9068. An ID token has the app as its audience.
-    return (type === undefined || type === 'jwt') && !audiences.includes(clientIdOf(payload) as string);
+    return (type === undefined || type === 'jwt') && !audiences.includes(readClientId(payload) as string);
   }
 }
 
-function clientIdOf({ client_id, azp, sub }: JWTPayload): unknown {
+function readClientId({ client_id, azp, sub }: JWTPayload): unknown {
   return client_id ?? azp ?? sub;
 }
 
 function toVerdict(payload: JWTPayload, isOwn: boolean): BearerVerdict {
-  const clientId = clientIdOf(payload);
+  const clientId = readClientId(payload);
   const expiresAt = new Date((payload.exp ?? 0) * 1000);
   if (!isId(payload.sub) || typeof clientId !== 'string' || !clientIdForm.test(clientId)) return { kind: 'invalid' };
   if (Number.isNaN(expiresAt.getTime())) return { kind: 'invalid' };

@@ -13,17 +13,17 @@ export class SignedTokens {
   /** @param value a JSON value */
   write(purpose: string, value: unknown): string {
     const payload = Buffer.from(JSON.stringify(value)).toString('base64url');
-    return `${payload}.${sign(this.#keyOf(purpose), payload)}`;
+    return `${payload}.${sign(this.#getKey(purpose), payload)}`;
   }
 
   /** @returns undefined if this server did not write the token for this purpose */
   read(purpose: string, token: string): unknown {
     const [payload = '', signature = '', ...rest] = token.split('.');
-    if (rest.length > 0 || !sameText(signature, sign(this.#keyOf(purpose), payload))) return undefined;
+    if (rest.length > 0 || !sameText(signature, sign(this.#getKey(purpose), payload))) return undefined;
     return JSON.parse(Buffer.from(payload, 'base64url').toString());
   }
 
-  #keyOf(purpose: string): KeyObject {
+  #getKey(purpose: string): KeyObject {
     const known = this.#keys.get(purpose);
     if (known) return known;
     const key = this.#secrets.deriveKey(purpose);

@@ -91,7 +91,7 @@ export class Connections {
   /** Accepts a request, and answers it after those before it. */
   take(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
-    const connection = this.#connectionOf(socket);
+    const connection = this.#getConnection(socket);
     if (connection.isEnding) return;
     if (!connection.isBusy) {
       connection.current = { request, response };
@@ -130,7 +130,7 @@ export class Connections {
       response.assignSocket(socket);
       this.take(request, response);
     };
-    const connection = this.#connectionOf(socket);
+    const connection = this.#getConnection(socket);
     if (connection.isBusy) connection.last?.response.once('close', answer);
     else answer();
   }
@@ -141,7 +141,7 @@ export class Connections {
    * @param refuse sends the error if no request is in progress
    */
   refuse(socket: Socket, code: string | undefined, refuse: (error: ApiError) => void): void {
-    const connection = this.#connectionOf(socket);
+    const connection = this.#getConnection(socket);
     if (connection.isEnding && code !== 'ECONNRESET') return;
     if (code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
@@ -178,7 +178,7 @@ export class Connections {
     this.#load.unreadBytes += bytes;
     response.once('close', () => {
       this.#forgetUnread(response);
-      if (this.#connectionOf(socket).waiting.length === 0) socket.resume();
+      if (this.#getConnection(socket).waiting.length === 0) socket.resume();
     });
     for (const oldest of this.#unread.keys()) {
       if (this.#load.unreadBytes <= maxUnreadBytes) break;
@@ -192,7 +192,7 @@ export class Connections {
     this.#unread.delete(response);
   }
 
-  #connectionOf(socket: Socket): Connection {
+  #getConnection(socket: Socket): Connection {
     const known = this.#connections.get(socket);
     if (known) return known;
     const made = new Connection();

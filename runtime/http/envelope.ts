@@ -31,16 +31,16 @@ export function successBody(
   testMode: boolean,
   figures: RateFigures,
 ): string {
-  let beside = '';
+  let members = '';
   for (const key of Object.keys(result)) {
     if (key !== 'status' && key !== 'data' && key !== 'etag')
-      beside += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
+      members += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const { limit, remaining, reset } = figures;
-  return `{"success":true${beside},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${modeOf(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
+  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
 }
 
-const modeOf = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
+const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
 
 /**
  * Builds the body of an error response.
@@ -48,7 +48,7 @@ const modeOf = (testMode: boolean): string => (testMode ? ',"test_mode":true' : 
  */
 export function failureBody(error: ApiError, requestId: string, now: number, testMode: boolean): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
-  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${modeOf(testMode)}}}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)}}}`;
 }
 
 const oauthErrorOf: Readonly<Record<number, string>> = {

@@ -101,7 +101,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     if (trace.charge && isFree(answer)) parts.quota.refund(trace.charge);
     const about = {
       requestId: trace.requestId,
-      figures: runner.figuresOf(trace),
+      figures: runner.readFigures(trace),
       deprecated: trace.deprecated,
       // A stopping server sends its clients to another one. A client that was not asked for its
       // body may or may not send it.

@@ -30,7 +30,7 @@ interface LeaseStore {
    */
   renew(companyId: string, left: number): Promise<number | undefined>;
   /**
-   * Ends the lease and returns the calls left.
+   * Releases the lease and the calls left.
    * @param left null: as last reported
    */
   giveBack(companyId: string, left: number | null): Promise<void>;
@@ -91,11 +91,11 @@ const usableForMs = 2500;
  */
 const maxLeaseCalls = 4000;
 /**
- * If fewer calls of the month are left, leases are returned, so that no calls are withheld from
+ * If fewer calls of the month are left, leases are released, so that no calls are withheld from
  * other processes.
  */
 const lowWatermark = 2000;
-/** Milliseconds for which a call waits for other processes to return unused calls. */
+/** Milliseconds for which a call waits for other processes to release unused calls. */
 const waitForOthersMs = 1200;
 /** Milliseconds between its attempts. */
 const collectIntervalMs = 200;
@@ -128,7 +128,7 @@ export class QuotaLeases {
     if (performance.now() - lease.renewedAt >= usableForMs) return undefined;
     lease.left -= 1;
     lease.used = true;
-    return quotaOf(account.companyId, lease, true);
+    return toQuota(account.companyId, lease, true);
   }
 
   /**
@@ -142,10 +142,10 @@ export class QuotaLeases {
     return true;
   }
 
-  /** Returns the lease of a company, because its subscription changed. */
+  /** Releases the lease of a company, because its subscription changed. */
   async end(companyId: string): Promise<void> {
     const account = this.#accounts.get(companyId);
-    if (account) await account.ledger.run(() => this.#returnLease(account));
+    if (account) await account.ledger.run(() => this.#releaseLease(account));
   }
 
   /**
@@ -157,7 +157,7 @@ export class QuotaLeases {
     if (account) await this.#renew(account);
   }
 
-  /** Returns all leases. */
+  /** Releases all leases. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#renewing;
@@ -210,7 +210,7 @@ export class QuotaLeases {
 
   /**
    * Charges waiting calls.
-   * @returns the calls that may still be charged when other processes return theirs
+   * @returns the calls that may still be charged when other processes release theirs
    */
   async #acquire(account: Account, waiting: readonly Waiting[]): Promise<Waiting[]> {
     if (waiting.length === 0) return [];
@@ -218,7 +218,7 @@ export class QuotaLeases {
     let found: ChargedCalls | undefined;
     try {
       // The lease is used up, was not renewed in time, or its month is over.
-      await this.#returnLease(account);
+      await this.#releaseLease(account);
       account.isUnsure = true;
       found = await this.#ledger.charge(companyId, waiting.length, maxLeaseCalls);
       account.isUnsure = false;
@@ -232,19 +232,19 @@ export class QuotaLeases {
       return [];
     }
     const { charged, ahead, heldByOthers, ...month } = found;
-    for (const { resolve } of waiting.slice(0, charged)) resolve(quotaOf(companyId, month, true));
+    for (const { resolve } of waiting.slice(0, charged)) resolve(toQuota(companyId, month, true));
     if (ahead > 0) {
       account.lease = { ...month, left: ahead, used: true, renewedAt: performance.now() };
       this.#renewSoon();
     }
     const uncharged = waiting.slice(charged);
     const late = heldByOthers ? uncharged.filter(({ since }) => performance.now() - since < waitForOthersMs) : [];
-    for (const each of uncharged) if (!late.includes(each)) each.resolve(quotaOf(companyId, month, false));
+    for (const each of uncharged) if (!late.includes(each)) each.resolve(toQuota(companyId, month, false));
     return late;
   }
 
-  /** Returns the lease of a company, if there is one. Runs within `account.ledger`. */
-  async #returnLease(account: Account): Promise<void> {
+  /** Releases the lease of a company, if there is one. Runs within `account.ledger`. */
+  async #releaseLease(account: Account): Promise<void> {
     const { lease, isUnsure, companyId } = account;
     if (!lease && !isUnsure) return;
     account.lease = undefined;
@@ -274,15 +274,15 @@ export class QuotaLeases {
       const { lease, companyId } = account;
       const isGood = lease?.used && lease.left > 0 && lease.renewedAt > 0;
       if (!isGood) {
-        await this.#returnLease(account);
+        await this.#releaseLease(account);
         return;
       }
       const at = performance.now();
       lease.used = false;
       const charged = await this.#ledger.renew(companyId, lease.left);
-      // Other processes considered this one dead and returned the lease.
+      // Other processes considered this one dead and released the lease.
       if (charged === undefined) account.lease = undefined;
-      else if (lease.limit !== null && lease.limit - charged < lowWatermark) await this.#returnLease(account);
+      else if (lease.limit !== null && lease.limit - charged < lowWatermark) await this.#releaseLease(account);
       else lease.renewedAt = at;
     });
     this.#forget(account);
@@ -293,7 +293,7 @@ export class QuotaLeases {
   }
 }
 
-function quotaOf(
+function toQuota(
   companyId: string,
   { limit, monthStart, monthEnd }: Pick<ChargedCalls, 'limit' | 'monthStart' | 'monthEnd'>,
   charged: boolean,

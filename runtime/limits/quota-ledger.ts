@@ -93,14 +93,14 @@ export class QuotaLedger<Catalogue = unknown> {
   }
 
   /**
-   * Returns the lease of a company because its subscription changed. If that fails, the lease is
+   * Releases the lease of a company because its subscription changed. If that fails, the lease is
    * swept like that of a dead process.
    */
   releaseLease(companyId: string): void {
     void this.#leases.end(companyId).catch(() => undefined);
   }
 
-  /** Returns all leases. */
+  /** Releases all leases. */
   async close(): Promise<void> {
     await Promise.all([this.#refunds.settled(), this.#leases.close()]);
   }

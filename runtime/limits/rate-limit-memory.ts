@@ -111,7 +111,7 @@ export class MemoryCounters implements Counters {
     let allowed = true;
     for (let index = 0; index < layers.length; index += 1) {
       const layer = layers[index] as Layer;
-      const window = this.#windowOf(layer.key);
+      const window = this.#getWindow(layer.key);
       window.forget(now - layer.window);
       if (window.count >= layer.limit) allowed = false;
       this.#found[index] = window;
@@ -132,7 +132,7 @@ export class MemoryCounters implements Counters {
   note(layers: readonly Layer[], now: number): void {
     if (now >= this.#nextSweep || this.#windows.size > maxCounters) this.#sweep(now);
     for (const layer of layers) {
-      const window = this.#windowOf(layer.key);
+      const window = this.#getWindow(layer.key);
       window.forget(now - layer.window);
       window.add(now, layer);
     }
@@ -156,7 +156,7 @@ export class MemoryCounters implements Counters {
     this.#names.delete(name);
   }
 
-  #windowOf(key: string): Window {
+  #getWindow(key: string): Window {
     const known = this.#windows.get(key);
     if (known) return known;
     const made = new Window();

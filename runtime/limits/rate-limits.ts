@@ -62,8 +62,8 @@ const failuresPerAddress: Allowance = { limit: 10 * failedAuthentication.limit, 
 /** Milliseconds between two notes that a credential is valid. Not every call needs one. */
 export const noteIntervalMs = 5 * minute;
 /**
- * Milliseconds after a note for which a valid credential is admitted, whatever other credentials
- * fail at its address.
+ * Milliseconds after a note for which a valid credential is admitted even if others fail at its
+ * address.
  */
 const validForMs = hour + noteIntervalMs;
 /** Wrong passwords for one account. */
@@ -146,7 +146,7 @@ export class RateLimits {
       layers.push({ key: `user:${actor.id}:${operation.id}`, limit: callsPerUserAndMinute, window: minute });
     } else {
       const perMinute = Math.min(limits.perMinute, operation.keyLimit ?? limits.perMinute);
-      // An app acts for many users, and each has a limit of its own.
+      // An app acts for many users, and each has a separate limit.
       const credential = caller.kind === 'oauth_client' ? `oauth:${caller.userId}:${actor.id}` : `key:${actor.id}`;
       layers.push({ key: `${credential}:${operation.id}`, limit: perMinute, window: minute });
       layers.push({ key: credential, limit: limits.perHour, window: hour });

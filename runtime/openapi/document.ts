@@ -316,16 +316,16 @@ function readOperation(
     get validateBody() {
       return hasJson ? validators()[0] : undefined;
     },
-    queryParameters: namesOf(parameters, 'query'),
+    queryParameters: listNames(parameters, 'query'),
     typedParameters: withOperationId(id, () => typedParameters(parameters)),
-    headerParameters: namesOf(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
+    headerParameters: listNames(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
     deprecatedUses: withOperationId(id, () =>
       readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site),
     ),
   };
 }
 
-function namesOf(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'query' | 'header'): string[] {
+function listNames(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'query' | 'header'): string[] {
   return parameters.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
 }
 

@@ -114,7 +114,7 @@ const invalidUrl = 'must be a URL such as https://hooks.example.com/crm';
 const notPublic = 'must resolve to a public IP address';
 
 /**
- * Returns what is wrong with a URL without looking it up.
+ * Returns why a URL is invalid, without looking it up.
  * @param isFree true if private addresses, http and all ports are allowed
  */
 function findUrlProblem(text: string, isFree: boolean): string | undefined {
@@ -127,7 +127,7 @@ function findUrlProblem(text: string, isFree: boolean): string | undefined {
   const host = hostOf(url);
   if (isIP(host) === 0 && !isHostName(host)) return invalidUrl;
   if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;
-  // localhost always means this machine, whatever DNS says.
+  // localhost always means this machine, regardless of DNS.
   if (!isFree && /^(?:.+\.)?localhost\.?$/.test(host)) return notPublic;
   return undefined;
 }

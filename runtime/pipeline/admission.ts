@@ -324,8 +324,8 @@ export class Admission {
       if (identity !== undefined) this.#noteGood(identity, () => described, now);
       return found;
     } catch (error) {
-      // Only 401 counts as a failure: an app that one user revoked must not lock out its other
-      // users, who come from the same address.
+      // 403 for an app does not count as a failure: an app that one user revoked must not lock out
+      // its other users, who come from the same address.
       const isWrong = error instanceof ApiError && error.status === 401;
       // After IP_NOT_ALLOWED the credential stays valid at other addresses.
       if (isWrong && described.isSecret) {

@@ -45,8 +45,8 @@ export class BoundDatabase implements CallDatabase {
 
   get sql(): Sql {
     const transaction = this.#required;
-    // Reading transaction.sql begins the transaction, which then overlaps with what is awaited
-    // before the first statement.
+    // Reading transaction.sql begins the transaction, which then overlaps with awaits before the
+    // first statement.
     const { json, array, types, typed } = transaction.sql;
     this.#sql ??= Object.assign((...parameters: Parameters<Sql>) => transaction.sql(...parameters), {
       json,

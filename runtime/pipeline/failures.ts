@@ -16,7 +16,7 @@ export class Failures {
 
   /**
    * Converts a thrown value into a response. Internal errors are logged and replaced.
-   * @param broken true if the database connection failed, whatever was thrown
+   * @param broken true if the database connection failed, regardless of the thrown value
    */
   answer(thrown: unknown, trace: Trace, broken = false): Answer {
     const error = this.errorOf(thrown, trace, broken);

@@ -34,7 +34,7 @@ export function readKey(header: string | string[] | undefined, required: boolean
 }
 
 /** Returns the hash of a JSON body. The order of keys does not matter. */
-export function hashOf(body: unknown): Buffer {
+export function hashBody(body: unknown): Buffer {
   return sha256(canonical(body));
 }
 
@@ -42,7 +42,7 @@ export function hashOf(body: unknown): Buffer {
  * Returns the identity of a call, for which the encoding of the path does not matter.
  * @param path the decoded values of the path's parameters
  */
-export function claimOf(
+export function toClaim(
   caller: Caller,
   operation: Operation,
   path: Record<string, string>,

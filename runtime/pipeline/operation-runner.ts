@@ -27,7 +27,7 @@ import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
 import { CallState } from './call-state.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Failures } from './failures.ts';
-import { claimOf, hashOf, isStored, readKey, rejectConflicts } from './idempotency.ts';
+import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
 import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, refusal } from './validation.ts';
 
@@ -97,7 +97,7 @@ export class OperationRunner {
   }
 
   /** Returns the figures of the rate limit that the caller is closest to hitting. */
-  figuresOf(trace: Trace): RateFigures {
+  readFigures(trace: Trace): RateFigures {
     trace.figures ??= this.#parts.limits.uncounted(Date.now());
     return trace.figures;
   }
@@ -192,7 +192,7 @@ export class OperationRunner {
     trace: Trace,
   ): Promise<Answer | undefined> {
     const claim =
-      key === undefined ? undefined : claimOf(caller, operation, path, key, upload?.requestHash ?? hashOf(body));
+      key === undefined ? undefined : toClaim(caller, operation, path, key, upload?.requestHash ?? hashBody(body));
     const call = new CallState(
       this.#parts,
       trace,
@@ -291,7 +291,7 @@ export class OperationRunner {
   }
 
   async #begin({ operation, call, deadline }: Attempt, opening: Preconditions): Promise<Transaction> {
-    const transaction = await this.#parts.database.open(scopeOf(operation, call.caller), opening);
+    const transaction = await this.#parts.database.open(toScope(operation, call.caller), opening);
     if (deadline.passed) {
       // The connection came too late and is released.
       transaction.abandon();
@@ -417,7 +417,7 @@ export class OperationRunner {
     if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
-        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.figuresOf(trace))
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace))
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
@@ -470,7 +470,7 @@ function handlerReceivesProblems(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }
 
-function scopeOf(operation: Operation, caller: Caller): Scope {
+function toScope(operation: Operation, caller: Caller): Scope {
   if (operation.platform) return 'platform';
   return caller.companyId === '' ? 'nobody' : { companyId: caller.companyId, testMode: caller.testMode };
 }

@@ -157,7 +157,7 @@ function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
       );
     });
     if (hidden) continue;
-    const found = toProblem(error, fieldOf(error.instancePath, root));
+    const found = toProblem(error, toFieldPath(error.instancePath, root));
     if (found && !problems.has(`${found.field} ${found.code}`)) problems.set(`${found.field} ${found.code}`, found);
   }
   return [...problems.values()];
@@ -180,7 +180,7 @@ function branchOfType(choice: ErrorObject): number | undefined {
   return branches.length === 1 ? branches[0] : undefined;
 }
 
-function fieldOf(instancePath: string, root: string): string {
+function toFieldPath(instancePath: string, root: string): string {
   const parts = instancePath.slice(root.length).split('/').slice(1);
   let field = '';
   for (const part of parts) {

@@ -1,4 +1,4 @@
-// That make check catches what it promises: one violation of each rule, alone and all together.
+// Tests that make check detects one violation of each rule, alone and all together.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -62,7 +62,7 @@ describe('imports', () => {
     ['sdk/src/a.ts', "import { createHmac } from 'node:crypto';"],
     ['sdk/src/a.ts', "import { Agent } from 'undici';"],
     ['sdk/generators/go.ts', "import { descriptions } from '../src/generated/operations.ts';"],
-  ])('refuses in %s: %s', (path, text) => {
+  ])('rejects in %s: %s', (path, text) => {
     expect(importProblems([{ path, text: `// What it is.\n${text}\n` }])).toHaveLength(1);
   });
 
@@ -103,18 +103,18 @@ describe('imports', () => {
     ['db/sales/a.ts', 'process.env.PORT'],
     ['runtime/limits/a.ts', 'process.env.PORT'],
     ['jobs/a.ts', 'process.env.PORT'],
-  ])('refuses in %s the expression %s', (path, expression) => {
+  ])('rejects in %s the expression %s', (path, expression) => {
     expect(importProblems([{ path, text: `// What it is.\nexport const given = ${expression};\n` }])).toHaveLength(1);
   });
 
-  test('allows domain a date that is given', () => {
+  test('allows domain to use a given date', () => {
     expect(importProblems([{ path: 'domain/a.ts', text: 'export const day = (at: number) => new Date(at);' }])).toEqual(
       [],
     );
   });
 });
 
-describe('functions', () => {
+describe('function expressions', () => {
   const problems = (path: string, text: string) => heldFunctionProblems([{ path, text }]);
 
   test.each([
@@ -122,7 +122,7 @@ describe('functions', () => {
     'send.unsafe = async (text) => sql(text);',
     'socket.write = ((chunk: Buffer) => write(chunk)) as Write;',
     "made[name] = function () { return 'it'; };",
-  ])('are not made where they outlive their request: %s', (text) => {
+  ])('rejects function expressions that are assigned to a property: %s', (text) => {
     expect(problems('runtime/a.ts', text)).toHaveLength(1);
   });
 
@@ -130,11 +130,11 @@ describe('functions', () => {
     'const expire = () => reject(given); this.#expire = expire;',
     'this.#timer = setTimeout(() => this.#look(), 25);',
     'const handle = { unsafe: () => undefined };',
-  ])('are made young: %s', (text) => {
+  ])('allows function expressions elsewhere: %s', (text) => {
     expect(problems('runtime/a.ts', text)).toEqual([]);
   });
 
-  test('of tests may live as long as they like', () => {
+  test('allows all function expressions in tests', () => {
     expect(problems('tests/a.test.ts', 'given.answer = () => 1;')).toEqual([]);
   });
 });
@@ -147,12 +147,12 @@ describe('the patched driver', () => {
     'sql.unsafe(text, [], { prepare: true, preamble } as object);',
     'Object.assign(query.options, { skipDescribe: true });',
     "client.options['pipelined'] = true;",
-  ])('is not used outside of its file: %s', (text) => {
+  ])('rejects options of the patched driver outside of its file: %s', (text) => {
     expect(problems('db/client/pool.ts', text)).toHaveLength(1);
     expect(problems('db/client/pipeline.ts', text)).toEqual([]);
   });
 
-  test('leaves variables and private fields to everybody', () => {
+  test('allows variables and private fields with the names of options', () => {
     expect(problems('db/client/pool.ts', 'const preamble = this.#preamble ?? build(preamble);')).toEqual([]);
   });
 });
@@ -166,7 +166,7 @@ describe('areas', () => {
     ['db/people/a.ts', "import type { Tag } from '../../domain/settings/tags.ts';"],
     ['db/a.ts', "import { findUser } from './people/users.ts';"],
     ['domain/scheduling/a.ts', "import { words } from '../demo/words.ts';"],
-  ])('keep to their order: %s must not say %s', (path, text) => {
+  ])('rejects imports of later areas: %s with %s', (path, text) => {
     expect(problems([path, text])).toHaveLength(1);
   });
 
@@ -175,25 +175,25 @@ describe('areas', () => {
     ['db/sales/a.ts', "import type { Deal } from './deals.ts';"],
     ['db/people/a.ts', "import { Pool } from '../client/pool.ts';"],
     ['handlers/objects/a.ts', "import { findTag } from '../../db/settings/tags.ts';"],
-  ])('keep to their order: %s may say %s', (path, text) => {
+  ])('allows imports of earlier areas: %s with %s', (path, text) => {
     expect(problems([path, text])).toEqual([]);
   });
 
-  test('are those of the list, and each noun has one of them', () => {
+  test('requires listed areas, and one area for each noun', () => {
     expect(problems(['handlers/things/a.ts', ''])).toHaveLength(1);
     expect(problems(['handlers/sales/a.ts', ''], ['db/records/a.ts', ''])).toHaveLength(1);
     expect(problems(['handlers/sales/a.ts', ''], ['db/sales/a.ts', ''], ['spec/sales/a.yaml', ''])).toEqual([]);
     expect(problems(['db/migrations/0001-a.sql', ''], ['spec/rules/plugin.js', ''], ['db/a.ts', ''])).toEqual([]);
   });
 
-  test('have a file of tests for each noun', () => {
+  test('requires a test file for each noun', () => {
     const sources = ['spec/sales/a.yaml', 'spec/rules/plugin.js', 'spec/common.yaml', 'tests/records/a.test.ts'];
     const problems = (...paths: string[]) => untestedNouns(paths.map((path) => ({ path, text: '' })));
     expect(problems(...sources)).toEqual(['spec/sales/a.yaml has no tests/sales/a.test.ts']);
     expect(problems(...sources, 'tests/sales/a.test.ts')).toEqual([]);
   });
 
-  test('and files do not import each other in a circle, types included', () => {
+  test('rejects import cycles, including those of types', () => {
     const circle = [
       { path: 'runtime/a.ts', text: "import type { B } from './limits/b.ts';" },
       { path: 'runtime/limits/b.ts', text: "import { c } from '../c.ts';" },
@@ -208,7 +208,7 @@ describe('packages', () => {
   const manifest = { dependencies: { pino: '10.4.0' }, devDependencies: { vitest: '4.1.12' } };
   const problems = (path: string, text: string) => dependencyProblems([{ path, text }], manifest);
 
-  test('must be declared where they are needed', () => {
+  test('requires declarations of imported packages', () => {
     expect(problems('runtime/a.ts', "import pino from 'pino';")).toEqual([]);
     expect(problems('tests/a.test.ts', "import { test } from 'vitest';")).toEqual([]);
     expect(problems('runtime/a.ts', "import type { Test } from 'vitest';")).toEqual([]);
@@ -216,7 +216,7 @@ describe('packages', () => {
     expect(problems('runtime/a.ts', "import { z } from 'zod/v4';")).toHaveLength(1);
   });
 
-  test('have exact versions, the same in the lock file, and no scripts beside them', () => {
+  test('requires exact versions that match the lock file, and no scripts', () => {
     const lock = { packages: { '': manifest } };
     expect(packageProblems(manifest, lock)).toEqual([]);
     expect(packageProblems({ ...manifest, scripts: { test: 'vitest' } }, lock)).toHaveLength(1);
@@ -237,7 +237,7 @@ describe('files and folders', () => {
     ['db/migrations/0002-a.sql', 'create table a ();\n'],
     ['spec/a.yaml', 'paths:\n'],
     ['a.js', '\n// Late.\n'],
-  ])('%s must say in its first line what belongs in it', (path, text) => {
+  ])('requires a first line that describes the file: %s', (path, text) => {
     expect(headerProblems([{ path, text }])).toHaveLength(1);
   });
 
@@ -256,7 +256,7 @@ describe('files and folders', () => {
     expect(problems('generated/a.ts', '//', 101)).toEqual([]);
   });
 
-  // Put together, so that this file does not name them.
+  // Concatenated, so that this file does not contain them.
   const [path, host] = [['', 'home', 'someone', 'crm'].join('/'), ['registry', 'npmjs', 'org'].join('.')];
 
   test.each([
@@ -264,17 +264,17 @@ describe('files and folders', () => {
     `"file://${path}"`,
     `https://${host}/pino`,
     `"resolved": "${'https:'}//packages.example/pino.tgz"`,
-  ])('nothing may name one machine: %s', (text) => {
+  ])('rejects text that names one machine: %s', (text) => {
     expect(mentionProblems([{ path: 'README.md', text }])).toHaveLength(1);
   });
 
-  test('a path of the API is not a path of a machine', () => {
+  test('allows paths of the API', () => {
     expect(mentionProblems([{ path: 'README.md', text: 'GET https://example.com/work/x and /v1/workforces' }])).toEqual(
       [],
     );
   });
 
-  test('a folder is named after what it holds', () => {
+  test('rejects folders with vague names', () => {
     expect(folderProblems(['runtime', 'runtime/utils', 'db/migrations'])).toHaveLength(1);
   });
 });
@@ -343,8 +343,8 @@ test('make check reports every kind of violation in a project that has one of ea
     });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     const health = join(copy, 'spec/service/health.yaml');
-    // An answer that is gone makes the document break a rule, and leaves generated/ behind it.
-    // So do names: one that languages reserve, one of two areas, and an enum that has none.
+    // A missing response violates a rule of the OpenAPI document and makes generated/ stale. So do
+    // names: a reserved word of languages, one in two areas, and an unnamed enum.
     const broken = readFileSync(health, 'utf8')
       .replace(/^ +'429': .*\n/m, '')
       .replaceAll('HealthStatus', 'Record')
@@ -365,12 +365,12 @@ test('make check reports every kind of violation in a project that has one of ea
     const manifest = join(copy, 'package.json');
     writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('"pino": "', '"pino": "^'));
 
-    // The compiler and the linters must not take the processor from the server, which other tests are calling.
+    // At low priority, because other tests call the server at the same time.
     const run = spawnSync('nice', ['-n', '10', process.execPath, 'checks/run.ts'], { cwd: copy, encoding: 'utf8' });
     expect(run.stdout.match(/^pass .*$/gm)).toBeNull();
     expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(17);
     expect(run.stdout).toContain('domain/utils/wrong.ts:6 must not use preamble of the patched driver');
-    expect(run.stdout).toContain('generated/openapi.json is not what spec/ derives');
+    expect(run.stdout).toContain('generated/openapi.json is out of date');
     expect(run.stdout).toMatch(/^ +Unused /m);
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');
     expect(run.stdout).toContain('getHealth must declare the response 429');

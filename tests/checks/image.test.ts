@@ -1,4 +1,4 @@
-// The image: what its check finds, and that the server can be built from its files and runs.
+// The image: its check, and a test that its files suffice to build and run the server.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,9 @@ const root = resolve(import.meta.dirname, '../..');
 
 const ending =
   'RUN node cli/build.ts\nFROM node\nCOPY --from=build /app/dist dist\nCMD ["node", "--flag", "dist/main.js"]\n';
-/** A file that leaves out all but what the build needs and some folders. */
+/**
+ * Returns a .dockerignore that excludes everything except the build's needs and the given folders.
+ */
 const ignoring = (...folders: string[]): string =>
   ['*', ...['package.json', 'tsconfig*.json', 'main.ts', 'cli', ...folders].map((each) => `!${each}`)].join('\n');
 
@@ -43,7 +45,7 @@ const problems = (more: Record<string, string> = {}) =>
 const ignored = (text: string) => problems({ '.dockerignore': text });
 
 describe('an image', () => {
-  test('that has everything is complete', () => {
+  test('accepts an image with all files', () => {
     expect(problems()).toEqual([]);
     expect(ignored('')).toEqual([]);
     expect(ignored('tests\n**/*.md\n*.log')).toEqual([]);
@@ -52,35 +54,35 @@ describe('an image', () => {
 
   test.each([
     ['a program', '*\n!*.json\n!cli\n!app\n!db\n!jobs\n!generated', 'main.ts'],
-    ['what compiles it', 'cli', 'cli/build.ts'],
-    ['the settings of the compiler', 'tsconfig.build.json', 'tsconfig.build.json'],
-    ['a folder that is imported', ignoring('app', 'jobs', 'generated'), 'db/pool.ts'],
+    ['the build script', 'cli', 'cli/build.ts'],
+    ['the compiler settings', 'tsconfig.build.json', 'tsconfig.build.json'],
+    ['an imported folder', ignoring('app', 'jobs', 'generated'), 'db/pool.ts'],
     ['a folder that a worker imports', 'jobs/', 'jobs/mail.ts'],
     ['a file that is read', '**/openapi.json', 'generated/openapi.json'],
     ['a folder that is read', 'db/migrations', 'db/migrations/0001-a.sql'],
     ['some files of a folder that is read', '**/*.sql', 'db/migrations/0001-a.sql'],
-    ['what a later line takes out again', '!db\ndb/p?ol.ts', 'db/pool.ts'],
-  ])('lacks %s', (_, text, path) => {
+    ['a file that a later line excludes again', '!db\ndb/p?ol.ts', 'db/pool.ts'],
+  ])('reports an image that lacks %s', (_, text, path) => {
     expect(ignored(text).join('\n')).toContain(` needs ${path}, which is not in the image`);
   });
 
   test.each([
-    ['copies what is left out', { '.dockerignore': 'package.json' }, 'Dockerfile copies package.json'],
-    ['copies it elsewhere', { Dockerfile: `COPY . ./app\n${ending}` }, 'Dockerfile needs main.ts'],
-    ['copies some of it', { Dockerfile: `COPY main.ts ./\n${ending}` }, 'main.ts needs app/serve.ts'],
+    ['copies an ignored file', { '.dockerignore': 'package.json' }, 'Dockerfile copies package.json'],
+    ['copies the files to another folder', { Dockerfile: `COPY . ./app\n${ending}` }, 'Dockerfile needs main.ts'],
+    ['copies only some files', { Dockerfile: `COPY main.ts ./\n${ending}` }, 'main.ts needs app/serve.ts'],
     [
-      'starts what there is not',
+      'starts a missing program',
       { Dockerfile: 'COPY . .\nCMD ["node", "dist/serve.js"]' },
       'Dockerfile needs serve.ts',
     ],
-    ['does not take what was built', { Dockerfile: 'COPY . .\nCMD ["node", "dist/main.js"]' }, 'does not copy that'],
-    ['starts nothing', { Dockerfile: 'COPY . .\n' }, 'Dockerfile has no CMD'],
-    ['imports what there is not', { 'jobs/mail.ts': "import './sweeps.ts';" }, 'jobs/mail.ts needs jobs/sweeps.ts'],
-  ])('is not complete where it %s', (_, more, problem) => {
+    ['does not copy the build', { Dockerfile: 'COPY . .\nCMD ["node", "dist/main.js"]' }, 'does not copy that'],
+    ['has no CMD', { Dockerfile: 'COPY . .\n' }, 'Dockerfile has no CMD'],
+    ['imports a missing file', { 'jobs/mail.ts': "import './sweeps.ts';" }, 'jobs/mail.ts needs jobs/sweeps.ts'],
+  ])('reports an image that %s', (_, more, problem) => {
     expect(problems(more as Record<string, string>).join('\n')).toContain(problem);
   });
 
-  test('made of folders by name has them in their place', () => {
+  test('accepts folders that are copied by name', () => {
     const Dockerfile = [
       'main.ts tsconfig.json tsconfig.build.json ./',
       'cli cli',
@@ -95,7 +97,7 @@ describe('an image', () => {
   });
 });
 
-test('the server is built from the files of the image alone, and starts with workers', {
+test('the server builds from the files of the image only, and starts with workers', {
   timeout: 300_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'image-'));
@@ -116,7 +118,7 @@ test('the server is built from the files of the image alone, and starts with wor
     expect(needed).toContain('integrations/caldav/reading-thread.js');
     expect(needed.filter((path) => !existsSync(join(image, 'dist', path)))).toEqual([]);
     const settings = { ...besideCommon(), WORKERS: '2' };
-    // Workers want a Redis to count together; without an answer from it calls are let through.
+    // Workers require a Redis URL. While Redis does not respond, they count locally.
     const redis = { REDIS_URL: 'redis://127.0.0.1:1' };
     const server = await startServer(
       { ...testSettings, ...settings, ...redis, DATA_DIR: join(folder, 'data') },

@@ -1,4 +1,4 @@
-// The first installation: what it says, with a stand-in for npm, since tests download nothing.
+// The first installation: its output, with a stub for npm, since tests download nothing.
 import { spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,14 +27,14 @@ async function install(npm: string): Promise<{ code: number; said: string }> {
   let said = '';
   run.stderr.setEncoding('utf8').on('data', (text: string) => {
     said += text;
-    // What the stand-in may wait for.
+    // The stub can wait for this file.
     if (/: 1 of \d+ packages/.test(said)) writeFileSync(join(folder, 'counted'), '');
   });
   const code = await new Promise<number>((done) => run.on('close', done));
   return { code, said };
 }
 
-test('says what is installed and how much, shows progress, and says when it is done', async () => {
+test('prints what is installed and its size, the progress and the end', async () => {
   mkdirSync(join(folder, 'node_modules/ajv'), { recursive: true });
   writeFileSync(join(folder, 'node_modules/ajv/package.json'), '{}');
   const { code, said } = await install('until [ -e counted ]; do sleep 0.02; done');
@@ -46,14 +46,14 @@ test('says what is installed and how much, shows progress, and says when it is d
   expect(lines.at(-1)).toMatch(/^Installed in \d+ s\.$/);
 });
 
-test('shows what npm complains about, and fails with it', async () => {
+test('prints the errors of npm, and fails', async () => {
   const { code, said } = await install('echo "npm error network" >&2; exit 1');
   expect(code).toBe(1);
   expect(said).toContain('npm error network');
   expect(said).toContain('Run the same command again.');
 });
 
-test('the README and the installation name the same sizes', () => {
+test('the README and the installation state the same sizes', () => {
   const [, onDisk, downloaded] = /onDisk: (\d+), downloaded: (\d+)/.exec(
     readFileSync(join(root, 'cli/install.js'), 'utf8'),
   ) as unknown as [string, string, string];

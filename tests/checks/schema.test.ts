@@ -1,4 +1,4 @@
-// That db/schema.sql shows what the migrations make.
+// Tests that db/schema.sql matches the migrations.
 import { readFileSync } from 'node:fs';
 import { afterAll, expect, test } from 'vitest';
 import { describeSchema, schemaFile } from '../../cli/schema.ts';
@@ -7,9 +7,9 @@ import { dropAllDatabases, emptyDatabase, inDatabase } from '../support/database
 
 afterAll(dropAllDatabases);
 
-test('db/schema.sql equals the schema of a database that the migrations set up', async () => {
+test('db/schema.sql equals the schema of a migrated database', async () => {
   const url = await emptyDatabase();
   await migrate(url);
-  // A difference means that a migration came without `make schema`.
+  // If they differ, a migration was added without `make schema`.
   expect(readFileSync(schemaFile, 'utf8')).toBe(await inDatabase(url, describeSchema));
 });

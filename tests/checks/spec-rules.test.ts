@@ -1,4 +1,4 @@
-// The rules about generated clients, each against a small description that breaks it.
+// The rules for generated clients, each with a small OpenAPI document that violates it.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ const root = resolve(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'spec-rules-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What a rule says of a description with one operation. */
+/** Returns the messages of a rule for an OpenAPI document with one operation. */
 function lint(rule: string, parameters: object[], components: object): string {
   const answer = {
     description: 'Fine.',
@@ -39,14 +39,14 @@ const tag = { type: 'string' };
 const reference = [{ $ref: '#/components/parameters/Color' }];
 const color = { name: 'color', in: 'query', schema: { $ref: '#/components/schemas/Tag' } };
 
-test('a component name that two kinds share is a problem', () => {
+test('rejects a component name that two kinds share', () => {
   const rule = 'crm/distinct-component-names';
   expect(lint(rule, reference, { schemas: { Tag: tag }, parameters: { Color: color } })).toBe('');
   const shared = [{ $ref: '#/components/parameters/Tag' }];
   expect(lint(rule, shared, { schemas: { Tag: tag }, parameters: { Tag: color } })).toContain('have the name Tag');
 });
 
-test('a parameter that a path and its operation both declare is a problem', () => {
+test('rejects a parameter that a path and its operation both declare', () => {
   const rule = 'crm/no-overridden-parameters';
   expect(lint(rule, [color], { schemas: { Tag: tag } })).toBe('');
   const own = { name: 'id', in: 'path', required: true, schema: { type: 'string' } };

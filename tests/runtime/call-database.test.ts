@@ -1,4 +1,4 @@
-// The transaction of a call as handlers see it: what they keep of it stays good, for their attempt.
+// The transaction of a call as handlers see it: a handle stays valid for its attempt.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
@@ -66,7 +66,7 @@ test('uses the present transaction after the call committed and resumed', async 
   later.transaction?.endRead();
 });
 
-test('sends nothing once the transaction of its attempt has ended', async () => {
+test('sends nothing after the transaction of its attempt has ended', async () => {
   const db = await openCall();
   const { sql } = db;
   expect(await companies(sql)).toEqual([{ id: tenant.companyId }]);

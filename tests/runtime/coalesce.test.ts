@@ -1,8 +1,8 @@
-// Questions that share a look-up: each is answered by one that began after it was asked.
+// Batched look-ups: each question is answered by a look-up that starts after it.
 import { expect, test } from 'vitest';
 import { coalesce } from '../../runtime/limits/single-flight.ts';
 
-test('a question that fails takes no other with it, and the next look-up begins when all are through', async () => {
+test('a failed question fails no other, and the next look-up starts after all have finished', async () => {
   const lookUps: string[][] = [];
   const ask = coalesce<string, string>((questions) => {
     lookUps.push([...questions]);

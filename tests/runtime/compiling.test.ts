@@ -1,9 +1,9 @@
-// A server that ends compiles nothing more.
+// Stopping JIT compilation before the server exits.
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
 
 const module = new URL('../../app/compiling.ts', import.meta.url).href;
-/** How many functions V8 compiles of fifty that are called often. */
+/** Returns how many of fifty hot functions V8 compiles. */
 const compiledAfter = (first: string): number => {
   const script = `
     import { stopCompiling } from ${JSON.stringify(module)};
@@ -17,7 +17,7 @@ const compiledAfter = (first: string): number => {
   return output.match(/completed optimizing/g)?.length ?? 0;
 };
 
-test('nothing is compiled once nothing more is to be', () => {
+test('V8 compiles no function after stopCompiling', () => {
   expect(compiledAfter('')).toBeGreaterThan(10);
   expect(compiledAfter('stopCompiling()')).toBe(0);
 });

@@ -1,4 +1,4 @@
-// Several requests on one connection: one at a time, in order, and none after the announced end.
+// Pipelined requests: answered one at a time and in order, and none after the announced end.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -19,20 +19,20 @@ const accounts = '/v1/objects/accounts/records';
 const health = (): Buffer => requestText('GET', '/v1/health');
 const errorOf = ({ body }: RawAnswer): Json => JSON.parse(body).error;
 
-/** A request that creates an account. */
+/** Returns a request that creates an account. */
 function create(name: string, headers: Record<string, string> = {}): Buffer {
   const all = { 'x-api-key': tenant.key, 'content-type': 'application/json', 'idempotency-key': randomUUID() };
   return requestText('POST', accounts, { ...all, ...headers }, JSON.stringify({ name }));
 }
 
-/** Those of the names that an account has. */
+/** Returns the names for which an account exists. */
 async function created(names: readonly string[]): Promise<string[]> {
   const filter = JSON.stringify({ field: 'name', op: 'in', value: names });
   const { body } = await call('GET', accounts, { key: tenant.key, query: { filter, limit: 100 } });
   return body.data.records.map((record: Json) => record.name).toSorted();
 }
 
-/** All answers until the server closes the connection. */
+/** Returns all responses until the server closes the connection. */
 async function answersOf(connection: Connection): Promise<RawAnswer[]> {
   const answers: RawAnswer[] = [];
   for (;;) {
@@ -44,8 +44,8 @@ async function answersOf(connection: Connection): Promise<RawAnswer[]> {
   }
 }
 
-describe('what is no HTTP, behind a good request', () => {
-  test('leaves the request its own answer, after which the connection is closed', async () => {
+describe('invalid HTTP after a valid request', () => {
+  test('answers a request before invalid HTTP, then closes the connection', async () => {
     for (let round = 0; round < 10; round += 1) {
       const name = `Before junk ${randomUUID()}`;
       const connection = new Connection();
@@ -56,7 +56,7 @@ describe('what is no HTTP, behind a good request', () => {
     }
   });
 
-  test('leaves all requests before it their answers', async () => {
+  test('answers all pipelined requests before invalid HTTP', async () => {
     const connection = new Connection();
     const junk = Buffer.from('GET / HTTP/1.1\r\nBad Header: x\r\n\r\n');
     const answers = await answersOf(
@@ -66,7 +66,7 @@ describe('what is no HTTP, behind a good request', () => {
     expect(answers.map(({ headers }) => headers.get('connection'))).toEqual(['keep-alive', 'keep-alive', 'close']);
   });
 
-  test('is refused by itself once that was answered', async () => {
+  test('rejects invalid HTTP after the previous request was answered', async () => {
     const connection = new Connection();
     expect((await connection.send(health()).answer()).status).toBe(200);
     const refusal = await connection.send('junk\r\n\r\n').answer();
@@ -74,7 +74,7 @@ describe('what is no HTTP, behind a good request', () => {
     await connection.closed;
   });
 
-  test('is the refusal of the request whose body it is, and that is not carried out', async () => {
+  test('rejects a request with invalid HTTP in its body, and does not perform it', async () => {
     const name = `Broken ${randomUUID()}`;
     const headers = { 'x-api-key': tenant.key, 'content-type': 'application/json', 'idempotency-key': randomUUID() };
     const head = requestText('POST', accounts, { ...headers, 'transfer-encoding': 'chunked' });
@@ -97,8 +97,8 @@ describe('what is no HTTP, behind a good request', () => {
   });
 });
 
-describe('nothing is carried out after the end of the connection was announced', () => {
-  test('by the client', async () => {
+describe('the announced end of a connection', () => {
+  test('performs no request after the client announced the end of the connection', async () => {
     const names = Array.from({ length: 3 }, () => `After the end ${randomUUID()}`) as [string, string, string];
     for (const version of ['1.1', '1.0']) {
       const first = create(names[0], { connection: 'close' }).toString().replace('HTTP/1.1', `HTTP/${version}`);
@@ -110,7 +110,7 @@ describe('nothing is carried out after the end of the connection was announced',
     expect(await created(names)).toEqual([names[0], names[0]]);
   });
 
-  test('by the server', async () => {
+  test('performs no request after the server announced the end of the connection', async () => {
     const name = `After the end ${randomUUID()}`;
     const connection = new Connection();
     const refused = 'GET /v1/health HTTP/1.1\r\n\r\n';
@@ -120,8 +120,8 @@ describe('nothing is carried out after the end of the connection was announced',
   });
 });
 
-describe('requests sent ahead of their answers', () => {
-  test('are carried out one after the other', async () => {
+describe('pipelined requests', () => {
+  test('performs pipelined requests one after the other', async () => {
     const id = await call('POST', accounts, { key: tenant.key, body: { name: 'Turns' }, idempotencyKey: true });
     const path = `${accounts}/${id.body.data.record.id}`;
     const headers = { 'x-api-key': tenant.key, 'content-type': 'application/json' };
@@ -136,7 +136,7 @@ describe('requests sent ahead of their answers', () => {
     connection.close();
   });
 
-  test('may wait by the hundred, and many more may follow as they are answered', async () => {
+  test('accepts a hundred waiting requests on one connection, and many more as they are answered', async () => {
     const connection = new Connection();
     connection.send(Buffer.concat(Array.from({ length: 101 }, health)));
     for (let index = 0; index < 101; index += 1) expect((await connection.answer()).status).toBe(200);
@@ -147,7 +147,7 @@ describe('requests sent ahead of their answers', () => {
     connection.close();
   });
 
-  test('beyond that cut the connection, and are not carried out', async () => {
+  test('closes a connection with too many waiting requests, and drops them', async () => {
     const connection = new Connection();
     const short = 'GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n';
     const answers = await answersOf(connection.send(short.repeat(1000)));
@@ -155,7 +155,7 @@ describe('requests sent ahead of their answers', () => {
     expect((await exchange(health())).status).toBe(200);
   });
 
-  test('beyond that are not even read', async () => {
+  test('stops parsing requests beyond the limit', async () => {
     const connections = new Connections(() => undefined, noLoad());
     let read = 0;
     const server = createServer((request, response) => {
@@ -168,11 +168,11 @@ describe('requests sent ahead of their answers', () => {
     socket.resume().write('GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(1000));
     await closed;
     server.close();
-    // One that is answered, a hundred that wait, and one too many.
+    // One in progress, a hundred that wait, and one too many.
     expect(read).toBe(102);
   });
 
-  test('are answered however large the answers before them are', async () => {
+  test('answers pipelined requests after responses of any size', async () => {
     const connection = new Connection();
     connection.send(
       Buffer.concat([...Array.from({ length: 5 }, () => requestText('GET', '/docs/redoc.js')), health()]),
@@ -188,7 +188,7 @@ describe('requests sent ahead of their answers', () => {
   });
 });
 
-describe('a client that waits to be told to send its body', () => {
+describe('a client that expects 100 Continue', () => {
   const expecting = (headers: Record<string, string>): Buffer =>
     requestText('POST', accounts, {
       'content-type': 'application/json',
@@ -197,8 +197,8 @@ describe('a client that waits to be told to send its body', () => {
       ...headers,
     });
 
-  /** Everything that comes until an answer is whole. */
-  async function told(request: Buffer): Promise<string> {
+  /** Returns all bytes up to the end of the first response. */
+  async function receivedFor(request: Buffer): Promise<string> {
     const connection = new Connection();
     let received = '';
     connection.socket.on('data', (chunk: Buffer) => {
@@ -209,7 +209,7 @@ describe('a client that waits to be told to send its body', () => {
     return received;
   }
 
-  test('is told so when the request is good so far, and its body is read', async () => {
+  test('sends 100 Continue if the request is valid so far, and reads the body', async () => {
     const body = JSON.stringify({ name: 'Expected' });
     const connection = new Connection();
     const invited = new Promise<string>((resolve) => {
@@ -226,15 +226,15 @@ describe('a client that waits to be told to send its body', () => {
     ['a bad key', { 'x-api-key': 'x', 'content-length': '20' }, 401],
     ['a length of a gigabyte', { 'content-length': '1000000000' }, 400],
     ['a bad query', { 'content-length': '20', 'idempotency-key': 'x' }, 400],
-  ])('is refused without it for %s, and the connection is closed', async (_, headers, status) => {
-    const received = await told(expecting({ 'x-api-key': tenant.key, ...headers }));
+  ])('rejects %s without sending 100 Continue, and closes the connection', async (_, headers, status) => {
+    const received = await receivedFor(expecting({ 'x-api-key': tenant.key, ...headers }));
     expect(received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(received).toContain('Connection: close');
   });
 });
 
-describe('methods that ask for another protocol', () => {
-  test('CONNECT is answered like any other method that there is not, and the connection is closed', async () => {
+describe('requests for another protocol', () => {
+  test('CONNECT is answered like any unknown method, and the connection is closed', async () => {
     for (const [target, status] of [
       ['crm.example:443', 404],
       ['/v1/health', 405],
@@ -246,14 +246,14 @@ describe('methods that ask for another protocol', () => {
     }
   });
 
-  test('CONNECT waits for the answers before it', async () => {
+  test('CONNECT is answered after the requests before it', async () => {
     const connection = new Connection();
     const tunnel = Buffer.from('CONNECT crm.example:443 HTTP/1.1\r\nHost: crm.example:443\r\n\r\n');
     const answers = await answersOf(connection.send(Buffer.concat([create('Before a tunnel'), health(), tunnel])));
     expect(answers.map(({ status }) => status)).toEqual([201, 200, 404]);
   });
 
-  test('an Upgrade is not taken up: the request is answered as it is', async () => {
+  test('an Upgrade is ignored, and the request is answered', async () => {
     for (const protocol of ['websocket', 'h2c']) {
       const connection = new Connection();
       const asking = requestText('GET', '/v1/health', { Connection: 'Upgrade', Upgrade: protocol });
@@ -263,7 +263,7 @@ describe('methods that ask for another protocol', () => {
     }
   });
 
-  test('the preface of HTTP/2 is refused', async () => {
+  test('the preface of HTTP/2 is rejected', async () => {
     const connection = new Connection();
     expect((await connection.send('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n').answer()).status).toBe(400);
     await connection.closed;

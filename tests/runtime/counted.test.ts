@@ -1,4 +1,4 @@
-// What requests cost, in counts that need no quiet machine: those of make bench FIGURES=counted.
+// The costs of requests as counts, which do not depend on load: make bench FIGURES=counted.
 import { resolve } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { type Counts, count } from '../../bench/counted.ts';
@@ -8,8 +8,10 @@ beforeAll(async () => {
   counts = await count(resolve(process.env.TEST_DATA_DIR ?? '.test-data', `counted-${process.pid}`));
 }, 180_000);
 
-/** Above the writes of a request itself: now and then a commit that waited in vain for company, and what timers write. */
-const beside = 0.5;
+/**
+ * Allowance for other writes: an occasional commit that waited in vain to be batched, and timers.
+ */
+const allowance = 0.5;
 
 test.each([
   ['read', 2],
@@ -19,16 +21,16 @@ test.each([
   ['create', 2],
   ['update', 3],
   ['call of a tool', 2],
-])('a %s takes %i writes to sockets, the answer included', (kind, writes) => {
+])('a %s takes %i socket writes, including the response', (kind, writes) => {
   expect(counts.writes[kind]).toBeGreaterThanOrEqual(writes);
-  expect(counts.writes[kind]).toBeLessThan(writes + beside);
+  expect(counts.writes[kind]).toBeLessThan(writes + allowance);
 });
 
-test('a read leaves nothing in the log of the database but the counts of the month, once for many', () => {
+test('a read writes nothing to the write-ahead log except monthly counts, shared by many reads', () => {
   expect(counts.log.read).toBeLessThan(5);
 });
 
-test('a lead takes no more of the log and of the disk than it should', () => {
+test('a lead stays within its budget of write-ahead log and disk', () => {
   expect(counts.log.create).toBeLessThan(5800);
   expect(counts.disk).toBeLessThan(2100);
 });

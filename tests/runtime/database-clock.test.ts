@@ -1,4 +1,4 @@
-// The time of the database, as it is told without asking: never later than it is.
+// The database clock, estimated without a query: never ahead of the database.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DatabaseClock } from '../../db/client/database-clock.ts';
@@ -9,11 +9,11 @@ const isoIn = (clock: DatabaseClock, milliseconds: number) => clock.at(performan
 beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'performance'], now: new Date('2026-11-28T10:00:00.000Z') }));
 afterEach(() => void vi.useRealTimers());
 
-test('is not known before the database has told it', () => {
+test('the database clock is unknown before the database has reported its time', () => {
   expect(isoIn(new DatabaseClock(), 0)).toBeUndefined();
 });
 
-test('goes on from what the database told, whatever the clock of this machine says', () => {
+test('the database clock continues from the reported time, regardless of the clock of this machine', () => {
   const clock = new DatabaseClock();
   clock.note(new Date('2031-01-01T00:00:00.000Z'));
   expect(isoIn(clock, 0)).toBe('2031-01-01T00:00:00.000Z');
@@ -22,7 +22,7 @@ test('goes on from what the database told, whatever the clock of this machine sa
   expect(isoIn(clock, 500)).toBe('2031-01-01T00:00:59.500Z');
 });
 
-test('is told by the answer that came fastest', () => {
+test('the database clock uses the response with the shortest round trip', () => {
   const clock = new DatabaseClock();
   const answer = (took: number) => {
     const then = new Date();
@@ -37,7 +37,7 @@ test('is told by the answer that came fastest', () => {
   expect(isoIn(clock, 0)).toBe('2026-11-28T10:00:02.500Z');
 });
 
-test('is still known after a minute if a slower answer came in its second half', () => {
+test('the database clock stays known after a minute if a slower response arrived in the second half of it', () => {
   const clock = new DatabaseClock();
   clock.note(new Date());
   vi.advanceTimersByTime(59_900);
@@ -48,31 +48,34 @@ test('is still known after a minute if a slower answer came in its second half',
   expect(isoIn(clock, 0)).toBe(new Date(then.getTime() + 20).toISOString());
 });
 
-test('is forgotten after a minute', () => {
+test('the database clock expires after a minute', () => {
   const clock = new DatabaseClock();
   clock.note(new Date());
   vi.advanceTimersByTime(60_001);
   expect(isoIn(clock, 0)).toBeUndefined();
 });
 
-test.each([-3_600_000, -25, 25, 3_600_000])('is not known where the clock of this machine jumped by %i ms', (jump) => {
-  const clock = new DatabaseClock();
-  clock.note(new Date());
-  vi.setSystemTime(Date.now() + jump);
-  expect(isoIn(clock, 0)).toBeUndefined();
-  clock.note(new Date());
-  expect(isoIn(clock, 0)).toBeDefined();
-});
+test.each([-3_600_000, -25, 25, 3_600_000])(
+  'the database clock is unknown after the clock of this machine jumped by %i ms',
+  (jump) => {
+    const clock = new DatabaseClock();
+    clock.note(new Date());
+    vi.setSystemTime(Date.now() + jump);
+    expect(isoIn(clock, 0)).toBeUndefined();
+    clock.note(new Date());
+    expect(isoIn(clock, 0)).toBeDefined();
+  },
+);
 
-test('is at no moment later than that of the database', async () => {
+test('the database clock is never ahead of the database', async () => {
   vi.useRealTimers();
   const clock = new DatabaseClock();
   for (let round = 0; round < 50; round += 1) {
     const [seen] = await database()<{ clock: Date }[]>`select clock_timestamp() as clock`;
     clock.note(seen?.clock as Date);
     await sleep(Math.random() * 5);
-    const told = clock.at(performance.now()) as string;
-    const [row] = await database()`select clock_timestamp() >= ${told}::timestamptz as passed`;
+    const estimated = clock.at(performance.now()) as string;
+    const [row] = await database()`select clock_timestamp() >= ${estimated}::timestamptz as passed`;
     expect(row?.passed).toBe(true);
   }
 });

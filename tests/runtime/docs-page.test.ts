@@ -15,12 +15,12 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
   let browser: Browser;
   let watched: WatchedPage;
 
-  // Loaded once, by a link to an operation: what else a visitor does there happens on the same page.
+  // Loaded once, by a link to an operation. All later steps happen on the same page.
   beforeAll(async () => {
     browser = await openBrowser();
     watched = await watchedPage(browser);
     await watched.page.goto(`${inject('baseUrl')}/docs#operation/checkEmail`);
-    // One page with every operation: 13 s alone on a machine, 49 s beside eight other test runs.
+    // One page with every operation: 13 s on an idle machine, 49 s next to eight other test runs.
     await watched.page.waitForSelector('[data-section-id^="operation/"]', { timeout: 150_000 });
   }, 180_000);
 
@@ -48,18 +48,18 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
     expect(shown).toEqual(groups.map(({ name }) => name));
   });
 
-  test('shows the credentials that open an operation, with their scopes', async () => {
+  test('shows the credentials that an operation accepts, with their scopes', async () => {
     const section = watched.page.locator('[id="operation/createOnboardingAsPlatform"]');
     await section.getByText('Authorizations:').click();
     await expect.poll(() => section.textContent()).toContain('Required scopes: onboarding');
   });
 
-  test('shows samples that name this server', async () => {
+  test('shows samples with the URL of this server', async () => {
     const sample = watched.page.locator('[id="tag/Service/operation/getHealth"] pre').first();
     expect(await sample.textContent()).toBe(`curl ${inject('baseUrl')}/v1/health`);
   });
 
-  test('scrolls to the operation that is clicked in the menu', async () => {
+  test('scrolls to the operation when it is clicked in the menu', async () => {
     const { page } = watched;
     const menu = page.locator('.menu-content');
     await menu.locator('[data-item-id="tag/Service"] > label').click();
@@ -77,7 +77,7 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
     expect(cut).toBe(0);
   });
 
-  test('finds an operation by a word of it', async () => {
+  test('finds an operation by a word in its text', async () => {
     const { page } = watched;
     await page.locator('.menu-content input').fill('onboarding');
     const results = page.locator('[data-role="search:results"]');
@@ -86,7 +86,7 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
     await results.waitFor({ state: 'detached' });
   });
 
-  test('opens its menu on a telephone, and is no wider than the screen', async () => {
+  test('opens its menu on a phone, and fits the width of the screen', async () => {
     const { page } = watched;
     await page.setViewportSize({ width: 390, height: 844 });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
@@ -96,17 +96,17 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
     await expect.poll(() => entry.isVisible()).toBe(true);
   });
 
-  test('asked no other host for anything in all that, and left the browser without a complaint', () => {
+  test('sent no request to another host in all tests above, and caused no browser error', () => {
     const { requests, complaints } = watched;
     expect(requests.length).toBeGreaterThan(0);
     expect(requests.filter((url) => !url.startsWith(`${inject('baseUrl')}/`))).toEqual([]);
     expect(complaints).toEqual([]);
   });
 
-  test('written as one file, needs no server and names the one it was written for', async () => {
+  test('works as a single file without a server, and names the server that it describes', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'docs-'));
     const file = join(folder, 'api.html');
-    // One operation: that all of them are shown is seen above.
+    // One operation; that all are displayed is tested above.
     const small = { ...document, paths: { '/v1/health': document.paths?.['/v1/health'] } };
     writeFileSync(file, docsFile(small as never, 'https://api.example.com'));
     const { page, requests, complaints } = await watchedPage(browser);

@@ -1,4 +1,4 @@
-// What requests leave behind in memory: it is collected while it is young, which costs little.
+// Garbage of requests: it is collected in the young generation, which costs little.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type CallOptions, type call, expectStatus } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
@@ -7,17 +7,17 @@ import { lead, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
-/** Requests between two looks, few enough for the old generation not to be collected meanwhile. */
-const requestsAtOnce = 300;
+/** Requests per measurement, few enough that the old generation is not collected meanwhile. */
+const requestsPerRound = 300;
 /** Bytes that a request may add to the old generation. */
-const mostBytes = 2500;
+const maxBytes = 2500;
 
 let server: TestServer;
 let tenant: Tenant;
 let id: string;
 
 beforeAll(async () => {
-  // A database of its own: what the jobs of a server do for other tests would count as well.
+  // A separate database: the work of jobs for other tests would count too.
   const databaseUrl = await newDatabase();
   const settings = {
     DATABASE_URL: databaseUrl,
@@ -25,7 +25,7 @@ beforeAll(async () => {
     DATA_DIR: '.test-data',
     METRICS_PORT: '0',
   };
-  // A small young generation, which some thirty requests fill.
+  // A small young generation, which about thirty requests fill.
   server = await startServer(settings, { flags: ['--max-semi-space-size=2', '--min-semi-space-size=2'] });
   await useDatabase(databaseUrl);
   tenant = await newTenant();
@@ -40,7 +40,7 @@ afterAll(async () => {
   await dropAllDatabases();
 });
 
-/** Bytes of the old generation, and how often it was collected. */
+/** Returns the bytes of the old generation, and the number of its collections. */
 async function oldGeneration(): Promise<{ bytes: number; collections: number }> {
   const text = await readMetrics(server);
   return {
@@ -56,7 +56,7 @@ describe('A request', () => {
     ['that creates', 201, () => ['POST', recordsPath('leads'), { body: lead(), idempotencyKey: true }]],
   ];
 
-  test.each(requests)('%s leaves next to nothing to the old generation', async (_what, status, next) => {
+  test.each(requests)('a request %s adds almost nothing to the old generation', async (_what, status, next) => {
     const ask = async (times: number): Promise<void> => {
       for (let turn = 0; turn < times; turn += 1) {
         const [method, path, options] = next() as [string, string, CallOptions];
@@ -65,15 +65,16 @@ describe('A request', () => {
     };
     const grown = async (): Promise<number> => {
       const before = await oldGeneration();
-      await ask(requestsAtOnce);
+      await ask(requestsPerRound);
       const after = await oldGeneration();
-      // What was collected meanwhile cannot be told.
+      // A collection in between makes the measurement invalid.
       return after.collections > before.collections ? grown() : after.bytes - before.bytes;
     };
-    // What is compiled and learned of the code belongs to the first rounds, and to some that a busy machine puts off.
+    // Compiled code and type feedback belong to the first rounds, or to later ones on a busy
+    // machine.
     let least = Number.POSITIVE_INFINITY;
-    for (let round = 0; round < 8 && least >= mostBytes; round += 1)
-      least = Math.min(least, (await grown()) / requestsAtOnce);
-    expect(least).toBeLessThan(mostBytes);
+    for (let round = 0; round < 8 && least >= maxBytes; round += 1)
+      least = Math.min(least, (await grown()) / requestsPerRound);
+    expect(least).toBeLessThan(maxBytes);
   });
 });

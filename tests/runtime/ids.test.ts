@@ -1,16 +1,16 @@
-// New ids, of requests and of rows.
+// New ids of requests and rows.
 import { v7 } from 'uuid';
 import { describe, expect, test } from 'vitest';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 
 describe('Ids', () => {
-  test('of rows that are made one after the other are in this order, and none is made twice', () => {
+  test('ids of rows are ordered by creation and unique', () => {
     const made = Array.from({ length: 5000 }, () => v7());
     expect(made.toSorted()).toEqual(made);
     expect(new Set(made).size).toBe(made.length);
   });
 
-  test('of requests tell their time, and none is made twice', () => {
+  test('ids of requests contain their time and are unique', () => {
     const before = Date.now();
     const made = Array.from({ length: 5000 }, newRequestId);
     const after = Date.now();

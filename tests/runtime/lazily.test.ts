@@ -1,8 +1,8 @@
-// What is made when it is first needed.
+// Values that are created on first use.
 import { expect, test } from 'vitest';
 import { lazily } from '../../runtime/lazily.ts';
 
-test('what could not be made is tried again, and what was made is kept', async () => {
+test('a failed creation is retried, and a created value is kept', async () => {
   const outcomes = [new Error('no file could be opened'), 'made', 'made once more'];
   const ask = lazily(async () => {
     const outcome = outcomes.shift();

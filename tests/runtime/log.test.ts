@@ -1,4 +1,4 @@
-// What the server prints: a line of JSON for each request and event, and no secret.
+// The log of the server: one JSON line per request and event, without secrets.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 
 describe('The log', () => {
-  test('is one line of JSON each, from the start to the end, and tells of every request who did what and how it went', async () => {
+  test('logs one JSON line per event and request from start to stop, with caller, operation and outcome', async () => {
     const { url: baseUrl } = server;
     const body = { name: 'Whispered' };
     const created = await expectStatus(201, 'POST', '/v1/objects/accounts/records', {

@@ -1,4 +1,4 @@
-// What Prometheus reads: on a port of its own, true, and without a word about any tenant.
+// Metrics for Prometheus: on a separate port, correct, and without any data of tenants.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { call, expectStatus } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
@@ -11,7 +11,7 @@ let server: TestServer;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  // A database of its own, where a table may be locked without holding up the other tests.
+  // A separate database, in which a table can be locked without blocking the other tests.
   const databaseUrl = await newDatabase();
   server = await startServer({
     ...testSettings,
@@ -33,7 +33,7 @@ afterAll(async () => {
 const requests = 'crm_http_request_duration_seconds_count';
 
 describe('The metrics', () => {
-  test('count every request by operation, method and class of the status', async () => {
+  test('counts every request by operation, method and status class', async () => {
     const { url: baseUrl } = server;
     for (let turn = 0; turn < 3; turn += 1) await expectStatus(200, 'GET', '/v1/me', { key: tenant.key, baseUrl });
     await expectStatus(401, 'GET', '/v1/me', { baseUrl });
@@ -52,7 +52,7 @@ describe('The metrics', () => {
     expect(seriesValue(text, 'crm_http_request_duration_seconds_bucket', { operation: 'getMe', le: '+Inf' })).toBe(4);
   });
 
-  test('count refusals by rate limits', async () => {
+  test('counts rejections by rate limits', async () => {
     const before = seriesValue(await readMetrics(server), 'crm_rate_limit_refusals_total') ?? Number.NaN;
     const key = await newKey(tenant, { perMinute: 1 });
     const statuses = [];
@@ -65,7 +65,7 @@ describe('The metrics', () => {
   });
 
   // A busy machine may not get as far as that within the second that the second request waits: then it is tried again.
-  test('show who is being answered, and who waits for a connection', { retry: 4 }, async () => {
+  test('shows requests in progress and requests that wait for a connection', { retry: 4 }, async () => {
     const exhausted = async () =>
       seriesValue(await readMetrics(server), 'crm_database_exhausted_total', { pool: 'tenants' });
     const before = await exhausted();
@@ -84,7 +84,8 @@ describe('The metrics', () => {
         seriesValue(text, 'crm_database_connections_busy', { pool: 'tenants' }) === 1
       );
     };
-    // Nobody may write while this lasts: the first waits for it, the second for the first one's connection.
+    // No request can write meanwhile: the first waits for the lock, the second for the connection
+    // of the first.
     const answers = await database().begin(async (sql) => {
       await sql`lock table accounts in share mode`;
       const both = [create('First'), create('Second')];
@@ -101,17 +102,17 @@ describe('The metrics', () => {
     expect(await exhausted()).toBe(before);
   });
 
-  test('tell about the process and the database, and begin with the counters that alerts look at', async () => {
+  test('includes the process and the database, and initializes the counters that alerts use', async () => {
     const text = await readMetrics(server);
     expect(seriesValue(text, 'crm_database_up')).toBe(1);
     expect(seriesValue(text, 'crm_quota_unavailable_total')).toBe(0);
     expect(seriesValue(text, 'process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
     expect(seriesValue(text, 'nodejs_eventloop_lag_p99_seconds')).toBeGreaterThan(0);
-    // Limits are counted in this process: there is no Redis to tell about.
+    // Limits are counted in this process, without Redis.
     expect(seriesValue(text, 'crm_redis_up')).toBeUndefined();
   });
 
-  test('name no tenant, no key and no record', async () => {
+  test('exposes no tenant, key or record', async () => {
     const { body } = await expectStatus(201, 'POST', '/v1/objects/accounts/records', {
       key: tenant.key,
       body: { name: 'Secretive' },
@@ -125,7 +126,7 @@ describe('The metrics', () => {
     expect(text).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/);
   });
 
-  test('are not on the public port, and nothing else is on theirs', async () => {
+  test('serves metrics on their own port only, which serves nothing else', async () => {
     await expectStatus(404, 'GET', '/metrics', { baseUrl: server.url });
     const other = await fetch(metricsUrl(server).replace('/metrics', '/v1/health'));
     expect(other.status).toBe(404);

@@ -1,4 +1,4 @@
-// Moments on their way from PostgreSQL into answers.
+// Timestamps from PostgreSQL to the response.
 import fc from 'fast-check';
 import { describe, expect, inject, test } from 'vitest';
 import { parseTimestamp, Timestamp } from '../../db/client/timestamps.ts';
@@ -12,8 +12,8 @@ const times = fc.oneof(
   fc.constantFrom(firstOfYearOne, lastOfYear9999, 0, -1, 1, Date.parse('0999-12-31T23:59:59.999Z')),
 );
 
-describe('A moment', () => {
-  test('is written as any date is', () => {
+describe('A timestamp', () => {
+  test('formats a timestamp like a Date', () => {
     const written = fc.property(times, (time) => {
       expect(new Timestamp(time).toISOString()).toBe(new Date(time).toISOString());
       expect(JSON.stringify({ at: new Timestamp(time) })).toBe(JSON.stringify({ at: new Date(time) }));
@@ -22,14 +22,14 @@ describe('A moment', () => {
     expect(() => new Timestamp(Number.NaN).toISOString()).toThrow(RangeError);
   });
 
-  test('is written as it is after it was changed', () => {
+  test('formats a timestamp with its new value after a change', () => {
     const moment = new Timestamp(0);
     moment.toISOString();
     moment.setUTCFullYear(2026);
     expect(moment.toISOString()).toBe('2026-01-01T00:00:00.000Z');
   });
 
-  test('is read from what PostgreSQL writes, to the millisecond', async () => {
+  test('parses the timestamps of PostgreSQL to the millisecond', async () => {
     const given = fc.sample(fc.tuple(times, fc.integer({ min: 0, max: 999 })), 3000);
     await inDatabase(inject('databaseUrl'), async (sql) => {
       await sql`set time zone 'UTC'`;
@@ -45,7 +45,10 @@ describe('A moment', () => {
     });
   });
 
-  test.each(['infinity', '-infinity', '0044-03-15 12:00:00+00 BC'])('that no date can be, %s, is none', (written) => {
-    expect(parseTimestamp(written).getTime()).toBeNaN();
-  });
+  test.each(['infinity', '-infinity', '0044-03-15 12:00:00+00 BC'])(
+    'returns an invalid timestamp if no Date can represent it: %s',
+    (written) => {
+      expect(parseTimestamp(written).getTime()).toBeNaN();
+    },
+  );
 });

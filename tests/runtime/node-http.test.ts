@@ -1,4 +1,4 @@
-// What of Node's HTTP a server loads.
+// The parts of node:http that a server loads.
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { createRecord, lead } from '../support/records.ts';
 import { startServer } from '../support/servers.ts';
 import { newTenant } from '../support/tenants.ts';
 
-test('a server that answers has loaded none of fetch', async () => {
+test('a server answers requests without loading fetch', async () => {
   const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `modules-${randomUUID()}`);
   const server = await startServer({
     ...besideCommon(),

@@ -1,4 +1,4 @@
-// The guarded client: no connection to an address that is not public, seen at the sockets.
+// The outbound client: no connection to a non-public address, observed at the sockets.
 import { execFile } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { createServer as createSecureServer } from 'node:https';
@@ -11,7 +11,7 @@ import { OutgoingClient, type OutgoingOptions, type OutgoingRequest } from '../.
 import { answering, Receiver } from '../support/receivers.ts';
 import { testCertificate, testKey } from '../support/tls.ts';
 
-/** Sockets that anybody in this process has opened. */
+/** All client sockets that this process opened. */
 const opened: Socket[] = [];
 const note = (message: unknown): void => void opened.push((message as { socket: Socket }).socket);
 
@@ -46,7 +46,7 @@ const faultOf = (sent: Promise<unknown>): Promise<string> =>
   );
 const toItself = async (): Promise<string[]> => ['127.0.0.1'];
 
-/** By what they are; all lead to this machine, to a private network, or to nobody. */
+/** By kind. All lead to this machine, to a private network, or nowhere. */
 const privateAddresses = {
   IPv4: [
     '0.0.0.0',
@@ -94,7 +94,7 @@ const privateAddresses = {
     '2001::1',
   ],
 };
-/** Spellings that the parser of addresses reads as one of them. */
+/** Notations that the URL parser reads as this machine. */
 const disguised = [
   '2130706433',
   '0x7f000001',
@@ -113,25 +113,25 @@ const disguised = [
   '%31%32%37.0.0.1',
 ];
 
-describe('no connection is tried', () => {
-  test.each(Object.entries(privateAddresses))('to an address that is %s', async (_, addresses) => {
+describe('addresses that must not be called', () => {
+  test.each(Object.entries(privateAddresses))('opens no connection to an address that is %s', async (_, addresses) => {
     for (const address of addresses) {
       expect([address, isGlobalUnicast(address)]).toEqual([address, false]);
       const host = address.includes(':') ? `[${address}]` : address;
       expect([address, await faultOf(send(`https://${host}:8443/`))]).toEqual([address, 'blocked_address']);
-      // A name that leads there, alone or among good ones.
+      // A name that resolves to it, alone or next to a public address.
       for (const found of [[address], ['8.8.8.8', address]])
         expect(await faultOf(send('https://hooks.test/', { resolve: async () => found }))).toBe('blocked_address');
     }
     expect(opened).toEqual([]);
   });
 
-  test.each(disguised)('to this machine, spelled %s', async (host) => {
+  test.each(disguised)('opens no connection to this machine, written as %s', async (host) => {
     expect(await faultOf(send(`https://${host}:${new URL(receiver.url).port}/`))).toBe('blocked_address');
     expect(opened).toEqual([]);
   });
 
-  test('by a name that led elsewhere when it was checked', async () => {
+  test('opens no connection to a name that no longer resolves to a public address', async () => {
     const answers = [['8.8.8.8'], ['127.0.0.1']];
     const resolve = async (): Promise<string[]> => answers.shift() ?? [];
     const client = new OutgoingClient({ privateAddresses: 'refused', resolve });
@@ -142,7 +142,7 @@ describe('no connection is tried', () => {
     expect(opened).toEqual([]);
   });
 
-  test('by a name that is asked for but once for each request, and leads elsewhere if asked again', async () => {
+  test('connects only to the checked address, since each request resolves the name once', async () => {
     let asked = 0;
     const resolve = async (): Promise<string[]> => {
       asked += 1;
@@ -154,14 +154,14 @@ describe('no connection is tried', () => {
   });
 
   test.each(['http://8.8.8.8/', 'ftp://8.8.8.8/', 'https://u:p@8.8.8.8/', 'https://8.8.8.8:25/', 'file:///etc/passwd'])(
-    'to %s',
+    'opens no connection to %s',
     async (url) => {
       expect(await faultOf(send(url))).toBe('blocked_address');
       expect(opened).toEqual([]);
     },
   );
 
-  test('to this machine by a live key, even where test keys may', async () => {
+  test('opens no connection to this machine in live mode, even if test mode may', async () => {
     expect(await faultOf(send(receiver.url, { privateAddresses: 'in_test_mode' }))).toBe('blocked_address');
     expect(await faultOf(send(receiver.url, {}, { testMode: true }))).toBe('blocked_address');
     expect(opened).toEqual([]);
@@ -171,17 +171,17 @@ describe('no connection is tried', () => {
 });
 
 test.each(['8.8.8.8', '1.1.1.1', '93.184.215.14', '172.15.0.1', '172.32.0.1', '2606:4700::1111', '2a00:1450::1'])(
-  '%s is an address that may be called',
+  '%s can be called, being a public address',
   (address) => {
     expect(isGlobalUnicast(address)).toBe(true);
   },
 );
 
-describe('an answer', () => {
+describe('a response', () => {
   const allowed = { privateAddresses: 'in_test_mode' } as const;
   const inTest = { testMode: true };
 
-  test('that redirects is an answer like others, and nobody follows it', async () => {
+  test('returns a redirect without following it', async () => {
     const target = await Receiver.start();
     const redirecting = await Receiver.start(answering(307, { location: target.url }));
     expect(await send(redirecting.url, allowed, inTest)).toMatchObject({ status: 307 });
@@ -189,7 +189,7 @@ describe('an answer', () => {
     await Promise.all([target.stop(), redirecting.stop()]);
   });
 
-  test('is read up to a bound', async () => {
+  test('reads a response up to a limit', async () => {
     const long = await Receiver.start((_, response) => void response.end('x'.repeat(5000)));
     const answer = await send(long.url, allowed, { ...inTest, mostBytes: 100 });
     expect([answer.status, answer.body.length, answer.isWhole]).toEqual([200, 100, false]);
@@ -198,7 +198,7 @@ describe('an answer', () => {
     await long.stop();
   });
 
-  test('with more headers than 16 KB, or that is not HTTP, is none', async () => {
+  test('fails if the response headers exceed 16 KB or the response is not HTTP', async () => {
     const wide = await Receiver.start(answering(200, { 'x-wide': 'x'.repeat(20_000) }));
     expect(await faultOf(send(wide.url, allowed, inTest))).toBe('http_error');
     await wide.stop();
@@ -207,12 +207,12 @@ describe('an answer', () => {
     await odd.close();
   });
 
-  test('that does not come, or whose body does not, is not waited for any longer', async () => {
+  test('times out if the response or its body does not arrive', async () => {
     const silent = await listening(createNetServer(() => undefined));
     const start = performance.now();
     const url = `http://127.0.0.1:${silent.port}/`;
     expect(await faultOf(send(url, allowed, { ...inTest, within: 300 }))).toBe('timeout');
-    // TLS that nobody answers, too.
+    // The same for a TLS handshake without a response.
     const secure = `https://127.0.0.1:${silent.port}/`;
     expect(await faultOf(send(secure, allowed, { ...inTest, within: 300 }))).toBe('timeout');
     const slow = await Receiver.start((_, response) => void response.write('beginning'));
@@ -222,7 +222,7 @@ describe('an answer', () => {
     await Promise.all([silent.close(), slow.stop()]);
   });
 
-  test('comes straight from its receiver, whatever proxies the environment names', async () => {
+  test('calls the receiver directly, regardless of proxies in the environment', async () => {
     const proxy = await Receiver.start();
     Object.assign(process.env, { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy.url, http_proxy: proxy.url });
     try {
@@ -245,7 +245,7 @@ describe('a call that fails', () => {
     ['http', [broadcast]],
     ['https', [broadcast, broadcast]],
     ['http', [broadcast, broadcast]],
-  ])('at once, over %s to %s, is a fault of its connection', async (scheme, found) => {
+  ])('reports a connection error if connecting fails immediately, over %s to %s', async (scheme, found) => {
     const resolve = async (): Promise<string[]> => found;
     expect(await faultOf(send(`${scheme}://hooks.test:8443/`, { ...free, resolve }))).toBe('connect');
     await turnsOfTheLoop();
@@ -261,14 +261,15 @@ describe('a call that fails', () => {
     ['rejects', () => Promise.reject(new Error('no name service'))],
     ['finds no address', () => Promise.resolve([])],
     ['finds something that is none', () => Promise.resolve(['nowhere'])],
-  ])('because its look-up %s is a fault', async (_, resolve) => {
+  ])('reports an OutgoingError if the look-up %s', async (_, resolve) => {
     const fault = await faultOf(send('https://hooks.test/', { ...free, resolve }));
     expect(['dns', 'connect']).toContain(fault);
     await turnsOfTheLoop();
   });
 
-  test('before it is sent leaves no timer behind', async () => {
-    // In a process of its own: only this call has timers there. One that is left would show for three seconds.
+  test('leaves no timer if a call fails before it is sent', async () => {
+    // In a separate process, in which only this call has timers. A leftover timer would show for
+    // three seconds.
     const program = `
       import { OutgoingClient } from './runtime/outbound/client.ts';
       const request = { method: 'POST', url: '${receiver.url}', headers: { 'x-name': 'one\\ntwo' }, body: '{}', testMode: false, mostBytes: 1 };
@@ -282,7 +283,7 @@ describe('a call that fails', () => {
   });
 
   test.each(['http', 'https'])(
-    'because its receiver over %s resets at any moment is a fault or an answer',
+    'reports an error or a response if the receiver over %s resets at any time',
     async (scheme) => {
       const certificate = { key: testKey, cert: testCertificate };
       const beginnings = [
@@ -324,10 +325,11 @@ describe('a call that fails', () => {
     },
   );
 
-  test('while the event loop was blocked is judged by what arrived, not by the clock', async () => {
+  test('does not time out if the response arrived while the event loop was blocked', async () => {
     const prompt = await Receiver.start((_, response) => {
       response.end('ok');
-      // Receiver and caller share this process: the answer is there before the caller can read it.
+      // Receiver and caller share this process, so the response arrives before the caller can read
+      // it.
       block(600);
     });
     expect((await send(prompt.url, free, { within: 200 })).status).toBe(200);
@@ -335,7 +337,7 @@ describe('a call that fails', () => {
   });
 });
 
-/** Lets errors that nobody listens to come up, which would end this process. */
+/** Lets errors without a listener surface, which would end this process. */
 async function turnsOfTheLoop(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -364,14 +366,14 @@ describe('over TLS', () => {
       { testMode: true },
     );
 
-  test('the certificate must be of the name that was asked for, whatever the address', async () => {
+  test('the certificate must match the requested name, not the address', async () => {
     expect((await ask('hooks.test', testCertificate)).status).toBe(200);
     expect(names.at(-1)).toBe('hooks.test');
     expect(await faultOf(ask('other.test', testCertificate))).toBe('tls');
     expect(await faultOf(ask('hooks.test'))).toBe('tls');
   });
 
-  test('a receiver that speaks none is told from one that refuses', async () => {
+  test('a receiver without TLS is distinguished from one that refuses connections', async () => {
     const plain = `https://127.0.0.1:${new URL(receiver.url).port}/`;
     expect(await faultOf(send(plain, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('tls');
     const gone = await listening(createNetServer());
@@ -380,12 +382,12 @@ describe('over TLS', () => {
     expect(await faultOf(send(closed, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('connect');
   });
 
-  test('a name that is not known is no address', async () => {
+  test('an unknown name is a DNS error', async () => {
     expect(await faultOf(send('https://hooks.test/', { resolve: async () => [] }))).toBe('dns');
   });
 });
 
-/** A server on a free port of this machine. */
+/** Starts a server on a free port of this machine. */
 async function listening(server: Server): Promise<{ port: number; close(): Promise<void> }> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {

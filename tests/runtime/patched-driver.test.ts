@@ -1,4 +1,4 @@
-// What our patch adds to the driver, asked of the driver itself; each hunk names its test.
+// The changes of our patch to the driver, tested on the driver itself. Each hunk names its test.
 import { connect } from 'node:net';
 import { afterEach, expect, inject, test } from 'vitest';
 import { type Client, createClient, isPipelined, type Statement, setPipelined } from '../../db/client/pipeline.ts';
@@ -6,7 +6,7 @@ import { type Client, createClient, isPipelined, type Statement, setPipelined } 
 let client: Client | undefined;
 afterEach(() => client?.end({ timeout: 0 }));
 
-/** A client of its own, and the bytes of each write to its socket. */
+/** Opens a client, and records the bytes of each write to its socket. */
 function open(): { client: Client; writes: Buffer[] } {
   const writes: Buffer[] = [];
   const socket = ({ host, port }: { host: string[]; port: number[] }) => {
@@ -22,7 +22,7 @@ function open(): { client: Client; writes: Buffer[] } {
   return { client, writes };
 }
 
-/** How many messages of a kind of the protocol there are. */
+/** Counts the protocol messages of a kind. */
 function count(kind: string, bytes: Buffer): number {
   let found = 0;
   for (let at = 0; at < bytes.length; at += 1 + bytes.readInt32BE(at + 1))
@@ -32,7 +32,10 @@ function count(kind: string, bytes: Buffer): number {
 
 const echo = (of: Client, value: string) => of.unsafe('select $1::text as value', [value], { prepare: true });
 
-/** Sends statements in one turn. @returns what each ends with: its rows, or the code of its error */
+/**
+ * Sends statements in one turn of the event loop.
+ * @returns the outcome of each: its rows, or the code of its error
+ */
 function together(of: Client, statements: readonly (() => Statement<object[]>)[]): Promise<unknown[]> {
   setPipelined(of, true);
   const sent = statements.map((create) => create().execute());
@@ -58,7 +61,7 @@ test('sends the statements of a turn in one write, with one Sync behind the last
   expect(count('S', writes[0] as Buffer)).toBe(1);
 });
 
-test('fails the statements behind one that failed, and none that is sent later', async () => {
+test('fails the statements behind a failed one, and none that is sent later', async () => {
   const { client } = open();
   const divide = (by: number) => client.unsafe('select 1 / $1::int as value', [by], { prepare: true });
   await divide(1);
@@ -68,7 +71,7 @@ test('fails the statements behind one that failed, and none that is sent later',
   expect([...(await echo(client, 'later'))]).toEqual([{ value: 'later' }]);
 });
 
-test('does not repeat a statement whose plan is out of date if others were sent behind it', async () => {
+test('does not retry a statement with an outdated plan if others were sent behind it', async () => {
   const { client } = open();
   await client.unsafe('create temporary table changed (a int)');
   const all = () => client.unsafe('select * from changed where $1::int = 1', [1], { prepare: true });

@@ -1,11 +1,11 @@
-// Connections of a pool: how many are opened at a time, and which are taken.
+// Connections of a pool: how many are opened at a time, and which are used.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { isOutage, Pool } from '../../db/client/pool.ts';
 
-/** Connections that came, and whether they are let through to PostgreSQL. */
+/** Connections that arrived, and whether they are forwarded to PostgreSQL. */
 let came: Socket[];
 let gate: 'open' | 'held' | 'cut' | 'reset';
 let openGate: () => void;
@@ -46,7 +46,7 @@ const ask = () => pool.use(async (sql) => (await sql<{ one: number }[]>`select 1
 const askTimes = (times: number) => Promise.all(Array.from({ length: times }, ask));
 
 describe('Connections of a pool', () => {
-  test('are opened two at a time, and those who wait are answered by the first that are', async () => {
+  test('opens two connections at a time, and serves waiting callers with the first ones', async () => {
     gate = 'held';
     const answers = askTimes(20);
     await expect.poll(() => came.length).toBe(2);
@@ -59,7 +59,7 @@ describe('Connections of a pool', () => {
     expect(pool.usage).toMatchObject({ free: 6, waiting: 0 });
   });
 
-  test('are there before anybody asks, where they are opened beforehand', async () => {
+  test('has connections ready before the first call if it was opened ahead', async () => {
     await pool.open();
     gate = 'held';
     expect(came.length).toBe(2);
@@ -68,7 +68,7 @@ describe('Connections of a pool', () => {
   });
 
   test.each(['cut', 'reset'] as const)(
-    'that are %s when they are opened beforehand are opened when somebody asks',
+    'opens connections on the next call if opening them ahead failed: %s',
     async (how) => {
       gate = how;
       await pool.open();
@@ -78,7 +78,7 @@ describe('Connections of a pool', () => {
     },
   );
 
-  test('that are reset under a statement are given to nobody else', async () => {
+  test('does not reuse connections after a reset during a statement', async () => {
     expect(await ask()).toBe(1);
     const asked = pool
       .use((sql) => sql`select pg_sleep(10)`)
@@ -93,7 +93,7 @@ describe('Connections of a pool', () => {
     expect(await ask()).toBe(1);
   });
 
-  test('that were taken and never used are as they were', async () => {
+  test('does not count connections as open that were acquired and never used', async () => {
     const unused = [await pool.acquire(), await pool.acquire()];
     for (const lane of unused) pool.release(lane);
     gate = 'held';
@@ -105,7 +105,7 @@ describe('Connections of a pool', () => {
     expect(await answers).toEqual(Array.from({ length: 10 }, () => 1));
   });
 
-  test('are all opened where all are needed', async () => {
+  test('opens all connections if all are needed', async () => {
     const all = await Promise.all(
       Array.from({ length: 6 }, async () => {
         const lane = await pool.acquire();
@@ -117,10 +117,10 @@ describe('Connections of a pool', () => {
     for (const lane of all) pool.release(lane);
   });
 
-  test('that are open are taken before others', async () => {
+  test('prefers open connections', async () => {
     for (let turn = 0; turn < 5; turn += 1) expect(await ask()).toBe(1);
     expect(came.length).toBe(1);
-    // One that broke is replaced by one that is not open, which waits behind those that are.
+    // A broken connection is replaced by an unopened one, which waits behind the open ones.
     await askTimes(6);
     const before = came.length;
     expect(before).toBeGreaterThan(1);
@@ -129,7 +129,7 @@ describe('Connections of a pool', () => {
     expect(came.length).toBeLessThanOrEqual(before + 1);
   });
 
-  test('that cannot be opened leave their turn to others', async () => {
+  test('continues after connections that cannot be opened', async () => {
     gate = 'cut';
     const failed = await Promise.allSettled(Array.from({ length: 10 }, ask));
     expect(failed.every((each) => each.status === 'rejected' && isOutage(each.reason))).toBe(true);

@@ -1,4 +1,4 @@
-// Every layer of the rate limits over HTTP: what it counts, and how it refuses.
+// Every layer of the rate limits over HTTP: what it counts, and how it rejects.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callsPerMinute } from '../../domain/billing/plans.ts';
@@ -17,7 +17,7 @@ import { anyPath, exempt, guarded, openedByKey } from '../support/walk.ts';
 const minute = 60_000;
 const hour = 60 * minute;
 
-/** An address of its own. */
+/** Returns a new client address. */
 const newAddress = (): string => `172.16.${randomInt(256)}.${randomInt(256)}`;
 const me = (options: CallOptions): Promise<Answer> => call('GET', '/v1/me', options);
 
@@ -26,7 +26,7 @@ function figures({ headers }: Answer): { limit: number; remaining: number; reset
   return { limit: read('limit'), remaining: read('remaining'), reset: read('reset') };
 }
 
-/** Holds a refusal to its promises: what the body says and what the headers say are one thing, and nothing else is told. */
+/** Expects a rejection whose body and headers agree, and that contains nothing else. */
 function expectRefusal(answer: Answer, limit: number, window: number): void {
   expect({ status: answer.status, answer: answer.text }).toMatchObject({ status: 429 });
   const { error } = answer.body;
@@ -37,7 +37,10 @@ function expectRefusal(answer: Answer, limit: number, window: number): void {
   expectWait(answer, error.details.retry_after, window);
 }
 
-/** The wait is at least a second and at most the window, and ends no earlier than the call would pass. */
+/**
+ * Expects a wait of at least a second and at most the window, which does not end before a call
+ * would pass.
+ */
 function expectWait(answer: Answer, retryAfter: number, window: number): void {
   expect(answer.headers.get('retry-after')).toBe(String(retryAfter));
   expect(Number.isInteger(retryAfter)).toBe(true);
@@ -62,29 +65,29 @@ describe('a key', () => {
     tenant = await newTenant();
   });
 
-  test('may call each endpoint as often in a minute as it says, and is told how often it still may', async () => {
+  test('lets a key call each endpoint up to its limit per minute, and reports the remaining calls', async () => {
     const key = await newKey(tenant, { perMinute: 3 });
     const answers = await repeat(4, () => me({ key }));
     expect(statuses(answers)).toEqual([200, 200, 200, 429]);
     expect(answers.map((answer) => figures(answer).remaining)).toEqual([2, 1, 0, 0]);
     const resets = answers.map((answer) => figures(answer).reset);
-    // The window is free again when the oldest call leaves it.
+    // The next call becomes available when the oldest one leaves the window.
     expect(new Set(resets).size).toBe(1);
     expectRefusal(answers[3] as Answer, 3, minute);
   });
 
-  test('is refused at one endpoint and served at the others', async () => {
+  test('rejects a key at one endpoint and serves it at the others', async () => {
     const key = await newKey(tenant, { perMinute: 1 });
     expect(statuses(await repeat(2, () => me({ key })))).toEqual([200, 429]);
     expect((await call('GET', '/v1/objects', { key })).status).toBe(200);
-    // One path with two methods is two endpoints, and one template with two values is one.
+    // One path with two methods is two endpoints; one template with two values is one.
     const records = '/v1/objects/leads/records';
     expect((await call('GET', records, { key })).status).toBe(200);
     expect((await call('POST', records, { key, body: {}, idempotencyKey: true })).status).toBe(422);
     expect((await call('GET', '/v1/objects/deals/records', { key })).status).toBe(429);
   });
 
-  test('may call as often in an hour as it says, over all endpoints', async () => {
+  test('lets a key call all endpoints together up to its limit per hour', async () => {
     const key = await newKey(tenant, { perMinute: 3, perHour: 4 });
     await repeat(2, () => expectStatus(200, 'GET', '/v1/me', { key }));
     await repeat(2, () => expectStatus(200, 'GET', '/v1/objects', { key }));
@@ -92,7 +95,7 @@ describe('a key', () => {
     expectRefusal(await me({ key }), 4, hour);
   });
 
-  test('is counted for every answer that follows its recognition, whatever it is', async () => {
+  test('counts every response after authentication, including errors', async () => {
     const key = await newKey(tenant, { perMinute: 3, scopes: ['leads:view'] });
     const ask = (object: string, options: CallOptions = {}): Promise<Answer> =>
       call('GET', `/v1/objects/${object}/records`, { key, ...options });
@@ -106,20 +109,20 @@ describe('a key', () => {
     expect(answers.map((answer) => figures(answer).remaining)).toEqual([2, 1, 0, 0]);
   });
 
-  test('is not counted for calls that are refused, so that the wait does not grow', async () => {
+  test('does not count rejected calls, so that the wait does not grow', async () => {
     const key = await newKey(tenant, { perMinute: 1 });
     const [first, ...refused] = await repeat(4, () => me({ key }));
     for (const answer of refused) expect(figures(answer).reset).toBe(figures(first as Answer).reset);
   });
 
-  test('lets through exactly its limit of many calls at once', async () => {
+  test('admits exactly the limit of a key of many concurrent calls', async () => {
     const key = await newKey(tenant, { perMinute: 7 });
     const answers = await Promise.all(Array.from({ length: 60 }, () => me({ key })));
     expect(answers.filter(({ status }) => status === 200).length).toBe(7);
     expect(answers.filter(({ status }) => status === 429).length).toBe(53);
   });
 
-  test('feels a change of its limits on its next call', async () => {
+  test('uses changed limits of a key from the next call on', async () => {
     const key = await newKey(tenant, { perMinute: 1 });
     const id = (await me({ key })).body.data.actor.id;
     expect((await me({ key })).status).toBe(429);
@@ -132,7 +135,7 @@ describe('a key', () => {
     expectRefusal(await me({ key }), 2, minute);
   });
 
-  test('of one call a minute is refused by the second call of every operation', async () => {
+  test('rejects the second call of every operation with a key of one call per minute', async () => {
     for (const operation of openedByKey) {
       const key = isForPlatform(operation)
         ? await newPlatformKey({ perMinute: 1 })
@@ -145,7 +148,7 @@ describe('a key', () => {
 });
 
 describe('a workspace', () => {
-  test('has the ceiling of its plan over all of its keys and people', async () => {
+  test('limits all keys and users of a workspace together to its plan', async () => {
     const tenant = await newTenant();
     await database()`
       update subscriptions set package_code = 'starter', api_rate_limit_per_minute = null where company_id = ${tenant.companyId}`;
@@ -158,11 +161,11 @@ describe('a workspace', () => {
     );
     expect(new Set(statuses(answers))).toEqual(new Set([200]));
     for (const each of ask) expectRefusal(await me(each), 120, minute);
-    // Another workspace is not concerned.
+    // Another workspace is not affected.
     await expectStatus(200, 'GET', '/v1/me', { key: (await newTenant()).key });
   });
 
-  test('has the ceiling that was agreed with it', async () => {
+  test('limits a workspace to its agreed rate', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set api_rate_limit_per_minute = 2 where company_id = ${tenant.companyId}`;
     expect(statuses(await repeat(3, () => me({ key: tenant.key })))).toEqual([200, 200, 429]);
@@ -180,15 +183,15 @@ describe('a workspace', () => {
     ['bespoke', null, null, 600],
     [null, null, null, 600],
   ])(
-    'of the package %s, with %s agreed and %s calls a month, may call %s times a minute',
+    'allows the package %s, with %s agreed and %s calls a month, %s calls per minute',
     (packageCode, agreedPerMinute, agreedPerMonth, limit) => {
       expect(callsPerMinute({ packageCode, agreedPerMinute, agreedPerDay: null, agreedPerMonth })).toBe(limit);
     },
   );
 });
 
-describe('a tenant that calls ten times as often as it may', () => {
-  test('is refused, and no call of another one is', async () => {
+describe('a tenant that calls ten times its limit', () => {
+  test('rejects a tenant at ten times its limit without affecting another tenant', async () => {
     const [noisy, quiet] = await Promise.all([newTenant(), newTenant()]);
     await database()`update subscriptions set api_rate_limit_per_minute = 20 where company_id = ${noisy.companyId}`;
     const [refused, served] = await Promise.all([
@@ -201,8 +204,8 @@ describe('a tenant that calls ten times as often as it may', () => {
   });
 });
 
-describe('a person', () => {
-  test('may call each endpoint 60 times in a minute, in all sessions together', async () => {
+describe('a user', () => {
+  test('limits a user to 60 calls per endpoint and minute, in all sessions together', async () => {
     const tenant = await newTenant();
     const person = await newPerson(tenant, 'Company_Admin');
     const tokens = [await tokenFor(tenant, person), await tokenFor(tenant, person)];
@@ -215,7 +218,7 @@ describe('a person', () => {
 });
 
 describe('check-email', () => {
-  test('may be called 10 times in a minute with one key', async () => {
+  test('limits check-email to 10 calls per minute and key', async () => {
     const key = await newPlatformKey();
     const answers = await repeat(11, () => call('POST', '/v1/check-email', { key, body: { email: 'a@example.com' } }));
     expect(statuses(answers)).toEqual([...Array<number>(10).fill(200), 429]);
@@ -237,9 +240,9 @@ describe('an address', () => {
     ['GET', '/v1/openapi.json', 60],
     ['GET', '/auth/v1/.well-known/jwks.json', 60],
     ['POST', '/auth/v1/token', 10],
-  ])('may call %s %s %i times in a minute', async (method, path, limit) => {
+  ])('limits an address to calling %s %s %i times per minute', async (method, path, limit) => {
     const ip = newAddress();
-    // What is wrong with a call does not matter to its count.
+    // Invalid calls count too.
     const answers = await repeat(limit + 1, () => call(method, path, { ip, query: { zzz: '1' } }));
     expect(new Set(statuses(answers.slice(0, limit)))).toEqual(new Set([400]));
     expect(figures(answers[0] as Answer)).toMatchObject({ limit, remaining: limit - 1 });
@@ -252,7 +255,7 @@ describe('an address', () => {
     expect((await call(method, path, { ip: newAddress(), query: { zzz: '1' } })).status).toBe(400);
   });
 
-  test('may sign up as often in an hour as the operator set, and the operator himself as often as he likes', async () => {
+  test('limits signups of an address per hour, but not those of the operator', async () => {
     const ip = newAddress();
     const baseUrl = server?.url ?? '';
     const [first, second, third] = await repeat(3, () => call('POST', '/v1/onboarding', { ip, baseUrl, body: {} }));
@@ -263,7 +266,7 @@ describe('an address', () => {
     expect(new Set(statuses(own))).toEqual(new Set([400]));
   });
 
-  test('of IPv6 counts with all others of its /64', async () => {
+  test('limits all IPv6 addresses of a /64 together', async () => {
     const network = `2001:db8:${randomInt(65_536).toString(16)}:7`;
     const ask = (host: number) => call('POST', '/auth/v1/token', { ip: `${network}::${host}`, query: { zzz: '1' } });
     let host = 1;
@@ -271,7 +274,7 @@ describe('an address', () => {
     expect(statuses(answers)).toEqual([...Array<number>(10).fill(400), 429]);
   });
 
-  test('may fail 30 times in a minute with one credential, which then is not even looked up', async () => {
+  test('stops looking up a credential after 30 failures per minute from one address', async () => {
     const { key } = await newTenant();
     const ip = newAddress();
     const wrong = key.slice(0, -1) + (key.endsWith('0') ? '1' : '0');
@@ -283,18 +286,19 @@ describe('an address', () => {
       );
       expectRefusal(await me({ ip, ...failing }), 30, minute);
     }
-    // It begins like the one that failed, and was not good yet.
+    // It has the prefix of the failed one, and was not known to be valid yet.
     expectRefusal(await me({ ip, key }), 30, minute);
     expect(await usesOf(key)).toBe(0);
-    // From elsewhere the key is good.
+    // From another address the key is valid.
     await expectStatus(200, 'GET', '/v1/me', { key });
     await expect.poll(() => usesOf(key)).toBe(1);
-    // Others behind the address are not concerned, and public operations have limits of their own.
+    // Other credentials at the address are not affected, and public operations have separate
+    // limits.
     await expectStatus(200, 'GET', '/v1/me', { ip, key: await newKey(await newTenant()) });
     await expectStatus(200, 'GET', '/v1/health', { ip });
   });
 
-  test('may fail 300 times in a minute with all its credentials; those that were good go on', async () => {
+  test('rejects unknown credentials after 300 failures per minute from one address, not known valid ones', async () => {
     const [good, unseen] = [await newTenant(), await newTenant()];
     const ip = newAddress();
     const token = await adminToken(good);
@@ -323,7 +327,7 @@ describe('an address', () => {
 
     for (const sent of [{ key: good.key }, { token }]) await expectStatus(200, 'GET', '/v1/me', { ip, ...sent });
     expect((await report(secret)).status).toBe(accepted);
-    // One that is good no more has its failures counted like any other.
+    // Failures of a revoked key count like any other.
     await database()`update api_keys set revoked_at = now() where company_id = ${companyId}`;
     await repeat(2, async () => {
       const answer = await me({ ip, key: good.key });
@@ -332,14 +336,14 @@ describe('an address', () => {
     });
   });
 
-  test('that calls with good credentials is not counted as failing', async () => {
+  test('does not count calls with valid credentials as failures', async () => {
     const { key } = await newTenant();
     const ip = newAddress();
     await repeat(35, () => expectStatus(200, 'GET', '/v1/me', { ip, key }));
     await expectStatus(401, 'GET', '/v1/me', { ip });
   });
 
-  test('that failed too often is refused by every operation that needs a credential', async () => {
+  test('rejects an address that failed too often at every operation that needs a credential', async () => {
     const ip = newAddress();
     await repeat(30, () => me({ ip }));
     for (const operation of guarded) {
@@ -350,7 +354,7 @@ describe('an address', () => {
     }
   });
 
-  test('may ask for what does not exist without being counted, and is told what it may do', async () => {
+  test('does not count requests for unknown paths, and reports the limit of the address', async () => {
     const ip = newAddress();
     const wrong = await repeat(40, () => call('GET', '/v1/nowhere', { ip }));
     expect(new Set(statuses(wrong))).toEqual(new Set([404]));
@@ -369,7 +373,7 @@ describe('an account', () => {
   const signIn = (email: string, password: string): Promise<Answer> =>
     call('POST', '/auth/v1/token', { query: { grant_type: 'password' }, body: { email, password } });
 
-  test('is closed to all passwords for a while after five wrong ones, from wherever they came', async () => {
+  test('rejects all passwords of an account for a while after five wrong ones from any addresses', async () => {
     const { admin } = await newTenant();
     let turn = 0;
     const spelled = [admin.email, admin.email.toUpperCase()];
@@ -382,12 +386,12 @@ describe('an account', () => {
       expect(figures(refused)).toMatchObject({ limit: 5, remaining: 0 });
       expectWait(refused, Number(refused.headers.get('retry-after')), 15 * minute);
     }
-    // An address that nobody has behaves the same.
+    // An email address without an account behaves the same.
     const nobody = `nobody-${randomUUID()}@example.com`;
     expect(statuses(await repeat(6, () => signIn(nobody, 'x')))).toEqual([400, 400, 400, 400, 400, 429]);
   });
 
-  test('takes any number of right passwords', async () => {
+  test('accepts any number of right passwords', async () => {
     const { admin } = await newTenant();
     const answers = await repeat(7, () => signIn(admin.email, 'correct horse battery staple'));
     expect(new Set(statuses(answers))).toEqual(new Set([200]));
@@ -395,7 +399,7 @@ describe('an account', () => {
 });
 
 describe('idempotency', () => {
-  test('does not keep a refusal: the same key with the same body passes when there is room again', async () => {
+  test('does not store a rejection: the same key with the same body passes once the limit allows it', async () => {
     const tenant = await newTenant();
     const key = await newKey(tenant, { perMinute: 1 });
     const create = (idempotencyKey: string, email: string) =>
@@ -409,7 +413,7 @@ describe('idempotency', () => {
     expect(created.headers.get('idempotent-replay')).toBeNull();
   });
 
-  test('a replay says in its body what was said the first time, and in its headers what holds now', async () => {
+  test('a replay has the body of the first response, and current headers', async () => {
     const { key } = await newTenant();
     const create = () =>
       call('POST', '/v1/leads', {
@@ -424,8 +428,8 @@ describe('idempotency', () => {
   });
 });
 
-describe('every success', () => {
-  test.each(operations)('of $id carries the figures of the limit that is closest', async (operation) => {
+describe('every successful response', () => {
+  test.each(operations)('reports the figures of the closest limit for $id', async (operation) => {
     const tenant = await newWideTenant();
     const { path, options } = await goodRequest(operation, tenant);
     const answer = await call(operation.method, path, options);

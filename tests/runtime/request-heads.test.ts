@@ -1,4 +1,4 @@
-// Heads of requests that a parser lets pass and a server must not: refused, and closed.
+// Request heads that a parser accepts and a server must not: rejected, and the connection closed.
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ describe('a request', () => {
     ['HTTP/0.9', 'GET /v1/health HTTP/0.9\r\nHost: a\r\n'],
     ['HTTP/2.0', 'GET /v1/health HTTP/2.0\r\nHost: a\r\n'],
     ['HTTP/1.2', 'GET /v1/health HTTP/1.2\r\nHost: a\r\n'],
-  ])('with %s is refused with 400, and the connection closed', async (_, head) => {
+  ])('rejects a request with %s with 400, and closes the connection', async (_, head) => {
     const connection = new Connection();
     const { status, body } = await connection.send(`${head}${from()}\r\n`).answer();
     expect([status, JSON.parse(body).error.details]).toEqual([400, { reason: 'malformed_request' }]);
@@ -45,12 +45,12 @@ describe('a request', () => {
     '[2001:db8::1]',
     '',
     'a_b-c.d',
-  ])('with the Host %j is answered', async (host) => {
+  ])('answers a request with the Host %j', async (host) => {
     expect((await exchange(`GET /v1/health HTTP/1.1\r\nHost: ${host}\r\n${from()}\r\n`)).status).toBe(200);
   });
 
   test.each(['gzip, chunked', 'identity, chunked', 'chunked, chunked', 'x-chunked, chunked'])(
-    'with the transfer coding %s is refused, and not carried out',
+    'rejects the transfer coding %s, and does not perform the request',
     async (coding) => {
       const name = `Coded ${randomUUID()}`;
       const body = JSON.stringify({ name });
@@ -64,7 +64,7 @@ describe('a request', () => {
     },
   );
 
-  test('that never ends is refused with 400, in its headers as in its body', async () => {
+  test('rejects a request that never ends with 400, in its headers or in its body', async () => {
     const head = `POST /v1/objects/accounts/records HTTP/1.1\r\nHost: a\r\n${from()}x-api-key: ${tenant.key}\r\n`;
     const withBody = `${head}Content-Type: application/json\r\nIdempotency-Key: ${randomUUID()}\r\nContent-Length: 100\r\n\r\n{`;
     const answers = await Promise.all([head, withBody].map((text) => exchange(text)));
@@ -73,11 +73,11 @@ describe('a request', () => {
   });
 });
 
-describe('integers of a query', () => {
+describe('integers in a query', () => {
   const ask = (limit: string) => call('GET', `/v1/objects/accounts/records?limit=${limit}`, { key: tenant.key });
 
   test.each(['0x10', '1e3', '5.', '%2010', '10%20', '%2B5', '5.0', '0b1', '1_0', '', '%D9%A3', 'Infinity', '--5'])(
-    '%j is none',
+    '%j is not an integer',
     async (limit) => {
       const { status, body } = await ask(limit);
       expect([status, body.error?.details.fields]).toEqual([
@@ -87,11 +87,11 @@ describe('integers of a query', () => {
     },
   );
 
-  test.each(['0', '-5', '1000', '7', '007'])('%j is one', async (limit) => {
+  test.each(['0', '-5', '1000', '7', '007'])('%j is an integer', async (limit) => {
     expect((await ask(limit)).status).toBe(200);
   });
 
-  test('booleans are true or false', async () => {
+  test('booleans must be true or false', async () => {
     for (const [count, status] of [
       ['true', 200],
       ['false', 200],
@@ -105,7 +105,7 @@ describe('integers of a query', () => {
   });
 });
 
-describe('times whose offset nobody has', () => {
+describe('times with an impossible offset', () => {
   const offsets: [string, boolean][] = [
     ['%2B15:59', true],
     ['-15:59', true],
@@ -115,7 +115,7 @@ describe('times whose offset nobody has', () => {
     ['%2B23:59', false],
   ];
 
-  test.each(offsets)('are refused in queries: %s is taken: %s', async (offset, isGood) => {
+  test.each(offsets)('accepts times with the offset %s in queries: %s', async (offset, isGood) => {
     for (const name of ['performed_from', 'performed_to']) {
       const { status, body } = await call('GET', `/v1/activities?${name}=2026-11-27T07:24:50${offset}`, {
         key: tenant.key,
@@ -124,7 +124,7 @@ describe('times whose offset nobody has', () => {
     }
   });
 
-  test.each(offsets)('are refused in records: %s is taken: %s', async (offset, isGood) => {
+  test.each(offsets)('accepts times with the offset %s in records: %s', async (offset, isGood) => {
     const scheduled_at = `2026-11-27T07:24:50${decodeURIComponent(offset)}`;
     const { status, body } = await call('POST', '/v1/objects/tasks/records', {
       key: tenant.key,
@@ -139,8 +139,8 @@ describe('times whose offset nobody has', () => {
   });
 });
 
-describe('failures of test keys', () => {
-  test('say so, whatever fails, and those of live keys do not', async () => {
+describe('error responses for test keys', () => {
+  test('marks every error for test keys with test_mode, unlike those for live keys', async () => {
     const unknown = `svc_test_${'0'.repeat(32)}`;
     for (const [method, path, key, status] of [
       ['GET', '/v1/objects/accounts/records/x', tenant.testKey, 404],
@@ -157,7 +157,7 @@ describe('failures of test keys', () => {
     }
   });
 
-  test('say so in what is kept for replays too', async () => {
+  test('marks replays for test keys with test_mode too', async () => {
     const options = { key: tenant.testKey, idempotencyKey: randomUUID(), body: {} };
     const first = await expectStatus(422, 'POST', '/v1/objects/accounts/records', options);
     const replay = await expectStatus(422, 'POST', '/v1/objects/accounts/records', options);
@@ -166,6 +166,6 @@ describe('failures of test keys', () => {
   });
 });
 
-test('nothing of this is an unexpected error', () => {
+test('no request of this file caused an unexpected error', () => {
   expect(readFileSync(inject('logFile'), 'utf8')).not.toContain('"unexpected error"');
 });

@@ -6,7 +6,7 @@ import { Deadline, DeadlinePassed } from '../../runtime/pipeline/deadline.ts';
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { newTenant } from '../support/tenants.ts';
 
-/** Keeps the event loop from everything else. */
+/** Blocks the event loop. */
 function block(milliseconds: number): void {
   const end = performance.now() + milliseconds;
   while (performance.now() < end);
@@ -16,13 +16,13 @@ const free = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => startResponsiveTimeout(resolve, milliseconds));
 
 describe('a responsive timeout', () => {
-  test('fires once its time is over, and not before', async () => {
+  test('fires after its time, and not before', async () => {
     const started = performance.now();
     await free(40);
     expect(performance.now() - started).toBeGreaterThanOrEqual(40);
   });
 
-  test('does not fire if it is cancelled, also by one that fires in the same tick', async () => {
+  test('does not fire if it is canceled, even by another one in the same tick', async () => {
     const fired: string[] = [];
     const cancels: (() => void)[] = [];
     const cancelOthers = (name: string) => () => {
@@ -54,14 +54,14 @@ describe('a database that answers while this process is blocked', () => {
   });
   afterAll(() => pool.close(1));
 
-  test('keeps its connection', async () => {
+  test('keeps the connection if the database responds while this process is blocked', async () => {
     const answer = pool.use((sql) => sql`select 7 as value`.execute());
     await new Promise((resolve) => setImmediate(resolve));
     block(times.statementTimeout + grace + 300);
     expect(await answer).toMatchObject([{ value: 7 }]);
   });
 
-  test('frees its connection for whoever waits for one', async () => {
+  test('frees the connection for the next caller although this process was blocked', async () => {
     const first = pool.use((sql) => sql`select 1`);
     const second = pool.use((sql) => sql`select 2 as value`);
     await new Promise((resolve) => setImmediate(resolve));
@@ -70,7 +70,7 @@ describe('a database that answers while this process is blocked', () => {
     expect(await second).toMatchObject([{ value: 2 }]);
   });
 
-  test('commits the transaction of a job', async () => {
+  test('commits the transaction of a job although this process was blocked', async () => {
     const { companyId } = await newTenant();
     const scope = { companyId, testMode: false };
     const answer = inTransaction(pool, scope, 1000, async (sql) => {
@@ -82,7 +82,7 @@ describe('a database that answers while this process is blocked', () => {
     expect(await answer).toMatchObject([{ value: 3 }]);
   });
 
-  test('is in time for the deadline of a request, and one that does not answer is not', async () => {
+  test('meets the deadline of a request although this process was blocked, unless the database is silent', async () => {
     const answer = new Deadline().race(() => pool.use((sql) => sql`select 5 as value`.execute()));
     await new Promise((resolve) => setImmediate(resolve));
     block(2500);

@@ -1,4 +1,4 @@
-// GET /: people get to the documentation, programs an error of the API.
+// GET /: redirects people to the documentation, and returns an API error to programs.
 import { expect, inject, test } from 'vitest';
 
 const ask = (method: string, accept?: string): Promise<Response> =>
@@ -8,7 +8,7 @@ test.each([
   ['a browser', 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'],
   ['curl', '*/*'],
   ['a browser that also names JSON', 'text/html, application/json;q=0.5'],
-])('GET and HEAD / lead %s to the documentation', async (_, accept) => {
+])('GET and HEAD / redirect %s to the documentation', async (_, accept) => {
   for (const method of ['GET', 'HEAD']) {
     const answer = await ask(method, accept);
     expect([answer.status, answer.headers.get('location'), answer.headers.get('vary')]).toEqual([
@@ -22,13 +22,16 @@ test.each([
   expect([followed.status, followed.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
 });
 
-test.each(['application/json', 'application/json, text/plain, */*'])('GET / with Accept %s is 404', async (accept) => {
-  const answer = await ask('GET', accept);
-  expect(answer.status).toBe(404);
-  const { error } = (await answer.json()) as { error: { code: string; message: string } };
-  expect(error).toMatchObject({ code: 'NOT_FOUND', message: expect.stringContaining('/docs') });
-});
+test.each(['application/json', 'application/json, text/plain, */*'])(
+  'GET / with Accept %s returns 404',
+  async (accept) => {
+    const answer = await ask('GET', accept);
+    expect(answer.status).toBe(404);
+    const { error } = (await answer.json()) as { error: { code: string; message: string } };
+    expect(error).toMatchObject({ code: 'NOT_FOUND', message: expect.stringContaining('/docs') });
+  },
+);
 
-test('other methods on / are 404', async () => {
+test('other methods on / return 404', async () => {
   expect((await ask('POST', '*/*')).status).toBe(404);
 });

@@ -1,4 +1,4 @@
-// The table of settings names what the server reads, and nothing else.
+// The table of settings lists exactly what the server reads.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 

@@ -1,4 +1,4 @@
-// The counters of rate limits against a naive reference, in process and in Redis.
+// The rate limit counters against a naive reference, in memory and in Redis.
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { pino } from 'pino';
@@ -20,7 +20,7 @@ const start = 1_795_219_200_000;
 let now = start;
 let run = 0;
 
-/** Counts by looking at every call that was ever let through. */
+/** Counts by scanning all admitted calls. */
 class Reference {
   readonly #times = new Map<string, number[]>();
 
@@ -38,7 +38,7 @@ class Reference {
     const resets = layers.flatMap(({ limit, window }, index) => {
       if (left[index] !== remaining) return [];
       const times = inside[index] ?? [];
-      // Time passes until a call less than the limit allows is inside, or one call less than now.
+      // Waits until one call less than the limit is inside, or one less than now.
       const most = Math.min(limit, times.length) - 1;
       return [
         times.map((time) => time + window).find((at) => times.filter((t) => t > at - window).length <= most) ?? now,
@@ -54,7 +54,7 @@ interface Step {
   server: number;
 }
 
-/** Windows of minutes, so that nothing runs out by Redis's own clock meanwhile. */
+/** Windows of minutes, so that nothing expires by Redis's own clock meanwhile. */
 const windows: Record<string, number> = { a: minute, b: 2 * minute, c: 10 * minute };
 
 const steps = fc.array(
@@ -73,7 +73,7 @@ const steps = fc.array(
   { minLength: 1, maxLength: 80 },
 );
 
-/** Lets every step through all counters by turns, and the reference beside them. */
+/** Passes every step to the counters in turn, and compares them with the reference. */
 async function follow(counters: readonly Counters[], given: readonly Step[]): Promise<void> {
   const reference = new Reference();
   run += 1;
@@ -87,7 +87,7 @@ async function follow(counters: readonly Counters[], given: readonly Step[]): Pr
   }
 }
 
-/** Fills layers until they refuse, and waits exactly as long as the refusal says. */
+/** Fills layers until they reject a call, and waits exactly as long as the rejection says. */
 async function waitOut(
   counters: Counters,
   given: readonly { limit: number; window: number; pause: number }[],
@@ -120,22 +120,22 @@ const fillings = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-describe('counters in process', () => {
-  test('let through exactly what the limits allow, and say when more is allowed', async () => {
+describe('counters in memory', () => {
+  test('admits exactly what the limits allow, and says when more is allowed', async () => {
     await fc.assert(
       fc.asyncProperty(steps, (given) => follow([new MemoryCounters()], given)),
       { numRuns: 500 },
     );
   });
 
-  test('let a call pass after exactly the time that the refusal named, and not before it is due', async () => {
+  test('admits a call exactly after the time in the rejection, and not before', async () => {
     await fc.assert(
       fc.asyncProperty(fillings, (given) => waitOut(new MemoryCounters(), given)),
       { numRuns: 300 },
     );
   });
 
-  test('of many calls refuse none that a limit allows, and let through a 2,000th more of them at most', () => {
+  test('rejects no allowed call with large limits, and admits at most a 2,000th more', () => {
     const bursts = fc.array(
       fc.record({ pause: fc.integer({ min: 0, max: minute / 2 }), calls: fc.integer({ min: 0, max: 9000 }) }),
       { minLength: 4, maxLength: 20 },
@@ -165,11 +165,11 @@ describe('counters in process', () => {
     expect(most).toBeLessThanOrEqual(1 / 2000);
   });
 
-  test('of many calls say when the next may pass, also where the limit was lowered meanwhile', () => {
+  test('says when the next call passes with large limits, even after the limit was lowered', () => {
     const counters = new MemoryCounters();
     const take = (limit: number, at: number) =>
       counters.take([{ key: 'lowered', limit, window: minute }], at) as Verdict;
-    // Five each millisecond, which share a time.
+    // Five calls per millisecond, which share a time.
     for (let call = 0; call < 10_000; call += 1) expect(take(10_000, start + Math.floor(call / 5)).allowed).toBe(true);
     expect(take(10_000, start + 2000)).toMatchObject({ allowed: false, reset: start + minute });
     expect(take(1, start + 2000)).toMatchObject({ allowed: false, reset: start + 1999 + minute });
@@ -177,7 +177,7 @@ describe('counters in process', () => {
     expect(take(1, start + 1999 + minute).allowed).toBe(true);
   });
 
-  test('take no more room for a million calls of one caller than for some thousands', () => {
+  test('needs no more memory for a million calls of one caller than for some thousands', () => {
     const counters = new MemoryCounters();
     const before = process.memoryUsage().arrayBuffers;
     for (let call = 0; call < 1_000_000; call += 1)
@@ -185,11 +185,11 @@ describe('counters in process', () => {
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
   });
 
-  test('answer without a promise', () => {
+  test('returns verdicts in memory without a promise', () => {
     expect(new MemoryCounters().take([{ key: 'a', limit: 1, window: 1 }], 1)).not.toBeInstanceOf(Promise);
   });
 
-  test('forget those who have not called for longer than their window', () => {
+  test('forgets callers whose window has passed', () => {
     const counters = new MemoryCounters();
     for (let index = 0; index < 1000; index += 1)
       counters.take([{ key: `old ${index}`, limit: 5, window: minute }], start);
@@ -198,7 +198,7 @@ describe('counters in process', () => {
     expect(counters.size).toBe(2);
   });
 
-  test('keep no more than 200,000 callers, however many there are', () => {
+  test('keeps at most 200,000 callers', () => {
     const counters = new MemoryCounters();
     for (let index = 0; index < 250_000; index += 1)
       counters.take([{ key: `${index}`, limit: 5, window: minute }], start);
@@ -211,7 +211,7 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
   let redis: TestRedis;
   const servers: RedisCounters[] = [];
   const log = pino({ level: 'silent' });
-  /** The machine runs other tests: an answer that comes late must not be taken for none here. */
+  /** The machine runs other tests, so a late response must not count as missing here. */
   const timeout = 10_000;
 
   beforeAll(async () => {
@@ -227,21 +227,21 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
     await redis?.kill();
   });
 
-  test.each([1, 2])('let through exactly what the limits allow, from %i servers', async (count) => {
+  test.each([1, 2])('admits exactly what the limits allow, from %i servers', async (count) => {
     await fc.assert(
       fc.asyncProperty(steps, (given) => follow(servers.slice(0, count), given)),
       { numRuns: 60 },
     );
   });
 
-  test('let a call pass after exactly the time that the refusal named, and not before it is due', async () => {
+  test('admits a call exactly after the time in the rejection, and not before', async () => {
     await fc.assert(
       fc.asyncProperty(fillings, (given) => waitOut(servers[0] as Counters, given)),
       { numRuns: 60 },
     );
   });
 
-  test('let through exactly the limit of many calls at once from two servers', async () => {
+  test('admits exactly the limit of many concurrent calls from two servers', async () => {
     const layers = [
       { key: 'crowd', limit: 37, window: minute },
       { key: 'crowd, wider', limit: 1000, window: 2 * minute },
@@ -252,8 +252,9 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
     expect(verdicts.filter((verdict) => verdict?.allowed).length).toBe(37);
   });
 
-  // A Redis that does not get the processor for longer than it is given is out of reach: then it is tried once more.
-  test('take no Redis for unreachable whose answers this process is late to read', { retry: 2 }, async () => {
+  // A Redis that gets no processor time within its timeout counts as unavailable. Then the test is
+  // retried.
+  test('does not consider Redis unavailable if this process is late to read its responses', { retry: 2 }, async () => {
     const counters = new RedisCounters(redis.url, log);
     await counters.open();
     const layers = [{ key: `late ${randomUUID()}`, limit: 20, window: minute }];
@@ -268,7 +269,7 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
     counters.close();
   });
 
-  test('of a process count for themselves while Redis does not answer, with what passed before', async () => {
+  test('counts locally while Redis is unavailable, including the calls before', async () => {
     const own = await TestRedis.start();
     const counters = new RedisCounters(own.url, log);
     await counters.open();
@@ -297,10 +298,10 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
     }
   });
 
-  test('go by the clock of Redis when they have none', async () => {
+  test('uses the clock of Redis by default', async () => {
     const counters = new RedisCounters(redis.url, log, { timeout });
     await counters.open();
-    // Servers whose clocks are an hour apart.
+    // Two servers whose clocks are an hour apart.
     const layers = [{ key: 'clock', limit: 1, window: 30 * minute }];
     expect(await counters.take(layers, start)).toMatchObject({ allowed: true });
     expect(await counters.take(layers, start + 60 * minute)).toMatchObject({ allowed: false });
@@ -308,7 +309,7 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
   });
 });
 
-describe('the network of an address', () => {
+describe('the network of the address', () => {
   test.each([
     ['203.0.113.9', '203.0.113.9'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
@@ -316,7 +317,7 @@ describe('the network of an address', () => {
     ['2001:db8::1', '2001:db8:0:0'],
     ['::1', '0:0:0:0'],
     ['fe80::', 'fe80:0:0:0'],
-  ])('%s is %s', (ip, network) => {
+  ])('the network of %s is %s', (ip, network) => {
     expect(networkOf(ip)).toBe(network);
   });
 });

@@ -1,4 +1,4 @@
-// Clients that hold connections without using them are cut, and others are served meanwhile.
+// Clients that hold connections without using them are disconnected, and others are served.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newRecord } from '../support/arranged-ids.ts';
@@ -9,9 +9,9 @@ import { testSettings } from '../support/setup.ts';
 import { newKey, newTenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
-/** Milliseconds within which every one of them is cut: after 15 seconds, and later on a busy machine. */
-const patience = 60_000;
-/** Milliseconds for reading what was on its way to who was cut: megabytes, on a busy machine. */
+/** Milliseconds within which all of them are disconnected. */
+const timeoutMs = 60_000;
+/** Milliseconds to read the bytes in transit after the disconnect: megabytes, on a busy machine. */
 const reading = 60_000;
 
 let server: TestServer;
@@ -33,14 +33,13 @@ beforeAll(async () => {
 afterAll(() => server?.stop());
 
 /**
- * Opens connections that ignore the server's end of them.
- * @param within milliseconds after which those that do not read begin to, since they cannot see the end before
- * @returns how many of them it has not cut by then
+ * Opens connections that ignore the server's end, and returns how many the server has not closed by
+ * then.
  */
 async function stillOpen(
   count: number,
   use: (connection: Connection) => void,
-  within: number = patience,
+  within: number = timeoutMs,
 ): Promise<number> {
   const connections = Array.from({ length: count }, () => new Connection(server.url));
   for (const connection of connections) use(connection);
@@ -51,14 +50,15 @@ async function stillOpen(
     }),
   );
   await Promise.race([Promise.all(ends), sleep(within)]);
-  // Who does not read does not see that it was cut either: it reads now what was on its way, and the end after it.
+  // A client that does not read does not notice the disconnect. It now reads the bytes in transit
+  // and the end after them.
   for (const connection of connections) connection.socket.resume();
   await Promise.race([Promise.all(ends), sleep(reading)]);
   for (const connection of connections) connection.close();
   return open;
 }
 
-/** Sends a byte a second. */
+/** Sends one byte per second. */
 function trickle(connection: Connection, bytes: string): void {
   let sent = 0;
   const timer = setInterval(() => {
@@ -90,22 +90,22 @@ describe('slow clients', () => {
 
   beforeAll(async () => {
     attacks['50 that never send a byte'] = stillOpen(50, () => undefined);
-    attacks['50 that send headers a byte a second'] = stillOpen(50, (connection) => {
+    attacks['50 that send one byte of headers per second'] = stillOpen(50, (connection) => {
       connection.send('GET /v1/health HTTP/1.1\r\nHost: a\r\nX-Slow: ');
       trickle(connection, 'a');
     });
-    attacks['50 that send a body a byte a second'] = stillOpen(50, (connection) => {
+    attacks['50 that send one byte of a body per second'] = stillOpen(50, (connection) => {
       const headers = { 'x-api-key': key, 'content-type': 'application/json', 'content-length': '1000' };
       connection.send(requestText('POST', '/v1/leads', headers));
       trickle(connection, ' ');
     });
-    attacks['20 that upload a file a byte a second'] = stillOpen(20, (connection) => {
+    attacks['20 that upload one byte of a file per second'] = stillOpen(20, (connection) => {
       const form = fileForm();
       const headers = { ...form.headers, 'x-api-key': key, 'content-length': '1000000' };
       connection.send(requestText('POST', uploads, headers)).send(form.rawBody.subarray(0, -60));
       trickle(connection, 'a');
     });
-    attacks['20 that never read the answers they ask for'] = stillOpen(
+    attacks['20 that never read their responses'] = stillOpen(
       20,
       (connection) => {
         connection.socket.removeAllListeners('data').pause();
@@ -131,19 +131,19 @@ describe('slow clients', () => {
 
   test.each([
     '50 that never send a byte',
-    '50 that send headers a byte a second',
-    '50 that send a body a byte a second',
-    '20 that upload a file a byte a second',
-    '20 that never read the answers they ask for',
-  ])('%s are all cut', async (attack) => {
+    '50 that send one byte of headers per second',
+    '50 that send one byte of a body per second',
+    '20 that upload one byte of a file per second',
+    '20 that never read their responses',
+  ])('disconnects all of %s', async (attack) => {
     expect(await attacks[attack]).toBe(0);
   });
 
-  test('a file on a line of 20 KB a second arrives whole, though it takes longer than any other request may', async () => {
+  test('accepts a file at 20 KB per second, although it takes longer than other requests may', async () => {
     expect((await slowUpload).status).toBe(201);
   });
 
-  test('do not keep others waiting', () => {
+  test('serves other clients while slow ones hold connections', () => {
     expect(served).toBeGreaterThan(100);
   });
 });

@@ -1,8 +1,8 @@
-// Statements as our patch of the driver makes them: only what is sent is a promise.
+// Statements of the patched driver: only sent statements are promises.
 import { expect, inject, test } from 'vitest';
 import { inDatabase } from '../support/databases.ts';
 
-test('a piece of a statement is no promise, and the statement itself becomes one as it is sent', async () => {
+test('a fragment is not a promise, and a statement becomes one when it is sent', async () => {
   await inDatabase(inject('databaseUrl'), async (sql) => {
     const piece = sql`1 + ${2}::int`;
     const statement = sql<{ sum: number }[]>`select ${piece} as sum`;
@@ -13,7 +13,7 @@ test('a piece of a statement is no promise, and the statement itself becomes one
   });
 });
 
-test('a statement is sent once, however often it is waited for', async () => {
+test('a statement is sent once, even if it is awaited several times', async () => {
   await inDatabase(inject('databaseUrl'), async (sql) => {
     await sql`create temporary table sent (at timestamptz)`;
     const insertion = sql`insert into sent values (now())`.execute();
@@ -23,7 +23,7 @@ test('a statement is sent once, however often it is waited for', async () => {
   });
 });
 
-test('whoever waits for a statement hears that it failed, in whatever way they wait', async () => {
+test('every kind of await on a failed statement rejects', async () => {
   await inDatabase(inject('databaseUrl'), async (sql) => {
     const failed = sql`select 1 / 0`;
     const ends: string[] = [];
@@ -35,7 +35,7 @@ test('whoever waits for a statement hears that it failed, in whatever way they w
   });
 });
 
-test('a statement that was never sent can be called off, and no error of it is left to anybody', async () => {
+test('an unsent statement can be canceled without an unhandled error', async () => {
   await inDatabase(inject('databaseUrl'), async (sql) => {
     sql`select 1 / 0`.cancel();
     expect([...(await sql`select 1 as one`)]).toEqual([{ one: 1 }]);

@@ -1,4 +1,4 @@
-// A transaction and the others on its connection: nothing that comes late runs in theirs.
+// Transactions that share a connection over time: late statements never run in another one.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -19,7 +19,7 @@ let tenant: Tenant;
 let stranger: Tenant;
 beforeAll(async () => {
   const url = inject('databaseUrl');
-  // One connection, so that each transaction has that of the one before.
+  // One connection, so that each transaction reuses that of the previous one.
   pool = new Pool({
     url,
     role: tried('crm_app'),
@@ -36,9 +36,9 @@ afterAll(() => pool.close(1));
 const begin = async ({ companyId }: Tenant) => Transaction.open(pool, { companyId, testMode: false });
 const companies = (sql: Transaction['sql']) => sql<{ id: string }[]>`select id from companies`;
 
-describe('a handle that was kept', () => {
+describe('a kept handle', () => {
   test.each(['endRead', 'abandon', 'destroy'] as const)(
-    'after %s sends nothing into the transaction that follows',
+    'a kept handle sends nothing into the next transaction after %s',
     async (end) => {
       const first = await begin(tenant);
       const { sql } = first;
@@ -54,7 +54,7 @@ describe('a handle that was kept', () => {
     },
   );
 
-  test('from before it stood aside is of no use afterwards; the transaction has another', async () => {
+  test('a kept handle is invalid after a wait without a connection, and the transaction has a new one', async () => {
     const first = await begin(tenant);
     const { sql } = first;
     await companies(sql);
@@ -65,8 +65,8 @@ describe('a handle that was kept', () => {
   });
 });
 
-describe('a call that ran out of time', () => {
-  test('gives its connection back once, although its call waits without one afterwards', async () => {
+describe('a call that passed its deadline', () => {
+  test('releases the connection once after the deadline, even if the call waits without one afterwards', async () => {
     const late = await begin(tenant);
     late.destroy();
     await late.withoutConnection(sleep(1));
@@ -74,7 +74,7 @@ describe('a call that ran out of time', () => {
     expect(() => late.sql).toThrow(TransactionEnded);
   });
 
-  test('that is resumed after its time has ended gives its connection back', async () => {
+  test('releases the connection of a call that is resumed after its deadline', async () => {
     const late = await begin(tenant);
     await companies(late.sql);
     await late.suspend(1000);
@@ -87,7 +87,7 @@ describe('a call that ran out of time', () => {
     expect(pool.usage).toMatchObject({ lanes: 1, free: 1 });
   });
 
-  test('waits twice at once without a connection, and has one again afterwards', async () => {
+  test('has a connection again after two concurrent waits without one', async () => {
     const first = await begin(tenant);
     await companies(first.sql);
     await Promise.all([first.withoutConnection(sleep(1)), first.withoutConnection(sleep(2))]);
@@ -98,8 +98,8 @@ describe('a call that ran out of time', () => {
   });
 });
 
-describe('standing aside', () => {
-  test('lets others have the connection while nothing was written', async () => {
+describe('waiting without a connection', () => {
+  test('releases the connection during a wait if nothing was written', async () => {
     const first = await begin(tenant);
     await companies(first.sql);
     let served = false;
@@ -115,7 +115,7 @@ describe('standing aside', () => {
     first.endRead();
   });
 
-  test('keeps connection and handle once something was written, so that all of it is one transaction', async () => {
+  test('keeps connection and handle during a wait after a write, so that everything is one transaction', async () => {
     const first = await begin(tenant);
     const { sql } = first;
     await sql`update companies set name = 'Half done' where id = ${tenant.companyId}`;
@@ -127,7 +127,7 @@ describe('standing aside', () => {
     second.endRead();
   });
 
-  test('passes a failure of the work on, and goes on afterwards', async () => {
+  test('rethrows an error of the awaited work, and the transaction remains usable', async () => {
     const first = await begin(tenant);
     await expect(first.withoutConnection(Promise.reject(new Error('the work failed')))).rejects.toThrow(
       'the work failed',
@@ -142,7 +142,7 @@ describe('a commit', () => {
   const rename = (sql: Transaction['sql'], name: string) =>
     sql`update companies set name = ${name} where id = ${tenant.companyId}`;
 
-  test('that comes after its deadline is refused as an outage, and leaves the connection as it was', async () => {
+  test('rejects a commit after its deadline as an outage, and the connection stays usable', async () => {
     const late = await begin(tenant);
     await rename(late.sql, 'Too late');
     const refused = await commit(late, 0).catch((error: unknown) => error);
@@ -152,7 +152,7 @@ describe('a commit', () => {
     next.endRead();
   });
 
-  test('before its deadline is done', async () => {
+  test('commits before the deadline', async () => {
     const inTime = await begin(tenant);
     await rename(inTime.sql, 'In time');
     await commit(inTime, 1800);
@@ -162,8 +162,8 @@ describe('a commit', () => {
   });
 });
 
-describe('a lock by way of a company', () => {
-  test('cannot be taken where the transaction does not see the company: nothing would be locked', async () => {
+describe('a lock on a company', () => {
+  test('fails a lock on a company that the transaction does not see, since nothing would be locked', async () => {
     const transaction = await begin(tenant);
     await lockValues(transaction.sql, tenant.companyId, ['a', 'b']);
     await expect(lockValues(transaction.sql, stranger.companyId, ['a'])).rejects.toThrow('does not exist');
@@ -174,7 +174,9 @@ describe('a lock by way of a company', () => {
 });
 
 describe('the deadline of a commit', () => {
-  /** A change whose time runs out, or does not, between the question whether there is time and the commit. */
+  /**
+   * Writes a change whose deadline passes, or not, between the check of the time and the commit.
+   */
   const change = (id: string, milliseconds: number): Promise<unknown> =>
     database().begin(async (sql) => {
       await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
@@ -185,7 +187,7 @@ describe('the deadline of a commit', () => {
       await sql`select pg_sleep(0.3)`;
     });
 
-  test('that passes after it was asked whether there is time is held by the rows themselves', async () => {
+  test('rows enforce a deadline that passes after the check of the time', async () => {
     const [late, timely] = [randomUUID(), randomUUID()];
     await expect(change(late, 250)).rejects.toMatchObject({ code: '57014' });
     await change(timely, 10_000);
@@ -194,7 +196,7 @@ describe('the deadline of a commit', () => {
   });
 
   test.each([true, false])(
-    'that passes while the commit waits is held by the rows, too, with prepare: %s',
+    'rows enforce a deadline that passes while the commit waits, with prepare: %s',
     async (prepare) => {
       const scope = { companyId: tenant.companyId, testMode: false };
       const own = new Pool({
@@ -211,7 +213,8 @@ describe('the deadline of a commit', () => {
       const row = ownAuditRow(scope, 'test', 'test.held', {}, new Date());
       let committed: Promise<unknown> | undefined;
       await database().begin(async (sql) => {
-        // The version of the company's credentials rises at the commit, before the rows of the audit log are asked.
+        // The commit raises the version of the company's credentials before the audit rows check
+        // the deadline.
         await sql`select from credential_versions where company_id = ${tenant.companyId} for update`;
         committed = transaction.commit([row], [], undefined, new Date(), 400).catch((error: unknown) => error);
         await sql`select pg_sleep(0.5)`;
@@ -224,7 +227,7 @@ describe('the deadline of a commit', () => {
     },
   );
 
-  test('is not that of the transaction before it', async () => {
+  test('the deadline of a commit does not carry over to the next transaction', async () => {
     const first = await begin(tenant);
     await first.sql`update companies set name = 'Tenant' where id = ${tenant.companyId}`;
     await first.commit([], [], undefined, new Date(), 1000);
@@ -235,7 +238,7 @@ describe('the deadline of a commit', () => {
   });
 });
 
-/** The version of the tenant's keys. */
+/** Returns the version of the tenant's keys. */
 const versionOf = async (): Promise<KeyVersion> => {
   const { companyId } = tenant;
   const [row] =
@@ -243,7 +246,7 @@ const versionOf = async (): Promise<KeyVersion> => {
   return { companyId, stamp: row?.stamp as string };
 };
 
-describe('what must hold of a transaction', () => {
+describe('the preconditions of a transaction', () => {
   const opening = (asked: Preconditions) =>
     Transaction.open(pool, { companyId: tenant.companyId, testMode: false }, asked);
   test.each(
@@ -252,7 +255,7 @@ describe('what must hold of a transaction', () => {
       { table, reads: 'one' as const },
       { table, reads: 'many' as const },
     ]),
-  )('is told when the key was changed: $table, where it reads $reads', async ({ table, reads }) => {
+  )('a precondition fails if the key was changed by $table, with reads: $reads', async ({ table, reads }) => {
     const credential = await versionOf();
     const first = await opening({ credential, reads });
     expect(await companies(first.sql)).toHaveLength(1);
@@ -263,7 +266,7 @@ describe('what must hold of a transaction', () => {
        where ${table === 'companies' ? 'id' : 'company_id'} = '${tenant.companyId}'`,
     );
     const second = await opening({ credential, reads });
-    // Asked also by who sends nothing of its own.
+    // Verified even if the transaction sends no statement.
     expect(await second.verifyPreconditions()).toBe('credential_changed');
     second.abandon();
     const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId }, reads });
@@ -279,7 +282,7 @@ describe('what must hold of a transaction', () => {
     requestHash: Buffer.alloc(32),
   });
 
-  test('leaves its claim to whoever tries anew, once it is undone', async () => {
+  test('a rollback releases the claim of the Idempotency-Key', async () => {
     for (let round = 0; round < 50; round += 1)
       await database().begin(async (sql) => {
         await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
@@ -291,7 +294,7 @@ describe('what must hold of a transaction', () => {
       });
   });
 
-  test('fails what is sent behind the claim of a key that is taken', async () => {
+  test('all statements behind the claim of a taken key fail', async () => {
     const claim = aClaim();
     await database().begin(async (sql) => {
       await enterTenant(sql, { companyId: tenant.companyId, testMode: false });
@@ -308,11 +311,11 @@ describe('what must hold of a transaction', () => {
   });
 
   test.each([
-    { kept: 'an answer of now', created: '0 hours', leased: null, verdict: 'conflict' },
-    { kept: 'a call that goes on', created: '0 hours', leased: '1 minute', verdict: 'conflict' },
-    { kept: 'an answer of yesterday that was not swept', created: '-25 hours', leased: null, verdict: 'ours' },
-    { kept: 'a call that died', created: '0 hours', leased: '-1 second', verdict: 'ours' },
-  ])('is not free where there is $kept; who asks then is told $verdict', async ({ created, leased, verdict }) => {
+    { kept: 'a recent response', created: '0 hours', leased: null, verdict: 'conflict' },
+    { kept: 'a running call', created: '0 hours', leased: '1 minute', verdict: 'conflict' },
+    { kept: 'an expired response that was not swept', created: '-25 hours', leased: null, verdict: 'ours' },
+    { kept: 'a call whose process died', created: '0 hours', leased: '-1 second', verdict: 'ours' },
+  ])('a claim fails if there is $kept, and a later claim returns $verdict', async ({ created, leased, verdict }) => {
     const claim = aClaim();
     const { companyId, testMode, endpoint, key } = claim;
     await database()`
@@ -332,13 +335,13 @@ describe('what must hold of a transaction', () => {
     ]);
   });
 
-  describe('that is committed before anything is known of it', () => {
+  describe('of a transaction whose commit is sent before their result is known', () => {
     const rename = (transaction: Transaction, name: string | null) =>
       transaction.sql`update companies set name = ${name} where id = ${tenant.companyId}`.execute();
     const nameNow = async () => (await database()`select name from companies where id = ${tenant.companyId}`)[0]?.name;
     const row = () =>
       ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.sent', {}, new Date());
-    /** Sends a change and its commit in one turn. */
+    /** Sends a change and its commit in one turn of the event loop. */
     async function send(asked: Preconditions, name: string | null, left = 1000) {
       const transaction = await opening(asked);
       transaction.awaitAtCommit(rename(transaction, name));
@@ -350,8 +353,8 @@ describe('what must hold of a transaction', () => {
       return { outcome, opened: await transaction.verifyPreconditions() };
     }
 
-    test('is done where all of it holds', async () => {
-      // The statements are prepared, and the time of the database known, from the first one on.
+    test('commits if all preconditions hold', async () => {
+      // From the first round on, the statements are prepared and the database clock is known.
       for (const name of ['First sent', 'Then sent']) {
         expect(await send({ credential: await versionOf(), claim: aClaim() }, name)).toEqual({
           outcome: 'committed',
@@ -361,7 +364,7 @@ describe('what must hold of a transaction', () => {
       }
     });
 
-    test('is not where the key was changed', async () => {
+    test('does not commit if the key was changed', async () => {
       const { companyId, stamp } = await versionOf();
       const before = await nameNow();
       const changed = { companyId, stamp: String(Number(stamp) - 1) };
@@ -369,7 +372,7 @@ describe('what must hold of a transaction', () => {
       expect(await nameNow()).toBe(before);
     });
 
-    test('is not where the Idempotency-Key is taken', async () => {
+    test('does not commit if the Idempotency-Key is taken', async () => {
       const claim = aClaim();
       const before = await nameNow();
       await database().begin(async (sql) => {
@@ -380,23 +383,23 @@ describe('what must hold of a transaction', () => {
       expect(await nameNow()).toBe(before);
     });
 
-    test('is not where a statement before fails, and tells of that one', async () => {
+    test('does not commit if an earlier statement fails, and reports that failure', async () => {
       const before = await nameNow();
       expect(await send({ claim: aClaim() }, null)).toEqual({ outcome: '23502', opened: 'ok' });
       expect(await nameNow()).toBe(before);
     });
 
-    test('is not where the time is over', async () => {
+    test('does not commit after the deadline', async () => {
       const before = await nameNow();
       expect(await send({ claim: aClaim() }, 'Late', 90)).toEqual({ outcome: '57014', opened: 'ok' });
       expect(await nameNow()).toBe(before);
     });
 
-    test('is not where the database gets it after that', async () => {
+    test('does not commit if the database receives the commit after the deadline', async () => {
       const before = await nameNow();
       await send({ claim: aClaim() }, before);
       const sent = await database().begin(async (sql) => {
-        // What was sent waits here, with its begin and its own idea of now.
+        // The sent messages wait here, including begin with its own now().
         await sql`select from companies where id = ${tenant.companyId} for update`;
         const waiting = send({ claim: aClaim() }, 'Late', 300);
         await sql`select pg_sleep(0.4)`;
@@ -410,13 +413,13 @@ describe('what must hold of a transaction', () => {
 
 const usual = { prepare: true, spread: false };
 
-describe('of a call that only reads', () => {
+describe('in a read-only call', () => {
   const reading = (of: Tenant, credential?: KeyVersion, own = pool, reads: 'one' | 'many' = 'many') =>
     Transaction.open(own, { companyId: of.companyId, testMode: false }, { reads, credential });
   const newPool = (url: string, settings: { prepare: boolean; spread: boolean; lanes?: number } = usual) =>
     new Pool({ url, role: tried('crm_app'), lanes: 1, ...settings, wait: 1000, statementTimeout: 1000 });
 
-  test('every statement sees the tenant alone: on a new connection, beside others, and later', async () => {
+  test('every statement of a read-only call sees only its tenant: on a new connection, next to others, and later', async () => {
     const own = newPool(inject('databaseUrl'));
     for (const of of [tenant, stranger, tenant]) {
       const first = await reading(of, undefined, own);
@@ -438,7 +441,7 @@ describe('of a call that only reads', () => {
     await own.close(1);
   });
 
-  test('a statement that fails fails alone', async () => {
+  test('a failed statement of a read-only call does not affect others', async () => {
     const first = await reading(tenant);
     const failing = expect(first.sql`select 1 / ${0}::int`).rejects.toMatchObject({ code: '22012' });
     expect(await companies(first.sql)).toEqual([{ id: tenant.companyId }]);
@@ -446,7 +449,7 @@ describe('of a call that only reads', () => {
     first.endRead();
   });
 
-  test('a statement that writes is refused; what is to be written with the end is a transaction', async () => {
+  test('a read-only call rejects writes, and writes rows at its end in a transaction', async () => {
     const first = await reading(tenant);
     const rename = first.sql`update companies set name = 'Read' where id = ${tenant.companyId}`;
     await expect(rename).rejects.toMatchObject({ code: '25006' });
@@ -457,7 +460,7 @@ describe('of a call that only reads', () => {
     expect(rows).toHaveLength(1);
   });
 
-  test('nothing is left of the settings, the plan among them', async () => {
+  test('a read-only call resets all settings, including the plan mode', async () => {
     const first = await reading(tenant);
     const settingsOf = (sql: Transaction['sql']) => sql`
       select current_setting('app.company_id', true) as company, current_setting('transaction_read_only') as "readOnly",
@@ -470,11 +473,11 @@ describe('of a call that only reads', () => {
     expect(await pool.use(settingsOf)).toEqual([{ company: '', readOnly: 'off', plan: 'auto' }]);
   });
 
-  describe('where it reads one thing', () => {
+  describe('a read of one record', () => {
     const one = (of: Tenant, credential?: KeyVersion, own = pool) => reading(of, credential, own, 'one');
     const backendOf = async (sql: Transaction['sql']) => (await sql`select pg_backend_pid() as pid`)[0]?.pid as number;
 
-    test('shares its connection with those that come at the same moment, eight at most, and each sees its own tenant', async () => {
+    test('a read of one record shares its connection with up to seven others, and each sees its own tenant', async () => {
       const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 2 });
       const calls = await Promise.all(
         Array.from({ length: 9 }, (_, at) => one(at % 2 ? stranger : tenant, undefined, own)),
@@ -501,7 +504,7 @@ describe('of a call that only reads', () => {
       await own.close(1);
     });
 
-    test('waits for a connection together with others, and is told together where none comes', async () => {
+    test('reads of one record wait for a connection together, and fail together', async () => {
       const holder = await begin(tenant);
       const waiting = Array.from({ length: 3 }, () => one(stranger));
       expect(pool.usage.waiting).toBe(1);
@@ -517,17 +520,17 @@ describe('of a call that only reads', () => {
       expect(pool.usage.free).toBe(1);
     });
 
-    test('has a connection of its own from the next turn on, and to write what it is to note', async () => {
+    test('a read of one record has its own connection from the next turn on, and for writes', async () => {
       const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 3 });
-      const [first, beside] = await Promise.all([one(tenant, undefined, own), one(stranger, undefined, own)]);
+      const [first, other] = await Promise.all([one(tenant, undefined, own), one(stranger, undefined, own)]);
       const shared = await backendOf(first.sql);
-      expect(await backendOf(beside.sql)).toBe(shared);
+      expect(await backendOf(other.sql)).toBe(shared);
       const later = await one(tenant, undefined, own);
       expect(await backendOf(later.sql)).not.toBe(shared);
       const seen = ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.shared', {}, new Date());
       await first.commit([seen], [], undefined, new Date(), 1000);
-      expect(await companies(beside.sql)).toEqual([{ id: stranger.companyId }]);
-      beside.endRead();
+      expect(await companies(other.sql)).toEqual([{ id: stranger.companyId }]);
+      other.endRead();
       later.endRead();
       expect(own.usage.free).toBe(3);
       await own.close(1);
@@ -536,15 +539,15 @@ describe('of a call that only reads', () => {
       expect(rows).toHaveLength(1);
     });
 
-    test('takes those down with it that share its connection, where it hangs, and another takes its place', async () => {
+    test('a hanging read of one record fails those that share its connection, which is replaced', async () => {
       const own = newPool(inject('databaseUrl'));
-      const [hanging, beside] = await Promise.all([one(tenant, undefined, own), one(tenant, undefined, own)]);
-      const outcomes = Promise.allSettled([hanging.sql`select pg_sleep(30)`.execute(), companies(beside.sql)]);
+      const [hanging, other] = await Promise.all([one(tenant, undefined, own), one(tenant, undefined, own)]);
+      const outcomes = Promise.allSettled([hanging.sql`select pg_sleep(30)`.execute(), companies(other.sql)]);
       await sleep(20);
       hanging.destroy();
       expect((await outcomes).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-      expect(beside.broken).toBe(true);
-      beside.abandon();
+      expect(other.broken).toBe(true);
+      other.abandon();
       const next = await one(stranger, undefined, own);
       expect(await companies(next.sql)).toEqual([{ id: stranger.companyId }]);
       next.endRead();
@@ -553,7 +556,10 @@ describe('of a call that only reads', () => {
     });
   });
 
-  /** What is sent of the second of two: one text for each message of the protocol, and one list for each that reaches PostgreSQL by itself. */
+  /**
+   * Returns the messages of the second of two transactions: one text per protocol message, one list
+   * per write that reaches PostgreSQL.
+   */
   const sent = async (settings: { spread: boolean; prepare: boolean }): Promise<string[][]> => {
     const chunks: string[][] = [];
     const toServer = (bytes: Buffer) => {
@@ -578,23 +584,23 @@ describe('of a call that only reads', () => {
   };
   const settings = () => [`set local app.company_id = '${tenant.companyId}'`, "set local app.test_mode = 'false'"];
 
-  test('the settings, the question about the key and a statement are one message with one answer', async () => {
+  test('settings, credential check and statement are one message with one response', async () => {
     expect(await sent({ spread: false, prepare: true })).toEqual([['B', 'E', 'B', 'E', 'S']]);
   });
 
-  test('each setting is sent alone in a transaction, where the database is spread over machines', async () => {
+  test('each setting is sent separately in a transaction if the database is distributed', async () => {
     const messages = (await sent({ spread: true, prepare: true })).flat();
     const begin = messages.indexOf('Q begin');
     expect(messages.slice(begin, begin + 3)).toEqual(['Q begin', ...settings().map((setting) => `Q ${setting}`)]);
   });
 
-  test('all settings are sent with begin, where statements are not kept prepared', async () => {
+  test('all settings are sent with begin if statements are not prepared', async () => {
     const messages = (await sent({ spread: false, prepare: false })).flat();
     expect(messages).toContainEqual(expect.stringContaining(`Q ${['begin', ...settings()].join('; ')}`));
   });
 });
 
-/** Kinds of the protocol's messages, with the texts of statements. */
+/** Yields the kinds of protocol messages, with the texts of statements. */
 function* messagesOf(bytes: Buffer): Generator<string> {
   for (let at = 0; at < bytes.length; at += 1 + bytes.readInt32BE(at + 1)) {
     const kind = String.fromCharCode(bytes[at] as number);

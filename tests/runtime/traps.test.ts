@@ -1,4 +1,4 @@
-// One test for each trap of the runtime's libraries, and for what hostile clients send.
+// One test for each pitfall of the runtime's libraries, and for hostile clients.
 import { execFile } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,13 +19,13 @@ beforeAll(async () => {
 
 const email = 'sara@example.com';
 
-/** What check-email says about a body sent as it is. */
+/** Sends a raw body to check-email, and returns the status and the body of the response. */
 async function checkEmail(rawBody: string | Buffer, headers: Record<string, string> = {}): Promise<Json> {
   const answer = await call('POST', '/v1/check-email', { key: platformKey(), rawBody, headers });
   return { status: answer.status, ...answer.body };
 }
 
-/** The problems that check-email lists for a body. */
+/** Returns the problems that check-email reports for a body. */
 async function problemsOf(rawBody: string | Buffer): Promise<{ field: string; code: string }[]> {
   const { error } = await checkEmail(rawBody);
   return (error?.details?.fields ?? []).map(({ field, code }: Json) => ({ field, code }));
@@ -35,13 +35,13 @@ const get = (target: string, headers: Record<string, string> = {}) => exchange(r
 const errorOf = (answer: { body: string }): Json => JSON.parse(answer.body).error;
 
 describe('validation', () => {
-  test('fills in a default that stands beside a reference', async () => {
+  test('fills in a default next to a reference', async () => {
     const key = await newKey(await newTenant());
     const answer = await call('POST', '/v1/reports/query', { key, body: { object: 'leads' } });
     expect(answer.body.data.metric).toBe('count');
   });
 
-  test('tells what is wrong with a value that may be null too', async () => {
+  test('reports what is wrong with a nullable value', async () => {
     const key = await newKey(await newTenant());
     const body = { object: 'leads', group_by: 'created_at', bucket: 'year' };
     const answer = await call('POST', '/v1/reports/query', { key, body });
@@ -54,14 +54,14 @@ describe('validation', () => {
     expect(await problemsOf('{"email": "nobody"}')).toEqual([{ field: 'email', code: 'INVALID_FORMAT' }]);
   });
 
-  test('finds all problems at once', async () => {
+  test('reports all problems together', async () => {
     expect(await problemsOf('{"email": 1, "zzz": 1}')).toEqual([
       { field: 'zzz', code: 'UNKNOWN_FIELD' },
       { field: 'email', code: 'INVALID_TYPE' },
     ]);
   });
 
-  test('does not turn bodies into the types that they should have', async () => {
+  test('does not coerce the types of a body', async () => {
     for (const value of ['1', 'true', 'null', '["a@example.com"]', '{}'])
       expect(await problemsOf(`{"email": ${value}}`)).toEqual([{ field: 'email', code: 'INVALID_TYPE' }]);
   });
@@ -74,7 +74,7 @@ describe('validation', () => {
     'multipart/form-data; boundary=x',
     'application/json; charset=utf-16',
     'application/json, text/plain',
-  ])('refuses a body of the type %s instead of passing it unchecked', async (type) => {
+  ])('rejects a body of the type %s instead of passing it unchecked', async (type) => {
     const headers = { 'x-api-key': platformKey(), ...(type ? { 'content-type': type } : {}) };
     const answer = await exchange(requestText('POST', '/v1/check-email', headers, '{"email": 1}'));
     expect({ status: answer.status, details: errorOf(answer).details }).toEqual({
@@ -92,7 +92,7 @@ describe('validation', () => {
     expect(await checkEmail(JSON.stringify({ email }), { 'content-type': type })).toMatchObject({ status: 200 });
   });
 
-  test('takes only statuses that the document declares: anything else does not compile', async () => {
+  test('allows handlers only declared statuses: others do not compile', async () => {
     const root = join(import.meta.dirname, '../..');
     const file = join(tmpdir(), `undeclared-status-${process.pid}.ts`);
     writeFileSync(
@@ -110,7 +110,7 @@ describe('validation', () => {
       const options = ['--ignoreConfig', '--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext'];
       const allowed = ['--skipLibCheck', '--allowImportingTsExtensions'];
       const said = await new Promise<string>((resolve) => {
-        // As make check does.
+        // The same compiler as make check.
         const compiler = join(root, 'node_modules/typescript-7/bin/tsc');
         execFile(process.execPath, [compiler, ...options, ...allowed, file], { cwd: root }, (_, stdout) =>
           resolve(stdout),
@@ -137,18 +137,18 @@ describe('paths', () => {
     '/v1/HEALTH',
     '/v1/../v1/health',
     '*',
-  ])('%s answers 404, not a crash', async (target) => {
+  ])('%s returns 404 instead of crashing', async (target) => {
     const answer = await get(target);
     expect({ status: answer.status, code: errorOf(answer).code }).toEqual({ status: 404, code: 'NOT_FOUND' });
   });
 
-  test('a whole address, as proxies send it, is read as its path', async () => {
+  test('an absolute URL, as proxies send it, is routed by its path', async () => {
     expect((await get('http://crm.example/v1/health')).status).toBe(200);
-    // The root leads to the documentation.
+    // The root redirects to the documentation.
     expect((await get('http://crm.example')).status).toBe(302);
   });
 
-  test('of pages answer other methods with 405', async () => {
+  test('pages reject other methods with 405', async () => {
     const answer = await exchange(requestText('POST', '/docs'));
     expect({ status: answer.status, allow: answer.headers.get('allow') }).toEqual({
       status: 405,
@@ -158,7 +158,7 @@ describe('paths', () => {
 });
 
 describe('queries', () => {
-  test('refuse a parameter that is given twice', async () => {
+  test('rejects a parameter that is sent twice', async () => {
     const answer = await call('GET', '/v1/health?a=1&a=1');
     expect(answer.body.error.details.fields).toMatchObject([
       { field: 'a', code: 'DUPLICATE' },
@@ -167,7 +167,7 @@ describe('queries', () => {
   });
 
   test.each(['__proto__', 'constructor', 'toString', '__proto__[x]', 'constructor.prototype'])(
-    'take %s for a name like any other',
+    'treats %s as a name like any other',
     async (name) => {
       const answer = await call('GET', `/v1/health?${name}=1`);
       expect(answer.body.error.details.fields).toMatchObject([{ field: name, code: 'UNKNOWN_FIELD' }]);
@@ -175,8 +175,8 @@ describe('queries', () => {
   );
 });
 
-describe('numbers and text that the database cannot hold', () => {
-  test.each(['1e400', '-1e400', '[1e400]', '{"a": 1e999}'])('refuse %s', async (number) => {
+describe('validation of values that the database cannot store', () => {
+  test.each(['1e400', '-1e400', '[1e400]', '{"a": 1e999}'])('rejects %s', async (number) => {
     expect(await problemsOf(`{"email": "${email}", "zzz": ${number}}`)).toContainEqual({
       field: number.startsWith('[') ? 'zzz[0]' : number.startsWith('{') ? 'zzz.a' : 'zzz',
       code: 'OUT_OF_RANGE',
@@ -188,7 +188,7 @@ describe('numbers and text that the database cannot hold', () => {
     ['half of a surrogate pair', '\\ud800'],
     ['the other half', '\\udc00'],
     ['the halves in the wrong order', '\\udc00\\ud800'],
-  ])('refuse %s in a text and name the field, once', async (_, spelled) => {
+  ])('rejects %s in a text and names the field once', async (_, spelled) => {
     expect(await problemsOf(`{"email": "sara${spelled}@example.com"}`)).toEqual([
       { field: 'email', code: 'INVALID_FORMAT' },
     ]);
@@ -198,7 +198,7 @@ describe('numbers and text that the database cannot hold', () => {
     });
   });
 
-  test('refuse the NUL character in the name of a field and in a query', async () => {
+  test('rejects the NUL character in a field name and in a query', async () => {
     expect(await problemsOf(`{"email": "${email}", "a\\u0000b": 1}`)).toEqual([
       { field: 'a\0b', code: 'UNKNOWN_FIELD' },
     ]);
@@ -208,7 +208,7 @@ describe('numbers and text that the database cannot hold', () => {
     );
   });
 
-  test('take a whole surrogate pair and every other character', async () => {
+  test('accepts complete surrogate pairs and all other characters', async () => {
     const { data } = await checkEmail(
       JSON.stringify({ email: 'sara@example.com' }).replace('sara', '\\u0073\\u0061ra'),
     );
@@ -229,20 +229,20 @@ describe('prototype pollution', () => {
     '{"__proto__": {"email": "sara@example.com"}}',
     '{"toString": "x", "hasOwnProperty": "y", "valueOf": 1}',
   ];
-  test.each(payloads)('%s is refused', async (payload) => {
+  test.each(payloads)('rejects %s', async (payload) => {
     const { status, error } = await checkEmail(payload);
     expect(status).toBe(422);
     expect(error.details.fields.length).toBeGreaterThan(0);
   });
 
-  test('leaves no trace in the server', async () => {
+  test('prototype pollution does not affect the server', async () => {
     for (const payload of payloads) await checkEmail(payload);
     const { body } = await call('GET', '/v1/health');
     expect(Object.keys(body).toSorted()).toEqual(['data', 'meta', 'success']);
     expect(await checkEmail(JSON.stringify({ email }))).toMatchObject({ status: 200 });
   });
 
-  test('is refused where the document takes any name', async () => {
+  test('rejects __proto__ even if the document allows any name', async () => {
     const metadata = '{"__proto__": "x"}';
     const body = `{"company":{"name":"Blue Lake","email":"a@b.example"},"admin_user":{"email":"c@d.example","full_name":"Sara"},"region":"europe","industry":"Retail","metadata":${metadata}}`;
     expect((await call('POST', '/v1/onboarding', { rawBody: body })).status).toBe(400);
@@ -262,7 +262,7 @@ describe('hostile texts', () => {
     ['joined emoji', long('👩‍👩‍👧').slice(0, 20_000)],
     ['combining marks', `a${long('\u0301').slice(0, 40_000)}`],
     ['quotes and backslashes', long('"\\').slice(0, 40_000)],
-  ])('%s: refused while others are served', { timeout: 15_000 }, async (_, text) => {
+  ])('rejects %s while others are served', { timeout: 15_000 }, async (_, text) => {
     const hostile = checkEmail(JSON.stringify({ email: text }));
     const others = await Promise.all(Array.from({ length: 20 }, () => call('GET', '/v1/health')));
     expect(others.every((answer) => answer.status === 200)).toBe(true);
@@ -281,7 +281,7 @@ describe('connections', () => {
       body,
     );
 
-  test('are kept after a public read, a success and every failure', async () => {
+  test('keeps the connection after a public read, a success and every failure', async () => {
     const connection = new Connection();
     const requests: [Buffer, number][] = [
       [health, 200],
@@ -307,7 +307,7 @@ describe('connections', () => {
     connection.close();
   });
 
-  test('are kept when the answer does not wait for the body', async () => {
+  test('keeps the connection if the response does not wait for the body', async () => {
     const connection = new Connection();
     const request = requestText('POST', '/v1/check-email', { 'x-api-key': 'x', 'content-length': '1000' });
     expect((await connection.send(request).answer()).status).toBe(401);
@@ -315,7 +315,7 @@ describe('connections', () => {
     connection.close();
   });
 
-  test('answer requests that are sent without waiting, in order', async () => {
+  test('answers pipelined requests in order', async () => {
     const connection = new Connection();
     connection.send(Buffer.concat([health, requestText('GET', '/nowhere'), post('{"email": 1}'), health]));
     const statuses: number[] = [];
@@ -324,7 +324,7 @@ describe('connections', () => {
     connection.close();
   });
 
-  test('are closed after a body that is far too large, once the client has its answer', async () => {
+  test('closes the connection after a far too large body, once the client has its response', async () => {
     const size = 5_000_000;
     const connection = new Connection();
     const answered = connection.send(post('', { 'content-length': String(size) })).answer();
@@ -338,7 +338,7 @@ describe('connections', () => {
     await connection.closed;
   });
 
-  test('are closed under a client that goes on sending', async () => {
+  test('closes the connection even if the client keeps sending', async () => {
     const connection = new Connection();
     connection.send(post('', { 'content-length': '100000000' }));
     const flood = setInterval(() => connection.send(Buffer.alloc(10_000, 32)), 10);
@@ -347,7 +347,7 @@ describe('connections', () => {
     clearInterval(flood);
   });
 
-  test('need a Host, as HTTP/1.1 says, and no expectation that is met', async () => {
+  test('requires a Host with HTTP/1.1, and ignores unknown expectations', async () => {
     expect((await exchange('GET /v1/health HTTP/1.1\r\n\r\n')).status).toBe(400);
     expect((await exchange('GET /v1/health HTTP/1.0\r\n\r\n')).status).toBe(200);
     expect((await exchange(requestText('GET', '/v1/health', { Expect: 'tea' }))).status).toBe(200);
@@ -355,7 +355,7 @@ describe('connections', () => {
     expect((await exchange(expecting)).status).toBe(200);
   });
 
-  test('are closed after what is not HTTP, with an answer that carries the headers of every other', async () => {
+  test('closes the connection after invalid HTTP, with a response that has the usual headers', async () => {
     for (const junk of [
       'nonsense\r\n\r\n',
       'GET /v1/health HTTP/1.1\r\nHost: a\r\nBad Header: x\r\n\r\n',
@@ -369,7 +369,7 @@ describe('connections', () => {
     }
   });
 
-  test('that end in the middle of a body leave no alarm in the log', async () => {
+  test('logs no warning if a connection ends during a body', async () => {
     const connection = new Connection();
     connection.send(post('{', { 'content-length': '1000' }));
     await new Promise((resolve) => connection.socket.once('connect', resolve));
@@ -383,10 +383,10 @@ describe('connections', () => {
   });
 });
 
-describe('the document', () => {
+describe('the OpenAPI document', () => {
   const original = JSON.parse(readFileSync(new URL('../../generated/openapi.json', import.meta.url), 'utf8'));
 
-  /** Loads a copy of the document in which one operation says something else. */
+  /** Loads a copy of the document with one changed operation. */
   async function load(change: (operation: Record<string, unknown>) => void): Promise<unknown> {
     const copy = structuredClone(original);
     change(copy.paths['/v1/check-email'].post);
@@ -420,11 +420,11 @@ describe('the document', () => {
     ['x-public-limit', 'unheard-of'],
     ['x-live-onyl', true],
     ['security', [{ basic: [] }]],
-  ])('stops the start when an operation says %s: %j', async (name, value) => {
+  ])('fails the start if an operation declares %s: %j', async (name, value) => {
     await expect(load((operation) => Object.assign(operation, { [name]: value }))).rejects.toThrow('checkEmail');
   });
 
-  test('stops the start when an operation only reads, and keeps its answers', async () => {
+  test('fails the start if an operation is read-only and stores responses', async () => {
     const both = { 'x-only-reads': true, 'x-idempotency': 'honoured' };
     await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow(
       'x-only-reads cannot be combined',
@@ -459,20 +459,20 @@ describe('the document', () => {
     ['a link elsewhere', { ...deprecated, link: 'https://x.example' }],
     ['no note', { ...deprecated, note: '' }],
     ['an unknown key', { ...deprecated, until: '2028-01-01' }],
-  ])('stops the start when a deprecated form has %s', async (_, use) => {
+  ])('fails the start if a deprecated form has %s', async (_, use) => {
     await expect(load((operation) => marked(operation, use))).rejects.toThrow('checkEmail: x-deprecated-use');
   });
 
-  test('stops the start when a deprecated form is not marked deprecated', async () => {
+  test('fails the start if a deprecated form is not marked deprecated', async () => {
     const unmarked = load((operation) => Object.assign(operation, { 'x-deprecated-use': [deprecated] }));
     await expect(unmarked).rejects.toThrow('checkEmail: x-deprecated-use');
   });
 
-  test('may deprecate a field of a body for exactly 12 months', async () => {
+  test('allows deprecating a body field for exactly 12 months', async () => {
     await expect(load((operation) => marked(operation, deprecated))).resolves.toBeDefined();
   });
 
-  test('is loaded as it is', async () => {
+  test('loads the OpenAPI document unchanged', async () => {
     await expect(load(() => undefined)).resolves.toBeDefined();
   });
 });

@@ -1,4 +1,4 @@
-// Clients that ask ahead and do not read: what waits for them is bounded, and they are cut.
+// Clients that pipeline requests and do not read: their memory is bounded, and they are closed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { besideCommon } from '../support/databases.ts';
@@ -8,7 +8,7 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 
 const mebibyte = 1024 * 1024;
-/** Milliseconds: those after which they are cut, and more for a busy machine. */
+/** Milliseconds until they are disconnected, doubled for a busy machine. */
 const cutWithin = 90_000;
 
 let server: TestServer;
@@ -38,7 +38,7 @@ async function figures(): Promise<Figures> {
   };
 }
 
-/** Opens connections that send the same and read nothing. */
+/** Opens connections that send the same bytes and read nothing. */
 function openDeaf(count: number, sent: Buffer): Connection[] {
   return Array.from({ length: count }, () => {
     const connection = new Connection(server.url);
@@ -48,8 +48,8 @@ function openDeaf(count: number, sent: Buffer): Connection[] {
 }
 
 /**
- * Watches the figures while the connections are open. Others are served meanwhile.
- * @param isDone ends it; else it ends when something was kept waiting, and nothing waits any more
+ * Watches the figures while the connections are open. Other clients are served meanwhile.
+ * @param isDone ends the watch; by default it ends after a backlog has built up and is gone
  * @returns the highest figures, and the last ones
  */
 async function watch(
@@ -71,7 +71,7 @@ async function watch(
 }
 
 describe('clients that do not read', () => {
-  test('leave 32 MB of answers at most, and none of them keeps its connection', async () => {
+  test('bounds unread responses to 32 MB, and disconnects all clients that do not read', async () => {
     const page = requestText('GET', '/docs/redoc.js');
     const { highest, last } = await watch(openDeaf(80, Buffer.concat(Array(20).fill(page))));
     expect(highest.unreadBytes).toBeGreaterThan(16 * mebibyte);
@@ -80,7 +80,7 @@ describe('clients that do not read', () => {
     expect(last).toMatchObject({ waiting: 0, unreadBytes: 0 });
   });
 
-  test('have as many requests waiting at most as fit into 8 MB', async () => {
+  test('bounds waiting requests to 8 MB', async () => {
     const page = requestText('GET', '/docs/redoc.js');
     const before = (await figures()).cut;
     const atLeast = performance.now() + 3000;
@@ -93,7 +93,7 @@ describe('clients that do not read', () => {
     expect(highest.cut - before).toBeGreaterThan(20);
   });
 
-  test('and send on are not taken for readers', async () => {
+  test('disconnects clients that do not read even if they keep sending', async () => {
     const connections = openDeaf(5, Buffer.concat(Array(20).fill(requestText('GET', '/docs/redoc.js'))));
     const more = setInterval(() => {
       for (const connection of connections) connection.send(requestText('GET', '/v1/nowhere'));
@@ -105,7 +105,7 @@ describe('clients that do not read', () => {
   });
 });
 
-test('a client that reads slowly gets all of its answers', async () => {
+test('a client that reads slowly receives all of its responses', async () => {
   const connection = new Connection(server.url);
   connection.send(Buffer.concat(Array.from({ length: 10 }, () => requestText('GET', '/docs/redoc.js'))));
   const pauses = setInterval(() => {

@@ -1,4 +1,4 @@
-// Texts that the database cannot hold, at entrances outside the OpenAPI document: never 500.
+// Texts that the database cannot store, at routes outside the OpenAPI document: never 500.
 import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { twilioSignature } from '../../integrations/twilio/inbound.ts';
@@ -52,9 +52,9 @@ afterAll(async () => {
   await dropDatabase(databaseUrl);
 });
 
-/** A NUL, and both halves of a surrogate pair, as JSON can spell them. */
+/** A NUL, and both halves of a surrogate pair, as JSON escapes. */
 const inJson = ['a\0b', 'a\ud800b', 'a\udc00b'];
-/** The same as forms and addresses spell them: what is no UTF-8 there is read as U+FFFD. */
+/** The same in forms and URLs, which decode invalid UTF-8 as U+FFFD. */
 const inForms = ['a%00b', 'a%ED%A0%80b'];
 
 function expectNoFault(): void {
@@ -63,13 +63,21 @@ function expectNoFault(): void {
 }
 
 describe('an app that registers with such a text', () => {
-  test.each(inJson)('in its name or redirect (%j) is refused as RFC 7591 has it', async (text) => {
-    const named = await post(base, '/auth/v1/oauth/clients/register', { client_name: text, redirect_uris: [redirect] });
-    expect([named.status, named.body.error]).toEqual([400, 'invalid_client_metadata']);
-    const redirected = await post(base, '/auth/v1/oauth/clients/register', { redirect_uris: [`${redirect}/${text}`] });
-    expect([redirected.status, redirected.body.error]).toEqual([400, 'invalid_redirect_uri']);
-    expectNoFault();
-  });
+  test.each(inJson)(
+    'rejects unstorable text in the name or redirect of an app (%j) as RFC 7591 requires',
+    async (text) => {
+      const named = await post(base, '/auth/v1/oauth/clients/register', {
+        client_name: text,
+        redirect_uris: [redirect],
+      });
+      expect([named.status, named.body.error]).toEqual([400, 'invalid_client_metadata']);
+      const redirected = await post(base, '/auth/v1/oauth/clients/register', {
+        redirect_uris: [`${redirect}/${text}`],
+      });
+      expect([redirected.status, redirected.body.error]).toEqual([400, 'invalid_redirect_uri']);
+      expectNoFault();
+    },
+  );
 });
 
 describe('a request of an app with such a text', () => {
@@ -98,7 +106,7 @@ describe('a request of an app with such a text', () => {
     'unknown',
   ];
 
-  test.each(['GET', 'POST'])('in any parameter of %s /oauth/authorize is refused', async (method) => {
+  test.each(['GET', 'POST'])('rejects unstorable text in any parameter of %s /oauth/authorize', async (method) => {
     const app = await register(base);
     const good = {
       response_type: 'code',
@@ -126,18 +134,28 @@ describe('a request of an app with such a text', () => {
     expectNoFault();
   });
 
-  test.each(['token', 'revoke'])('in any parameter of /oauth/%s is refused in its own form', async (path) => {
-    const app = await register(base);
-    const good = { grant_type: 'refresh_token', client_id: app.client_id, refresh_token: 'r', token: 't', code: 'c' };
-    for (const name of [...Object.keys(good), 'redirect_uri', 'code_verifier', 'resource', 'scope', 'token_type_hint'])
-      for (const text of inForms) {
-        const form = `${new URLSearchParams(Object.entries(good).filter(([each]) => each !== name))}&${name}=${text}`;
-        const { status, body } = await post(base, `/auth/v1/oauth/${path}`, new URLSearchParams(form));
-        if (text === inForms[0]) expect([name, status, body.error]).toEqual([name, 400, 'invalid_request']);
-        else expect(status).toBeLessThan(500);
-      }
-    expectNoFault();
-  });
+  test.each(['token', 'revoke'])(
+    'rejects unstorable text in any parameter of /oauth/%s in the format of the endpoint',
+    async (path) => {
+      const app = await register(base);
+      const good = { grant_type: 'refresh_token', client_id: app.client_id, refresh_token: 'r', token: 't', code: 'c' };
+      for (const name of [
+        ...Object.keys(good),
+        'redirect_uri',
+        'code_verifier',
+        'resource',
+        'scope',
+        'token_type_hint',
+      ])
+        for (const text of inForms) {
+          const form = `${new URLSearchParams(Object.entries(good).filter(([each]) => each !== name))}&${name}=${text}`;
+          const { status, body } = await post(base, `/auth/v1/oauth/${path}`, new URLSearchParams(form));
+          if (text === inForms[0]) expect([name, status, body.error]).toEqual([name, 400, 'invalid_request']);
+          else expect(status).toBeLessThan(500);
+        }
+      expectNoFault();
+    },
+  );
 });
 
 describe('a page or form of the console with such a text', () => {
@@ -168,7 +186,7 @@ describe('a page or form of the console with such a text', () => {
     'unknown',
   ];
 
-  test('is refused, whoever sends it', async () => {
+  test('rejects unstorable text in pages and forms of the console, with and without a session', async () => {
     const signedIn = new Visitor(base);
     await signedIn.signIn(tenant.admin.email);
     const token = (await signedIn.formOf('/console/password', '/console/password')).token ?? '';
@@ -187,7 +205,7 @@ describe('a page or form of the console with such a text', () => {
 });
 
 describe('a call of a provider with such a text', () => {
-  test('that Twilio signed is taken without it', async () => {
+  test('accepts a call that Twilio signed without the unstorable text', async () => {
     const number = (await newPhoneNumber(tenant.key)).phone_number;
     const path = `/v1/inbound/twilio?company_id=${tenant.companyId}&environment=live`;
     const good = { MessageSid: 'SM1', From: '+971501234567', To: number, Body: 'Hello', SmsStatus: 'received' };
@@ -214,7 +232,7 @@ describe('a call of a provider with such a text', () => {
     ['no JSON', 'nothing'],
     ['a list', '[]'],
     ['null', 'null'],
-  ])('that Stripe signed, %s, is refused', async (_, body) => {
+  ])('rejects a call that Stripe signed with %s', async (_, body) => {
     const header = new Stripe('sk_test_none').webhooks.generateTestHeaderString({
       payload: body,
       secret: providers.stripe,
@@ -225,7 +243,7 @@ describe('a call of a provider with such a text', () => {
     expectNoFault();
   });
 
-  test('that is signed and holds an escaped NUL in what nobody reads is taken', async () => {
+  test('accepts a call that Stripe signed with an escaped NUL in an unused field', async () => {
     const body = JSON.stringify({ ...customer('cus_unknown'), note: 'a%00b' });
     const header = new Stripe('sk_test_none').webhooks.generateTestHeaderString({
       payload: body,
@@ -247,7 +265,7 @@ describe('a tool of MCP with such a text', () => {
   });
   afterAll(() => client?.close());
 
-  test('in any of its arguments answers with an error of the caller, not of the server', async () => {
+  test('returns a client error for unstorable text in any argument of a tool', async () => {
     const { tools } = await client.listTools();
     for (const { name, inputSchema } of tools)
       for (const argument of Object.keys(inputSchema.properties ?? {}))
@@ -265,7 +283,7 @@ describe('a tool of MCP with such a text', () => {
     expectNoFault();
   });
 
-  test('in the name of a tool, a resource or a method is refused', async () => {
+  test('rejects unstorable text in the name of a tool, a resource or a method', async () => {
     for (const text of inJson) {
       for (const [method, params] of [
         ['tools/call', { name: text }],
@@ -273,7 +291,7 @@ describe('a tool of MCP with such a text', () => {
         ['prompts/get', { name: text }],
         [text, {}],
       ] as const) {
-        // What is no header value either: the message alone has it.
+        // Not a valid header value either, so it is only in the message.
         const headers = { 'mcp-name': 'name', 'mcp-method': 'method' };
         const { status } = await postMcp(method, params, { key: tenant.key, headers });
         expect(status).toBeLessThan(500);
