@@ -61,8 +61,8 @@ export interface JobContext {
 export interface TenantJobContext extends JobContext {
   timeoutMs: number;
   /**
-   * Runs work in a transaction that is bound to one tenant. @returns the result of the work after
-   * the commit
+   * Runs work in a transaction that is bound to one tenant.
+   * @returns the result of the work after the commit
    */
   transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
 }

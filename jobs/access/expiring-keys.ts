@@ -6,7 +6,8 @@ import type { TenantJobContext } from '../runner.ts';
 const noticeMs = 7 * 86_400_000;
 
 /**
- * Emits all due events. Several servers may run it at the same time. @returns the number of events
+ * Emits all due events. Several servers may run it at the same time.
+ * @returns the number of events
  */
 export async function announceExpiringKeys(context: TenantJobContext): Promise<number> {
   const announced = await announceAll(context);

@@ -64,8 +64,8 @@ const foundOfEach = 10;
 const tenantsAtOnce = 4;
 
 /**
- * Performs steps until none is due. Several servers may run it at the same time. @returns the
- * number of runs processed
+ * Performs steps until none is due. Several servers may run it at the same time.
+ * @returns the number of runs processed
  */
 export async function runWorkforces(jobContext: TenantJobContext, services: WorkforceServices): Promise<number> {
   const context: WorkforceContext = { ...jobContext, ...services };
@@ -143,8 +143,8 @@ async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueD
 }
 
 /**
- * Leases a run and performs what needs no call. @returns the next call; undefined if there is none
- * now
+ * Leases a run and performs what needs no call.
+ * @returns the next call; undefined if there is none now
  */
 async function begin(sql: Sql, scope: Scope, id: string, now: Date): Promise<Begun | undefined> {
   const run = await runs.takeRun(sql, scope, id, lease, now);

@@ -26,7 +26,8 @@ export interface BillingServices {
   provider: PaymentProvider;
   /**
    * Refreshes a company from a provider that manages subscriptions itself; absent without such a
-   * provider. @returns false if it has to wait
+   * provider.
+   * @returns false if it has to wait
    */
   follow?: ((companyId: string, now: Date) => Promise<boolean>) | undefined;
   /** Deletes a stored file. Succeeds if the file does not exist. */
@@ -41,8 +42,8 @@ type BillingContext = TenantJobContext & BillingServices;
 const purgeSteps = { rows: 500, steps: 200, files: 100 };
 
 /**
- * Performs everything that is due. Several servers may run it at the same time. @returns the number
- * of steps
+ * Performs everything that is due. Several servers may run it at the same time.
+ * @returns the number of steps
  */
 export async function runBilling(jobContext: TenantJobContext, services: BillingServices): Promise<number> {
   const context: BillingContext = { ...jobContext, ...services };
@@ -170,8 +171,8 @@ async function purgeCompany(context: BillingContext, scope: TenantScope, now: Da
 }
 
 /**
- * Deletes rows that were being written while the company was deleted. @returns true when nothing is
- * left
+ * Deletes rows that were being written while the company was deleted.
+ * @returns true when nothing is left
  */
 async function sweepCompany({ purges, timeoutMs }: BillingContext, scope: TenantScope, now: Date): Promise<boolean> {
   const sweep = (sql: Sql) => purge.sweepSome(sql, scope.companyId, purgeSteps.rows, now);

@@ -41,8 +41,8 @@ export function dispatcher(services: DispatcherServices): TenantQueue {
 }
 
 /**
- * Processes the feed of a tenant. @returns the number of events taken, at most the limit; 0 while
- * another process works on it
+ * Processes the feed of a tenant.
+ * @returns the number of events taken, at most the limit; 0 while another process works on it
  */
 async function dispatch(
   { transaction }: TenantJobContext,

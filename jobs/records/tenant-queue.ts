@@ -6,7 +6,8 @@ import type { TenantJobContext } from '../runner.ts';
 
 export interface QueueWork {
   /**
-   * Finds tenants with waiting items, in a stable order. @param after the end of the previous page
+   * Finds tenants with waiting items, in a stable order.
+   * @param after the end of the previous page
    */
   find(sql: Sql, after: TenantScope | undefined): Promise<Waiting>;
   /**

@@ -73,8 +73,8 @@ const tenantsAtOnce = 8;
 const runMs = 5 * second;
 
 /**
- * Reads calendars that are due. Several servers may run it at the same time. @returns the number
- * found
+ * Reads calendars that are due. Several servers may run it at the same time.
+ * @returns the number found
  */
 export function lookAtCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, findDueCalendars, look);
@@ -82,14 +82,16 @@ export function lookAtCalendars(context: TenantJobContext, services: CalendarSer
 
 /**
  * Reads calendars that were connected and not read yet. Several servers may run it at the same
- * time. @returns the number found
+ * time.
+ * @returns the number found
  */
 export function lookAtUnreadCalendars(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, findUnreadCalendars, look);
 }
 
 /**
- * Carries out due orders. Several servers may run it at the same time. @returns the number found
+ * Carries out due orders. Several servers may run it at the same time.
+ * @returns the number found
  */
 export function carryOutOrders(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, orders.findDueOrders, carryOut);

@@ -86,8 +86,8 @@ async function recordOperation(
 }
 
 /**
- * Phase 1: leases the operation of an earlier attempt, under the lock of its subscription. @returns
- * undefined if another process carries it out
+ * Phase 1: leases the operation of an earlier attempt, under the lock of its subscription.
+ * @returns undefined if another process carries it out
  */
 async function takeUp(
   sql: Sql,
@@ -357,8 +357,8 @@ export async function submitOperation(
 }
 
 /**
- * Continues an interrupted operation. @returns false if another process carries it out, or it is
- * finished
+ * Continues an interrupted operation.
+ * @returns false if another process carries it out, or it is finished
  */
 export async function resumeOperation(
   services: OperationServices,

@@ -88,7 +88,8 @@ export async function rejectRun(
 }
 
 /**
- * Only people can approve messages: neither API keys nor apps on their behalf. @throws ApiError 403
+ * Only people can approve messages: neither API keys nor apps on their behalf.
+ * @throws ApiError 403
  */
 function requirePerson({ caller, authorize }: Approving, scopes: readonly string[]): void {
   if (caller.kind !== 'person' || caller.actor.kind !== 'user')

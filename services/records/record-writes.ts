@@ -79,7 +79,8 @@ export async function writeChanges(
   const { sql } = call.db;
   const changes = prepared.map(({ content }) => content);
   const merged = changes.map((change) => change.merged);
-  // A change of the owner needs the creator of the record for its notification.
+  // If the owner changes, the event needs the creator too: both decide who could see the record
+  // before.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
   const records = await recordsOf(call, written, [

@@ -79,8 +79,8 @@ export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes 
 }
 
 /**
- * Returns what a policy requires of a slot at any time. @param minutes overrides the policy's
- * duration
+ * Returns what a policy requires of a slot at any time.
+ * @param minutes overrides the policy's duration
  */
 export function demandOf(policy: PolicyRow, minutes = policy.durationMinutes): SlotDemand {
   return {

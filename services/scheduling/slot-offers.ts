@@ -54,8 +54,8 @@ export function unknownAmong(people: readonly Person[]): Unknown[] {
 }
 
 /**
- * Returns a 409 error if no calendar of these people is readable. @param whose names them in the
- * message
+ * Returns a 409 error if no calendar of these people is readable.
+ * @param whose names them in the message
  */
 export function noCalendar(whose: string, unknown: readonly Unknown[]): ApiError {
   const isComing = unknown.some(({ reason }) => reason === 'calendar_not_read_yet');
@@ -185,8 +185,8 @@ export async function alternativesFrom(
 }
 
 /**
- * Returns a few slots of users from a time on, within the policy's horizon. @param users in the
- * order in which slots name them
+ * Returns a few slots of users from a time on, within the policy's horizon.
+ * @param users in the order in which slots name them
  */
 export async function nextSlots(
   call: SlotCall,
