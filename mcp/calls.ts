@@ -4,16 +4,16 @@ import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
 import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import {
-  dataOf,
   type Failure,
-  failureOf,
   findShorterPage,
-  pick,
-  refused,
-  succeeded,
+  getData,
+  getFailure,
+  pickFields,
   type ToolResult,
+  toErrorResult,
+  toResult,
 } from './results.ts';
-import { type DescribedTool, type ToolOperation, usualPage } from './schemas.ts';
+import { type DescribedTool, defaultPageSize, type ToolOperation } from './schemas.ts';
 import type { Data } from './shrink.ts';
 import type { ToolWording } from './wording.ts';
 
@@ -23,7 +23,7 @@ type Arguments = Record<string, unknown>;
 export interface Plan {
   described: DescribedTool;
   args: Arguments;
-  orders: readonly [EntranceCall, ...EntranceCall[]];
+  calls: readonly [EntranceCall, ...EntranceCall[]];
   /**
    * The fields to keep in the result. undefined: the operation selects fields itself, or keeps all.
    */
@@ -37,58 +37,56 @@ export interface Plan {
  */
 export function planCall(described: DescribedTool, given: unknown): Plan {
   if (given !== undefined && (given === null || typeof given !== 'object' || Array.isArray(given)))
-    throw wrong([problem('arguments', 'INVALID_TYPE', 'arguments must be an object.')]);
+    throw invalidArguments([problem('arguments', 'INVALID_TYPE', 'arguments must be an object.')]);
   const args = (given ?? {}) as Arguments;
   const { properties } = described.listed.inputSchema;
   const names = Object.keys(properties);
   const unknown = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
   if (unknown.length > 0)
-    throw wrong(
+    throw invalidArguments(
       unknown.map((name) =>
         problem(name, 'UNKNOWN_FIELD', `${name} is not an argument of this tool.`, { allowed: names }),
       ),
     );
-  const [first, ...others] = chosen(described, args);
+  const [first, ...others] = selectOperations(described, args);
   return {
     described,
     args,
-    orders: [orderOf(first, args, described), ...others.map((each) => orderOf(each, args, described))],
-    fields: first.places.get('fields') === 'own' ? namesIn(args.fields) : undefined,
+    calls: [buildCall(first, args, described), ...others.map((each) => buildCall(each, args, described))],
+    fields: first.places.get('fields') === 'own' ? splitNames(args.fields) : undefined,
   };
 }
 
 /** Performs a plan. It counts as one call, however many operations it consists of. */
-export async function carryOut(plan: Plan, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
-  const { described, orders } = plan;
+export async function callTool(plan: Plan, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
+  const { described, calls } = plan;
   try {
-    await request.admit(orders[0].operationId, orders[0].path);
+    await request.admit(calls[0].operationId, calls[0].path);
   } catch (error) {
-    if (error instanceof ApiError) return refused(await explainMissing(error, plan, request), wording);
+    if (error instanceof ApiError) return toErrorResult(await explainMissing(error, plan, request), wording);
     throw error;
   }
   const data = await perform(plan, request);
-  if ('status' in data) return refused(await explainMissing(failureOf(data), plan, request), wording);
-  return isPage(plan, data.shown)
-    ? showPage(plan, data.shown, request, wording)
-    : succeeded(data.shown, described.tool);
+  if ('status' in data) return toErrorResult(await explainMissing(getFailure(data), plan, request), wording);
+  return isPage(plan, data.shown) ? showPage(plan, data.shown, request, wording) : toResult(data.shown, described.tool);
 }
 
 /**
  * Performs the operations of a plan.
  * @returns the first failed response, or the joined data of all responses
  */
-async function perform({ orders, fields }: Plan, request: EntranceRequest): Promise<Performed | { shown: Data }> {
+async function perform({ calls, fields }: Plan, request: EntranceRequest): Promise<Performed | { shown: Data }> {
   let data: Data = {};
-  for (const order of orders) {
-    const performed = await request.perform(order);
+  for (const call of calls) {
+    const performed = await request.perform(call);
     if (performed.status >= 400) return performed;
-    data = { ...data, ...dataOf(performed) };
+    data = { ...data, ...getData(performed) };
   }
-  return { shown: fields === undefined ? data : pick(data, fields) };
+  return { shown: fields === undefined ? data : pickFields(data, fields) };
 }
 
 /** Returns true if the data are a page whose length the argument `limit` sets. */
-const isPage = ({ described, orders: [{ operationId }] }: Plan, data: Data): boolean =>
+const isPage = ({ described, calls: [{ operationId }] }: Plan, data: Data): boolean =>
   'next_cursor' in data &&
   described.operations.get(operationId as ToolOperation['id'])?.places.get('limit') === 'query';
 
@@ -103,11 +101,11 @@ async function showPage(plan: Plan, page: Data, request: EntranceRequest, wordin
   let cut: string | undefined;
   for (;;) {
     const limit = await findShorterPage(shown, tool);
-    if (limit === undefined) return succeeded(shown, tool, cut);
-    const [order] = plan.orders;
-    const shorter: Plan = { ...plan, orders: [{ ...order, query: { ...order.query, limit: String(limit) } }] };
+    if (limit === undefined) return toResult(shown, tool, cut);
+    const [first] = plan.calls;
+    const shorter: Plan = { ...plan, calls: [{ ...first, query: { ...first.query, limit: String(limit) } }] };
     const answer = await perform(shorter, request);
-    if ('status' in answer) return refused(failureOf(answer), wording);
+    if ('status' in answer) return toErrorResult(getFailure(answer), wording);
     shown = answer.shown;
     cut = `This page was shortened to ${limit} items because more would be too long.`;
     if (tool.takes.includes('fields')) cut += ' Request fewer fields to get longer pages.';
@@ -127,14 +125,14 @@ const identifying = /(^|_)(id|ids|email)$/;
 async function explainMissing(failure: Failure, { args }: Plan, request: EntranceRequest): Promise<Failure> {
   const problems = failure.details?.fields as FieldProblem[] | undefined;
   if (problems?.some(isUnknownObject)) {
-    const allowed = await namesOfObjects(request);
+    const allowed = await listObjectNames(request);
     const fields = problems.map((each) => (isUnknownObject(each) ? { ...each, allowed } : each));
     return { code: failure.code, message: failure.message, details: { ...failure.details, fields } };
   }
   if (failure.code !== 'NOT_FOUND') return failure;
   const details = failure.details === undefined ? {} : { details: failure.details };
   const asked = objectArguments.flatMap((name) => (typeof args[name] === 'string' ? args[name].split(',') : []));
-  const names = asked.length === 0 ? [] : await namesOfObjects(request);
+  const names = asked.length === 0 ? [] : await listObjectNames(request);
   const unknown = asked.map((name) => name.trim()).filter((name) => !names.includes(name));
   if (names.length > 0 && unknown.length > 0) {
     const message = `There is no object ${unknown.join(', ')} that this credential can see. Objects: ${names.join(', ')}.`;
@@ -149,14 +147,14 @@ async function explainMissing(failure: Failure, { args }: Plan, request: Entranc
 const isUnknownObject = ({ field, code }: FieldProblem): boolean => field === 'object' && code === 'NOT_FOUND';
 
 /** Lists the names of the objects that the caller can see. Empty if the list cannot be read. */
-async function namesOfObjects(request: EntranceRequest): Promise<string[]> {
+async function listObjectNames(request: EntranceRequest): Promise<string[]> {
   const answer = await request.perform({ operationId: 'listObjects', path: {} });
   if (answer.status !== 200) return [];
-  return (dataOf(answer).objects as { object: string }[]).map(({ object }) => object);
+  return (getData(answer).objects as { object: string }[]).map(({ object }) => object);
 }
 
 /** Selects the operations of a call. @throws ApiError if the arguments do not select one */
-function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOperation, ...ToolOperation[]] {
+function selectOperations({ tool, operations }: DescribedTool, args: Arguments): [ToolOperation, ...ToolOperation[]] {
   const { calls } = tool;
   const all = [...operations.values()] as [ToolOperation, ...ToolOperation[]];
   if (typeof calls === 'string' || 'all' in calls) return all;
@@ -166,7 +164,7 @@ function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOper
     if (typeof value === 'string' && Object.hasOwn(of, value))
       return [operations.get(of[value] as ToolOperation['id']) as ToolOperation];
     const allowed = Object.keys(of);
-    throw wrong([
+    throw invalidArguments([
       value === undefined
         ? problem(by, 'REQUIRED', `${by} is required.`, { allowed })
         : problem(by, 'INVALID_OPTION', `${by} must be one of the allowed values.`, { allowed }),
@@ -175,11 +173,11 @@ function chosen({ tool, operations }: DescribedTool, args: Arguments): [ToolOper
   const choices = Object.keys(calls.given);
   const name = choices.find((each) => args[each] !== undefined && args[each] !== null);
   if (name === undefined)
-    throw wrong(choices.map((each) => problem(each, 'REQUIRED', `Send one of ${choices.join(', ')}.`)));
+    throw invalidArguments(choices.map((each) => problem(each, 'REQUIRED', `Send one of ${choices.join(', ')}.`)));
   return [operations.get(calls.given[name] as ToolOperation['id']) as ToolOperation];
 }
 
-function orderOf({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): EntranceCall {
+function buildCall({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): EntranceCall {
   const { calls } = tool;
   const chooser = typeof calls === 'object' && 'by' in calls ? calls.by : undefined;
   const problems: FieldProblem[] = [];
@@ -191,7 +189,7 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
   let body: Arguments | undefined;
   let idempotencyKey: string | undefined;
   for (const [name, place] of places) {
-    const value = name === 'limit' ? (args[name] ?? usualPage) : args[name];
+    const value = name === 'limit' ? (args[name] ?? defaultPageSize) : args[name];
     if (place === 'body' || place === 'whole_body') body ??= {};
     // Some clients send null for an omitted argument. In a body, null can be a value.
     if (value === undefined || (value === null && place !== 'body')) {
@@ -207,7 +205,7 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
     else if (place === 'query')
       query[name] = typeof value === 'object' && !Array.isArray(value) ? JSON.stringify(value) : String(value);
   }
-  if (problems.length > 0) throw wrong(problems);
+  if (problems.length > 0) throw invalidArguments(problems);
   if (places.has('idempotency_key')) idempotencyKey ??= randomUUID();
   return {
     operationId: id,
@@ -218,12 +216,12 @@ function orderOf({ id, places, required }: ToolOperation, args: Arguments, { too
   };
 }
 
-const namesIn = (fields: unknown): string[] | undefined =>
+const splitNames = (fields: unknown): string[] | undefined =>
   fields === undefined
     ? undefined
     : String(fields)
         .split(',')
         .map((name) => name.trim());
 
-const wrong = (fields: FieldProblem[]): ApiError =>
+const invalidArguments = (fields: FieldProblem[]): ApiError =>
   new ApiError('VALIDATION_ERROR', 'The arguments of this tool are invalid.', { fields });

@@ -17,9 +17,9 @@ export interface Catalogue {
    * must not change while it handles the request.
    * @param method the method of the message; the server needs no handler for other methods
    */
-  serverFor(request: EntranceRequest, method: string): Server | McpServer;
+  createServer(request: EntranceRequest, method: string): Server | McpServer;
   /** Returns the operations that a tool call would perform. Empty if the call is invalid. */
-  ordersOf(tool: string, given: unknown): readonly EntranceCall[];
+  planCalls(tool: string, given: unknown): readonly EntranceCall[];
 }
 
 /** Creates what the MCP endpoint serves. Each function runs once, at the first request. */

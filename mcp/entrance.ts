@@ -22,7 +22,7 @@ export interface McpParts {
 const serverError = -32_000;
 const invalidRequest = -32_600;
 /** Methods that perform operations. The quota counts these operations instead of the message. */
-const performing = ['tools/call', 'resources/list', 'resources/read'];
+const performingMethods = ['tools/call', 'resources/list', 'resources/read'];
 
 interface Message {
   method?: unknown;
@@ -33,7 +33,7 @@ interface Message {
 export function mcpEntrance(parts: McpParts): Entrance {
   const load = lazily(async () => {
     const library = await import('@modelcontextprotocol/server');
-    return serving(library, parts.offer);
+    return createServing(library, parts.offer);
   });
   const hasSessions = parts.offer.openSessions !== undefined;
   const audience = () => parts.baseUrl() + mcpPath;
@@ -48,10 +48,10 @@ export function mcpEntrance(parts: McpParts): Entrance {
    * Responds with an HTTP scope challenge if an app lacks a scope, because the app can ask for more
    * consent. The holder of an API key cannot, so the tool result explains the problem to the model.
    */
-  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { ordersOf }: Catalogue): void {
+  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { planCalls }: Catalogue): void {
     if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
     const { name, arguments: given } = message.params ?? {};
-    for (const { operationId, path } of ordersOf(String(name), given)) {
+    for (const { operationId, path } of planCalls(String(name), given)) {
       const refusal = refusalOf(operationId, path);
       const scopes = (refusal?.details?.required_scopes as string[] | undefined) ?? [];
       if (refusal?.code !== 'FORBIDDEN_SCOPE' || scopes.length === 0) continue;
@@ -65,33 +65,34 @@ export function mcpEntrance(parts: McpParts): Entrance {
     name: 'callMcp',
     methods: hasSessions ? ['GET', 'POST', 'DELETE'] : ['POST'],
     audience,
-    // With sessions, the retry of a call would count as a second call.
+    // The pipeline may answer a request again with a fresh credential. A session would take that
+    // for a second call.
     performs: (body) => !hasSessions && body.includes('"tools/call"'),
     check: (headers) => checkOrigin(headers, new URL(parts.baseUrl())),
     async answer(request) {
       const { handler, catalogue, sessions, isLegacy, answerLegacy } = await load();
-      const sent = parse(request.body);
+      const sent = parseJson(request.body);
       const messages = (Array.isArray(sent) ? sent : [sent]) as (Message | undefined | null)[];
       const requests = messages.filter((each): each is Message => typeof each?.method === 'string' && 'id' in each);
       if (requests.length > 1)
-        return told(400, invalidRequest, 'Send each request on its own. Batches are not supported.');
+        return jsonRpcError(400, invalidRequest, 'Send each request on its own. Batches are not supported.');
       const [message = {}] = requests;
       requireScope(request, message, catalogue);
-      if (!performing.includes(String(message.method))) await request.count();
-      const asked = webRequest(audience(), request, sent !== undefined);
+      if (!performingMethods.includes(String(message.method))) await request.count();
+      const asked = toWebRequest(audience(), request, sent !== undefined);
       const isOlder = sent !== undefined || sessions !== undefined ? await isLegacy(asked, sent) : false;
       if (sessions && isOlder) {
         // The operations that a session performs are not visible here, so the request itself is
         // counted.
         await request.count();
-        return streamed(await sessions(asked, sent));
+        return toStreamedAnswer(await sessions(asked, sent));
       }
       const sender = { request, method: String(message.method) };
       const response = isOlder
         ? await answerLegacy(asked, sent, sender)
         : await handler.fetch(asked, {
             ...(sent === undefined ? {} : { parsedBody: sent }),
-            authInfo: { ...nobody, extra: sender satisfies Sent },
+            authInfo: { ...emptyAuth, extra: sender satisfies Sent },
           });
       const body = Buffer.from(await response.arrayBuffer());
       // No operation was performed: the tool does not exist, or its arguments are invalid.
@@ -104,7 +105,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
       const isRevoked = ['no_grant', 'grant_revoked'].includes(String(details?.reason));
       const data = { code, ...(details === undefined ? {} : { details }), request_id: requestId };
       return {
-        ...told(status, serverError, message, data),
+        ...jsonRpcError(status, serverError, message, data),
         headers: {
           ...error.headers,
           'content-type': 'application/json; charset=utf-8',
@@ -118,7 +119,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
 }
 
 /** The server reads the caller from `extra` only. The library's own token fields stay empty. */
-const nobody = { token: '', clientId: '', scopes: [], extra: {} };
+const emptyAuth = { token: '', clientId: '', scopes: [], extra: {} };
 
 /** Data that travels through the library with a request. */
 interface Sent {
@@ -135,11 +136,11 @@ interface Serving {
   answerLegacy(asked: Request, parsedBody: unknown, sender: Sent): Promise<Response>;
 }
 
-function serving(library: Library, offer: Offer): Serving {
+function createServing(library: Library, offer: Offer): Serving {
   const catalogue = offer.openCatalogue(library);
-  const serve: Parameters<typeof library.createMcpHandler>[0] = ({ authInfo = nobody }) => {
+  const serve: Parameters<typeof library.createMcpHandler>[0] = ({ authInfo = emptyAuth }) => {
     const { request, method } = authInfo.extra as unknown as Sent;
-    return catalogue.serverFor(request, method);
+    return catalogue.createServer(request, method);
   };
   // Responses are not streamed, so no connection needs keep-alive messages.
   const handler = library.createMcpHandler(serve, { keepAliveMs: 0, legacy: 'reject' });
@@ -147,7 +148,7 @@ function serving(library: Library, offer: Offer): Serving {
   // read.
   async function answerLegacy(asked: Request, parsedBody: unknown, { request, method }: Sent): Promise<Response> {
     const transport = new library.WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
-    const server = catalogue.serverFor(request, method);
+    const server = catalogue.createServer(request, method);
     await server.connect(transport);
     try {
       return await transport.handleRequest(asked, { parsedBody });
@@ -162,13 +163,13 @@ function serving(library: Library, offer: Offer): Serving {
 /**
  * Passes on the response of a session, which may be a stream. The server sets `connection` itself.
  */
-function streamed({ status, headers, body }: Response): EntranceAnswer {
+function toStreamedAnswer({ status, headers, body }: Response): EntranceAnswer {
   const { connection: _, ...told } = Object.fromEntries(headers);
   return { status, headers: told, body: body ?? '' };
 }
 
 /** Returns undefined if the body is not JSON. The library then responds with its own error. */
-function parse(body: Buffer): unknown {
+function parseJson(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
   } catch {
@@ -180,7 +181,7 @@ function parse(body: Buffer): unknown {
  * The library requires that clients accept JSON and event streams. Responses are always JSON, so it
  * is enough if a client accepts JSON.
  */
-function accepted(accept: string | undefined): string {
+function widenAccept(accept: string | undefined): string {
   const takesJson = accept === undefined || /application\/(json|\*)|\*\/\*/i.test(accept);
   return takesJson ? 'application/json, text/event-stream' : accept;
 }
@@ -190,9 +191,9 @@ function accepted(accept: string | undefined): string {
  * @param isRead true if the parsed body is passed separately. The library then reads only a few
  * properties, so a full web Request is not built.
  */
-function webRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
+function toWebRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
   const get = (name: string): string | null =>
-    name.toLowerCase() === 'accept' ? accepted(headers.accept) : (headers[name.toLowerCase()]?.toString() ?? null);
+    name.toLowerCase() === 'accept' ? widenAccept(headers.accept) : (headers[name.toLowerCase()]?.toString() ?? null);
   if (isRead || method !== 'POST') return { method, url, headers: { get } } as Request;
   const named = ['accept', 'content-type'].flatMap((name) => {
     const value = get(name);
@@ -201,7 +202,7 @@ function webRequest(url: string, { method, headers, body }: EntranceRequest, isR
   return new Request(url, { method, headers: Object.fromEntries(named), body: new Uint8Array(body) });
 }
 
-function told(status: number, code: number, message: string, data?: object): EntranceAnswer {
+function jsonRpcError(status: number, code: number, message: string, data?: object): EntranceAnswer {
   return {
     status,
     headers: { 'content-type': 'application/json; charset=utf-8' },
@@ -221,11 +222,11 @@ function checkOrigin({ host, origin }: IncomingHttpHeaders, base: URL): void {
     url.host === base.host || (loopback.test(base.hostname) && loopback.test(url.hostname));
   const asked = URL.parse(`${base.protocol}//${host}`);
   if (!asked || !isOwn(asked))
-    throw foreign('host', `The Host header must be ${base.host}, as in BASE_URL. It is ${host}.`);
+    throw foreignCaller('host', `The Host header must be ${base.host}, as in BASE_URL. It is ${host}.`);
   if (origin === undefined) return;
   const page = URL.parse(origin);
-  if (!page || !isOwn(page)) throw foreign('origin', `Requests from the origin ${origin} are not allowed.`);
+  if (!page || !isOwn(page)) throw foreignCaller('origin', `Requests from the origin ${origin} are not allowed.`);
 }
 
-const foreign = (reason: string, message: string): ApiError =>
+const foreignCaller = (reason: string, message: string): ApiError =>
   new ApiError('FORBIDDEN_SCOPE', message, { required_scopes: [], reason: `foreign_${reason}` });

@@ -2,7 +2,7 @@
 
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import { cutText, type Data, longestList, shrink } from './shrink.ts';
-import { loadTokenCounter, maxResultTokens, surelyFits } from './tokens.ts';
+import { fitsWithoutCounting, loadTokenCounter, maxResultTokens } from './tokens.ts';
 import type { Tool } from './tools.ts';
 import type { ToolWording } from './wording.ts';
 
@@ -20,23 +20,23 @@ export interface Failure {
 }
 
 /** Returns the data of a response. */
-export const dataOf = ({ body }: Performed): Data => (body as { data: Data }).data;
+export const getData = ({ body }: Performed): Data => (body as { data: Data }).data;
 
 /**
  * Builds the result of a successful call and shrinks it to the token limit.
  * @param cut what was already left out of the data, and how to get it
  */
-export async function succeeded(data: Data, tool: Tool, cut?: string): Promise<ToolResult> {
+export async function toResult(data: Data, tool: Tool, cut?: string): Promise<ToolResult> {
   const whole = compose(data, cut, tool.hint);
-  if (surelyFits(whole.text, maxResultTokens)) return resultOf(whole);
+  if (fitsWithoutCounting(whole.text, maxResultTokens)) return resultOf(whole);
   const count = await loadTokenCounter();
   const fits = (text: string): boolean => count(text, maxResultTokens) <= maxResultTokens;
   if (fits(whole.text)) return resultOf(whole);
-  const shrunk = shrink(data, tool, (each) => fits(compose(each.data, joined(cut, each.hint), tool.hint).text));
-  return resultOf(compose(shrunk.data, joined(cut, shrunk.hint), tool.hint));
+  const shrunk = shrink(data, tool, (each) => fits(compose(each.data, joinHints(cut, each.hint), tool.hint).text));
+  return resultOf(compose(shrunk.data, joinHints(cut, shrunk.hint), tool.hint));
 }
 
-const joined = (...texts: (string | undefined)[]): string => texts.filter((each) => each !== undefined).join(' ');
+const joinHints = (...texts: (string | undefined)[]): string => texts.filter((each) => each !== undefined).join(' ');
 
 /** Tokens reserved for what a shortened page contains besides its items: the cursor and hints. */
 const forCursorAndHints = 400;
@@ -49,7 +49,7 @@ export async function findShorterPage(data: Data, tool: Tool): Promise<number | 
   const { text } = compose(data, undefined, tool.hint);
   const [name, items] = longestList(data) ?? [];
   if (name === undefined || items === undefined || items.length === 1) return undefined;
-  if (surelyFits(text, maxResultTokens)) return undefined;
+  if (fitsWithoutCounting(text, maxResultTokens)) return undefined;
   const count = await loadTokenCounter();
   if (count(text, maxResultTokens) <= maxResultTokens) return undefined;
   const around = compose({ ...data, [name]: [] }, undefined, tool.hint).text;
@@ -64,8 +64,8 @@ export async function findShorterPage(data: Data, tool: Tool): Promise<number | 
 }
 
 /**
- * Builds the content of a result as data and as text. @param cut what was left out, and how to get
- * it
+ * Builds the content of a result as data and as text.
+ * @param cut what was left out, and how to get it
  */
 function compose(data: Data, cut: string | undefined, hint: string | undefined) {
   const hints = [
@@ -87,10 +87,13 @@ const resultOf = ({ structuredContent, text }: ReturnType<typeof compose>): Tool
 });
 
 /** Returns the error of a failed response. */
-export const failureOf = ({ body }: Performed): Failure => (body as { error: Failure }).error;
+export const getFailure = ({ body }: Performed): Failure => (body as { error: Failure }).error;
 
 /** Builds an error result that lists the field problems, worded for tools. */
-export async function refused({ code, message, details = {} }: Failure, wording: ToolWording): Promise<ToolResult> {
+export async function toErrorResult(
+  { code, message, details = {} }: Failure,
+  wording: ToolWording,
+): Promise<ToolResult> {
   const { fields, ...others } = details as { fields?: Data[] };
   const lines = [
     `${code}: ${message}`,
@@ -102,7 +105,7 @@ export async function refused({ code, message, details = {} }: Failure, wording:
 }
 
 async function cutToTokens(text: string): Promise<string> {
-  if (surelyFits(text, maxResultTokens)) return text;
+  if (fitsWithoutCounting(text, maxResultTokens)) return text;
   const count = await loadTokenCounter();
   let cut = text;
   for (let longest = text.length; count(cut, maxResultTokens) > maxResultTokens; longest = Math.floor(longest * 0.8))
@@ -120,7 +123,7 @@ function problemLine({ field, code, message, allowed, did_you_mean: meant, hint 
 }
 
 /** Keeps only the named fields and the id of each item of a list, or of a single item. */
-export function pick(data: Data, names: readonly string[]): Data {
+export function pickFields(data: Data, names: readonly string[]): Data {
   const shown = new Set(['id', ...names]);
   const of = (item: unknown): unknown =>
     item !== null && typeof item === 'object' && !Array.isArray(item)

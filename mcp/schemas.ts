@@ -1,6 +1,6 @@
 // Derives short JSON Schemas of tool arguments and results from the OpenAPI document.
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { type Effect, type OperationId, operationsOf, type Tool, tools } from './tools.ts';
+import { type Effect, listOperations, type OperationId, type Tool, tools } from './tools.ts';
 
 interface JsonSchema {
   type?: string | readonly string[];
@@ -44,7 +44,7 @@ export interface DescribedTool {
 }
 
 /** The default number of items on a page. Models rarely read more. */
-export const usualPage = 10;
+export const defaultPageSize = 10;
 
 const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
   reads: { readOnlyHint: true, openWorldHint: false },
@@ -65,7 +65,7 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
       '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null.',
   },
   fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
-  limit: { type: 'integer', description: 'Number of items on a page.', default: usualPage },
+  limit: { type: 'integer', description: 'Number of items on a page.', default: defaultPageSize },
   cursor: { type: 'string', description: 'The next_cursor of the previous page.' },
   idempotency_key: { type: 'string', description: 'The same for every attempt of one change. At least 8 characters.' },
   record: { type: 'object', description: 'Values by field name.' },
@@ -91,10 +91,10 @@ const everyResult: Readonly<Record<string, JsonSchema>> = {
  * Keywords that help a model to write a value. The other keywords only help to reject values, which
  * the operation does.
  */
-const helpful = ['type', 'enum', 'format', 'maximum', 'maxItems', 'items', 'properties', 'required', 'const'];
+const keptKeywords = ['type', 'enum', 'format', 'maximum', 'maxItems', 'items', 'properties', 'required', 'const'];
 
 /** The maximum length of an argument's description, in characters. */
-const longest = 90;
+const maxDescriptionLength = 90;
 
 type Schema = OpenAPIV3_1.SchemaObject & Record<string, unknown>;
 type Referred<T> = T | OpenAPIV3_1.ReferenceObject;
@@ -106,8 +106,8 @@ interface Declared {
 }
 
 /**
- * Describes all tools. @throws Error that names the tool and the argument missing in the OpenAPI
- * document
+ * Describes all tools.
+ * @throws Error that names the tool and the argument missing in the OpenAPI document
  */
 export function describeTools(document: OpenAPIV3_1.Document): DescribedTool[] {
   const resolve = <T extends object>(node: Referred<T>): T =>
@@ -121,12 +121,12 @@ export function describeTools(document: OpenAPIV3_1.Document): DescribedTool[] {
       : (node as T);
   const declared = declaredOperations(document, resolve);
   return tools.map((tool) => {
-    const operations = operationsOf(tool).map((id) => {
+    const operations = listOperations(tool).map((id) => {
       const found = declared.get(id);
       if (!found) throw new Error(`${tool.name}: the document has no ${id}`);
       return { id, ...found };
     });
-    const inputs = operations.map((operation) => argumentsOf(tool, operation, resolve));
+    const inputs = operations.map((operation) => findArguments(tool, operation, resolve));
     return {
       tool,
       operations: new Map(operations.map(({ id }, index) => [id, toolOperation(id, inputs[index] as Argument[])])),
@@ -167,8 +167,8 @@ interface Argument {
 }
 
 /** Returns the arguments of a tool that one of its operations takes. */
-function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared & { id: string }, resolve: Resolve) {
-  const fields = body && fieldsOf(body, resolve);
+function findArguments(tool: Tool, { id, operation, parameters, body }: Declared & { id: string }, resolve: Resolve) {
+  const fields = body && findNamedAlternative(body, resolve);
   return tool.takes.flatMap((name): Argument[] => {
     const of = (place: Place, required: boolean, schema: JsonSchema): Argument[] => [
       // An enum in the OpenAPI document is better than our own description.
@@ -182,12 +182,12 @@ function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared &
     const parameter = parameters.find((each) => each.name === name && (each.in === 'path' || each.in === 'query'));
     if (parameter) {
       const { description = '', in: place, required = false } = parameter;
-      const schema = short(resolve(parameter.schema as Schema) as Schema, resolve, description);
+      const schema = shortenSchema(resolve(parameter.schema as Schema) as Schema, resolve, description);
       return of(place as Place, required, schema);
     }
     const field = fields?.properties?.[name] as Schema | undefined;
     if (field) {
-      const schema = ownBodyFields.includes(name) ? (ownArguments[name] as JsonSchema) : short(field, resolve);
+      const schema = ownBodyFields.includes(name) ? (ownArguments[name] as JsonSchema) : shortenSchema(field, resolve);
       return [{ name, place: 'body', required: fields?.required?.includes(name) ?? false, schema }];
     }
     if (name === 'fields') return of('own', false, {});
@@ -199,7 +199,7 @@ function argumentsOf(tool: Tool, { id, operation, parameters, body }: Declared &
  * Returns the alternative that has named properties. Tool arguments are named, so a plain list
  * cannot be one.
  */
-function fieldsOf(body: Schema, resolve: Resolve): Schema | undefined {
+function findNamedAlternative(body: Schema, resolve: Resolve): Schema | undefined {
   if (body.properties) return body;
   return (body.anyOf ?? body.oneOf ?? []).map((each) => resolve(each) as Schema).find((each) => each.properties);
 }
@@ -219,7 +219,7 @@ function inputSchema(tool: Tool, inputs: readonly (readonly Argument[])[]): Obje
   for (const name of tool.takes) {
     const found = inputs.flat().filter((each) => each.name === name);
     if (name === chooser?.by) properties[name] = { type: 'string', enum: Object.keys(chooser.of) };
-    else if (found.length > 0) properties[name] = joined(found.map(({ schema }) => schema));
+    else if (found.length > 0) properties[name] = joinSchemas(found.map(({ schema }) => schema));
     else throw new Error(`${tool.name}: none of its operations takes ${name}`);
   }
   const required = tool.takes.filter(
@@ -231,7 +231,7 @@ function inputSchema(tool: Tool, inputs: readonly (readonly Argument[])[]): Obje
 }
 
 /** Joins the schemas that one argument has in several operations. */
-function joined([first = {}, ...others]: readonly JsonSchema[]): JsonSchema {
+function joinSchemas([first = {}, ...others]: readonly JsonSchema[]): JsonSchema {
   const values = [first, ...others].map((each) => each.enum as string[] | undefined);
   if (!values.every((each) => each !== undefined)) return first;
   return { ...first, enum: [...new Set(values.flat())] };
@@ -249,50 +249,50 @@ function outputSchema(operations: readonly Declared[], resolve: Resolve): Object
     const data = schema && (resolve(schema) as Schema).properties?.data;
     const shown = (data && (resolve(data) as Schema).properties) ?? {};
     for (const [name, property] of Object.entries(shown)) {
-      properties[name] = typeOf(resolve(property as Referred<Schema>), resolve);
+      properties[name] = typeOnly(resolve(property as Referred<Schema>), resolve);
     }
   }
   return { type: 'object', properties: { ...properties, ...everyResult }, required: ['truncated'] };
 }
 
 /** Returns the type of a schema, or the types of its alternatives. */
-function typeOf({ type, anyOf, oneOf }: Schema, resolve: Resolve): JsonSchema {
+function typeOnly({ type, anyOf, oneOf }: Schema, resolve: Resolve): JsonSchema {
   if (type !== undefined) return { type: type as string };
   const types = (anyOf ?? oneOf ?? []).flatMap((each) => (resolve(each) as Schema).type ?? []) as string[];
   return types.length === 0 ? {} : { type: [...new Set(types)] };
 }
 
 /** Resolves references and keeps only the keywords in `helpful`. */
-function short(given: Referred<Schema>, resolve: Resolve, described?: string): JsonSchema {
+function shortenSchema(given: Referred<Schema>, resolve: Resolve, described?: string): JsonSchema {
   const schema = resolve(given);
-  const alternatives = (schema.anyOf ?? schema.oneOf)?.map((each) => short(each as Schema, resolve));
+  const alternatives = (schema.anyOf ?? schema.oneOf)?.map((each) => shortenSchema(each as Schema, resolve));
   if (alternatives) {
     const first = alternatives.find(({ type }) => type !== 'null') ?? {};
-    return { ...first, ...description(described ?? schema.description) };
+    return { ...first, ...firstSentence(described ?? schema.description) };
   }
   const kept: JsonSchema = {};
-  for (const keyword of helpful) {
+  for (const keyword of keptKeywords) {
     const value = schema[keyword];
     if (value === undefined) continue;
-    if (keyword === 'items') kept.items = short(value as Schema, resolve);
+    if (keyword === 'items') kept.items = shortenSchema(value as Schema, resolve);
     else if (keyword === 'properties') kept.properties = propertiesOf(value as Record<string, Schema>, resolve);
     else if (keyword === 'enum') kept.enum = (value as unknown[]).filter((each) => each !== null);
     else kept[keyword] = value;
   }
-  return { ...kept, ...description(described ?? schema.description) };
+  return { ...kept, ...firstSentence(described ?? schema.description) };
 }
 
 function propertiesOf(properties: Record<string, Schema>, resolve: Resolve): Record<string, JsonSchema> {
   return Object.fromEntries(
     Object.entries(properties)
       .filter(([, schema]) => resolve(schema).readOnly !== true)
-      .map(([name, schema]) => [name, short(schema, resolve)]),
+      .map(([name, schema]) => [name, shortenSchema(schema, resolve)]),
   );
 }
 
 /** Returns the first sentence without links, or nothing if it is too long. */
-function description(text: string | undefined): { description?: string } {
+function firstSentence(text: string | undefined): { description?: string } {
   const [sentence = ''] = (text ?? '').replace(/\[([^\]]+)\]\([^)]*\)/g, '$1').split(/(?<=\.)\s|\n\n/);
   const flat = sentence.replace(/\s+/g, ' ').trim();
-  return flat === '' || flat.length > longest ? {} : { description: flat };
+  return flat === '' || flat.length > maxDescriptionLength ? {} : { description: flat };
 }

@@ -5,10 +5,10 @@ import type { components } from '../generated/api.ts';
 import { ApiError } from '../runtime/errors.ts';
 import type { EntranceRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
-import { carryOut, planCall } from './calls.ts';
+import { callTool, planCall } from './calls.ts';
 import type { Library, Offer } from './catalogue.ts';
 import { guide, instructions } from './guide.ts';
-import { dataOf, refused } from './results.ts';
+import { getData, toErrorResult } from './results.ts';
 import { type DescribedTool, describeTools } from './schemas.ts';
 import { describeWording, type ToolWording } from './wording.ts';
 
@@ -23,7 +23,7 @@ interface Described {
 }
 
 /** How long a client may cache a list. The permissions of a credential rarely change. */
-const kept = { ttlMs: 60_000, cacheScope: 'private' } as const;
+const cacheHint = { ttlMs: 60_000, cacheScope: 'private' } as const;
 const template = 'schema://{object}';
 const scheme = 'schema://';
 /** The generic JSON-RPC code for server errors. */
@@ -41,11 +41,11 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
       const wording = describeWording(document);
       const described = { tools, wording, version: document.info.version, objects };
       return {
-        serverFor: (request, method) => buildProtocolServer(library, described, request, method),
-        ordersOf(name, given) {
+        createServer: (request, method) => buildProtocolServer(library, described, request, method),
+        planCalls(name, given) {
           const tool = tools.get(name);
           try {
-            return tool ? planCall(tool, given).orders : [];
+            return tool ? planCall(tool, given).calls : [];
           } catch (error) {
             // The tool itself returns this error.
             if (error instanceof ApiError) return [];
@@ -68,23 +68,23 @@ function buildProtocolServer(library: Library, described: Described, request: En
       capabilities: { tools: {}, resources: {}, prompts: {} },
       instructions,
       cacheHints: {
-        'server/discover': kept,
-        'tools/list': kept,
-        'resources/list': kept,
-        'resources/templates/list': kept,
-        'resources/read': kept,
-        'prompts/list': kept,
+        'server/discover': cacheHint,
+        'tools/list': cacheHint,
+        'resources/list': cacheHint,
+        'resources/templates/list': cacheHint,
+        'resources/read': cacheHint,
+        'prompts/list': cacheHint,
       },
     },
   );
-  handlings.get(method)?.(server, library, described, request);
+  handlers.get(method)?.(server, library, described, request);
   return server;
 }
 
 type Handling = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
 
 /** Registers the request handler of a method. */
-const handlings: ReadonlyMap<string, Handling> = new Map(
+const handlers: ReadonlyMap<string, Handling> = new Map(
   Object.entries<Handling>({
     'tools/list': (server, _library, described, request) =>
       server.setRequestHandler('tools/list', () => ({ tools: visibleTools(described, request) as never })),
@@ -93,9 +93,9 @@ const handlings: ReadonlyMap<string, Handling> = new Map(
         const tool = described.tools.get(params.name);
         if (!tool || !mayCall(described, request, tool)) throw unknownTool(library, params.name);
         try {
-          return (await carryOut(planCall(tool, params.arguments), request, described.wording)) as CallToolResult;
+          return (await callTool(planCall(tool, params.arguments), request, described.wording)) as CallToolResult;
         } catch (error) {
-          if (error instanceof ApiError) return (await refused(error, described.wording)) as CallToolResult;
+          if (error instanceof ApiError) return (await toErrorResult(error, described.wording)) as CallToolResult;
           throw error;
         }
       }),
@@ -113,8 +113,8 @@ const handlings: ReadonlyMap<string, Handling> = new Map(
       })),
     'resources/list': (server, library, _described, request) =>
       server.setRequestHandler('resources/list', async () => {
-        const answer = await read(library, request, 'listObjects', {});
-        const { objects } = dataOf(answer) as components['schemas']['ObjectList'];
+        const answer = await readResource(library, request, 'listObjects', {});
+        const { objects } = getData(answer) as components['schemas']['ObjectList'];
         return {
           resources: objects.map(({ object, label }) => ({
             uri: scheme + encodeURIComponent(object),
@@ -126,12 +126,12 @@ const handlings: ReadonlyMap<string, Handling> = new Map(
       }),
     'resources/read': (server, library, _described, request) =>
       server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
-        const object = objectOf(uri);
+        const object = parseResourceUri(uri);
         const isHidden = object === undefined || request.refusalOf('getObjectSchema', { object }) !== undefined;
         if (isHidden) throw new library.ResourceNotFoundError(uri);
-        const answer = await read(library, request, 'getObjectSchema', { object });
+        const answer = await readResource(library, request, 'getObjectSchema', { object });
         if (answer.status === 404) throw new library.ResourceNotFoundError(uri);
-        return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(dataOf(answer)) }] };
+        return { contents: [{ uri, mimeType: 'application/json', text: JSON.stringify(getData(answer)) }] };
       }),
     'prompts/list': (server) =>
       server.setRequestHandler('prompts/list', () => ({
@@ -163,10 +163,10 @@ function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest,
 }
 
 /**
- * Performs the operation of a resource. It counts as one call, like a tool call. @throws
- * ProtocolError for every error except a 404
+ * Performs the operation of a resource. It counts as one call, like a tool call.
+ * @throws ProtocolError for every error except a 404
  */
-async function read(
+async function readResource(
   { ProtocolError, ProtocolErrorCode }: Library,
   request: EntranceRequest,
   operationId: string,
@@ -188,7 +188,7 @@ const unknownTool = ({ ProtocolError, ProtocolErrorCode }: Library, name: string
   new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}.`);
 
 /** Returns the object that a resource URI names. */
-function objectOf(uri: string): string | undefined {
+function parseResourceUri(uri: string): string | undefined {
   if (!uri.startsWith(scheme)) return undefined;
   try {
     return decodeURIComponent(uri.slice(scheme.length));

@@ -14,12 +14,12 @@ export interface Shrunk {
  * @param fits returns true if the data with the hint is small enough
  */
 export function shrink(data: Data, tool: Tool, fits: (shrunk: Shrunk) => boolean): Shrunk {
-  const again = howToNarrow(tool);
+  const again = suggestNarrowing(tool);
   const attempts: (() => Shrunk | undefined)[] = [
-    () => (tool.effect === 'reads' ? undefined : onlyIds(data)),
-    () => withShorterInnerLists(data, again, fits),
-    () => withFewerItems(data, again, fits),
-    () => withShorterTexts(data, again, fits),
+    () => (tool.effect === 'reads' ? undefined : keepIds(data)),
+    () => shortenInnerLists(data, again, fits),
+    () => dropItems(data, again, fits),
+    () => shortenTexts(data, again, fits),
   ];
   for (const attempt of attempts) {
     const shrunk = attempt();
@@ -42,14 +42,14 @@ export function longestList(data: Data): [name: string, items: readonly unknown[
 const narrowing = ['fields', 'filter', 'objects', 'from', 'to', 'limit'];
 
 /** Names the arguments that reduce the result of a tool. */
-function howToNarrow({ takes, effect }: Tool): string {
+function suggestNarrowing({ takes, effect }: Tool): string {
   if (effect !== 'reads') return 'Everything was written.';
   const names = narrowing.filter((name) => takes.includes(name));
   return names.length === 0 ? 'This tool cannot return more of it.' : `Narrow the call with ${names.join(' or ')}.`;
 }
 
 /** Keeps only the ids of written items. The caller already knows the other values. */
-function onlyIds(data: Data): Shrunk | undefined {
+function keepIds(data: Data): Shrunk | undefined {
   const [name, items] = longestList(data) ?? [];
   if (name === undefined || items === undefined || !items.every((item) => isObject(item) && 'id' in item))
     return undefined;
@@ -62,29 +62,29 @@ function onlyIds(data: Data): Shrunk | undefined {
  * stays. If one entry of each list is still too much, the entries lose their nested objects, such
  * as the record of a hit.
  */
-function withShorterInnerLists(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
+function shortenInnerLists(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
   const longest = longestInnerList(data, false);
   if (longest === 0) return undefined;
   const cut = (whole: Data, entries: number): Shrunk => ({
     data: capInnerLists(whole, false, entries) as Data,
     hint: `Lists inside of items were cut to ${entries} entries each. ${again}`,
   });
-  const entries = largest(longest, (most) => fits(cut(data, most)));
+  const entries = findLargest(longest, (most) => fits(cut(data, most)));
   if (entries > 0) return cut(data, entries);
   const bare = dropInnerObjects(data, 0) as Data;
-  const bareEntries = largest(longest, (most) => fits(cut(bare, most)));
-  return bareEntries > 0 ? cut(bare, bareEntries) : withShorterTexts(cut(bare, 1).data, again, fits);
+  const bareEntries = findLargest(longest, (most) => fits(cut(bare, most)));
+  return bareEntries > 0 ? cut(bare, bareEntries) : shortenTexts(cut(bare, 1).data, again, fits);
 }
 
 /** Drops items from the end of the longest list. */
-function withFewerItems(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
+function dropItems(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
   const [name, items] = longestList(data) ?? [];
   if (name === undefined || items === undefined) return undefined;
   const keep = (count: number): Shrunk => ({
     data: { ...data, [name]: items.slice(0, count) },
     hint: `Only the first ${count} of ${items.length} fit. ${again}`,
   });
-  const count = largest(items.length - 1, (most) => fits(keep(most)));
+  const count = findLargest(items.length - 1, (most) => fits(keep(most)));
   return count > 0 ? keep(count) : undefined;
 }
 
@@ -94,7 +94,7 @@ function withFewerItems(data: Data, again: string, fits: (shrunk: Shrunk) => boo
  */
 const shortestText = 40;
 
-function withShorterTexts(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
+function shortenTexts(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
   for (let longest = 4000; longest >= shortestText; longest = Math.floor(longest / 2)) {
     const shrunk = { data: cutTexts(data, longest), hint: `Long texts were cut. ${again}` };
     if (fits(shrunk)) return shrunk;
@@ -106,7 +106,7 @@ function withShorterTexts(data: Data, again: string, fits: (shrunk: Shrunk) => b
  * Finds the largest number from 1 to `most` for which a monotonic condition holds, by binary
  * search. 0: none.
  */
-function largest(most: number, holds: (count: number) => boolean): number {
+function findLargest(most: number, holds: (count: number) => boolean): number {
   let [low, high] = [0, most];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);

@@ -35,7 +35,7 @@ export const loadTokenCounter = lazily(async (): Promise<TokenCounter> => {
   return (text, limit) => {
     let count = 0;
     for (let start = 0; start < text.length && count <= limit; ) {
-      const { end, isExact } = endOfPiece(text, start);
+      const { end, isExact } = findPieceEnd(text, start);
       count += countTokens(text.slice(start, end), options) + (isExact ? 0 : 1);
       start = end;
     }
@@ -44,7 +44,7 @@ export const loadTokenCounter = lazily(async (): Promise<TokenCounter> => {
 });
 
 /** Returns true if a text fits without counting. A token is at least one byte. */
-export const surelyFits = (text: string, limit: number): boolean => Buffer.byteLength(text) <= limit;
+export const fitsWithoutCounting = (text: string, limit: number): boolean => Buffer.byteLength(text) <= limit;
 
 const wordEnd = /[a-z0-9]/i;
 const wordGap = /[\s"{}[\]:,]/;
@@ -53,7 +53,7 @@ const wordGap = /[\s"{}[\]:,]/;
  * Returns the end of the piece that starts at `start`. The encoder always splits between a word and
  * what follows, so a cut there does not change the count. A cut elsewhere may change it.
  */
-function endOfPiece(text: string, start: number): { end: number; isExact: boolean } {
+function findPieceEnd(text: string, start: number): { end: number; isExact: boolean } {
   const most = start + maxPiece;
   if (most >= text.length) return { end: text.length, isExact: true };
   for (let end = most; end > start; end -= 1)

@@ -88,7 +88,7 @@ export const tools: readonly Tool[] = [
 ];
 
 /** Returns every operation that a tool may call. */
-export function operationsOf({ calls }: Tool): readonly OperationId[] {
+export function listOperations({ calls }: Tool): readonly OperationId[] {
   if (typeof calls === 'string') return [calls];
   if ('all' in calls) return calls.all;
   return Object.values('by' in calls ? calls.of : calls.given);

@@ -1,6 +1,6 @@
 // Rewrites REST error messages for tools: models do not see paths, headers or bodies.
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { operationsOf, tools } from './tools.ts';
+import { listOperations, tools } from './tools.ts';
 
 /** Replaces mentions of paths, headers and bodies in an error message. */
 export type ToolWording = (text: string) => string;
@@ -20,11 +20,11 @@ const phrases: readonly (readonly [RegExp, string])[] = [
 
 /** Builds the rewriting function. The OpenAPI document maps paths to tools. */
 export function describeWording(document: OpenAPIV3_1.Document): ToolWording {
-  const toolOf = new Map(tools.flatMap((tool) => operationsOf(tool).map((id) => [id as string, tool.name] as const)));
+  const toolOf = new Map(tools.flatMap((tool) => listOperations(tool).map((id) => [id as string, tool.name] as const)));
   const routes = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     (['get', 'post', 'put', 'patch', 'delete'] as const).flatMap((method) => {
       const name = toolOf.get(item?.[method]?.operationId ?? '');
-      return name === undefined ? [] : [{ method: method.toUpperCase(), path: patternOf(path), name }];
+      return name === undefined ? [] : [{ method: method.toUpperCase(), path: toPathPattern(path), name }];
     }),
   );
   return (text) => {
@@ -37,7 +37,7 @@ export function describeWording(document: OpenAPIV3_1.Document): ToolWording {
 }
 
 /** Returns a pattern for the paths of a path template. */
-function patternOf(template: string): RegExp {
+function toPathPattern(template: string): RegExp {
   const parts = template.split(/\{[^}]+\}/).map((part) => part.replace(/[.*+?^$|()[\]\\]/g, '\\$&'));
   return new RegExp(`^${parts.join('[^/]+')}$`);
 }

@@ -89,7 +89,7 @@ const choices = {
 
 /** What the suite requires. */
 export const fixtures: Offer = {
-  openCatalogue: (library) => ({ serverFor: describeFixtures(library), ordersOf: () => [] }),
+  openCatalogue: (library) => ({ createServer: describeFixtures(library), planCalls: () => [] }),
   openSessions: (library) => keepSessions(library, describeFixtures(library)),
 };
 

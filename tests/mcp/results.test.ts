@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
-import { findShorterPage, succeeded, type ToolResult } from '../../mcp/results.ts';
+import { findShorterPage, type ToolResult, toResult } from '../../mcp/results.ts';
 import { loadTokenCounter, maxResultTokens } from '../../mcp/tokens.ts';
 import { type Tool, tools } from '../../mcp/tools.ts';
 
@@ -33,7 +33,7 @@ describe('oversized data', () => {
       { a: Object.fromEntries(times(3000, (index) => [`f${index}`, { b: { c: 'd'.repeat(40) } }])) },
     ],
   ])('cuts %s until the result fits, and says so', async (_name, data) => {
-    const result = await succeeded(data, named('query_records'));
+    const result = await toResult(data, named('query_records'));
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     expect(textOf(result).length).toBeGreaterThan(1000);
     expect(result.structuredContent).toMatchObject({ truncated: true, hint: expect.stringContaining('cut') });
@@ -45,7 +45,7 @@ describe('oversized data', () => {
   test('keeps a cursor whole, whatever else is cut', async () => {
     const cursor = 'c'.repeat(2000);
     const data = { records: [{ notes: dense(50_000) }], next_cursor: cursor, has_more: true };
-    const { structuredContent } = await succeeded(data, named('query_records'));
+    const { structuredContent } = await toResult(data, named('query_records'));
     expect(structuredContent).toMatchObject({ next_cursor: cursor, has_more: true, truncated: true });
   });
 
@@ -64,7 +64,7 @@ describe('oversized data', () => {
       })),
     });
     const shown = async (data: ReturnType<typeof search>) => {
-      const result = await succeeded(data, named('search'));
+      const result = await toResult(data, named('search'));
       expect(tokensOf(result)).toBeLessThanOrEqual(8000);
       return result.structuredContent as unknown as ReturnType<typeof search> & { hint: string };
     };
@@ -86,7 +86,7 @@ describe('oversized data', () => {
       required: false,
       options: times(50, (option) => ({ label: `Option ${option}`, value: `option_${option}` })),
     }));
-    const result = await succeeded({ schema: { object: 'leads', fields } }, named('describe_object'));
+    const result = await toResult({ schema: { object: 'leads', fields } }, named('describe_object'));
     const { schema } = result.structuredContent as { schema: { fields: typeof fields } };
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     expect(schema.fields.map(({ name }) => name)).toEqual(fields.map(({ name }) => name));
@@ -100,14 +100,14 @@ describe('oversized data', () => {
       record: { notes: 'n '.repeat(500) },
     }));
     const data = { object: 'leads', succeeded: succeededItems, failed: [] };
-    const result = await succeeded(data, named('batch_create_records'));
+    const result = await toResult(data, named('batch_create_records'));
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     expect(result.structuredContent?.succeeded).toEqual(succeededItems.map(({ id }) => ({ id })));
   });
 
   test('drops items from the end of a list without pages, and keeps the texts of others', async () => {
     const slots = times(100, (index) => ({ from: `2026-12-01T09:${index}`, slot_token: dense(300) }));
-    const result = await succeeded({ slots }, named('find_slots'));
+    const result = await toResult({ slots }, named('find_slots'));
     const { slots: shown, hint } = result.structuredContent as { slots: typeof slots; hint: string };
     expect(tokensOf(result)).toBeLessThanOrEqual(8000);
     expect(shown).toEqual(slots.slice(0, shown.length));
@@ -116,12 +116,12 @@ describe('oversized data', () => {
 
   test('leaves fitting data unchanged', async () => {
     const data = { records: [{ id: 'x' }], next_cursor: null, has_more: false };
-    const { structuredContent } = await succeeded(data, named('query_records'));
+    const { structuredContent } = await toResult(data, named('query_records'));
     expect(structuredContent).toEqual({ ...data, truncated: false });
   });
 
   test('keeps the truncation flag of the data', async () => {
-    const { structuredContent } = await succeeded({ slots: [], truncated: true }, named('find_slots'));
+    const { structuredContent } = await toResult({ slots: [], truncated: true }, named('find_slots'));
     expect(structuredContent).toMatchObject({ truncated: true });
   });
 });
