@@ -1,6 +1,7 @@
 // Package headlesscrm is the Go client of the Headless CRM API.
 //
-// Methods have the names of operations and return the data of the envelope. Every failure is an *Error.
+// Methods have the names of operations and return the data of the envelope. Every failure is an
+// *Error.
 package headlesscrm
 
 import (
@@ -83,7 +84,8 @@ func WithTimeout(timeout time.Duration) Option { return func(c *call) { c.timeou
 // WithRetries sets the number of retries after a failed attempt.
 func WithRetries(retries int) Option { return func(c *call) { c.retries = retries } }
 
-// WithResponse passes a function the status and headers of every response, including those of failed attempts.
+// WithResponse passes a function the status and headers of every response, including those of
+// failed attempts.
 func WithResponse(see func(*http.Response)) Option { return func(c *call) { c.onResponse = see } }
 
 // call is one call with all its attempts.
@@ -317,7 +319,8 @@ const (
 	feedPause = time.Second
 )
 
-// newFeed iterates over the pages of an endless list. It waits for news, and retries through outages.
+// newFeed iterates over the pages of an endless list. It waits for news, and retries through
+// outages.
 func newFeed[Page any](
 	cursor string, wait int64, next func(*Page) string,
 	fetch func(ctx context.Context, cursor string, wait int64, options []Option) (*Page, error),

@@ -1,6 +1,6 @@
 // The client: each operation is a method that authenticates, retries safely and throws CrmError.
 import createFetchClient from 'openapi-fetch';
-import { CrmError, errorOfAnswer } from './errors.ts';
+import { CrmError, toError } from './errors.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
 import { sleep, withRetries } from './retries.ts';
 import type { CallOptions, Description } from './shapes.ts';
@@ -77,19 +77,24 @@ function methodFor(description: Description, connection: Connection) {
 }
 
 /** Seconds that the server is asked to hold a feed request. */
-const longPoll = 30;
+const feedWaitSeconds = 30;
 /** Milliseconds after that wait until the request times out. */
-const late = 15_000;
+const feedTimeoutSlackMs = 15_000;
 /** Milliseconds before the next request if the server responded immediately without news. */
-const pause = 1000;
+const emptyFeedPauseMs = 1000;
 
 async function* follow(
   connection: Connection,
   description: Description,
   call: Call,
 ): AsyncGenerator<Page, void, undefined> {
-  const wait = Number(call.query?.wait ?? longPoll);
-  const patient = { timeout: wait * 1000 + late, retries: Number.POSITIVE_INFINITY, ...call, longestWait: Infinity };
+  const wait = Number(call.query?.wait ?? feedWaitSeconds);
+  const patient = {
+    timeout: wait * 1000 + feedTimeoutSlackMs,
+    retries: Number.POSITIVE_INFINITY,
+    ...call,
+    longestWait: Infinity,
+  };
   let cursor = call.query?.cursor as string | undefined;
   for (;;) {
     const asked = Date.now();
@@ -100,7 +105,7 @@ async function* follow(
     const isNew = page.next_cursor !== cursor;
     cursor = page.next_cursor;
     if (isNew) yield page;
-    else if (Date.now() - asked < pause) await sleep(pause, call.signal);
+    else if (Date.now() - asked < emptyFeedPauseMs) await sleep(emptyFeedPauseMs, call.signal);
   }
 }
 
@@ -135,11 +140,11 @@ function connect(options: ClientOptions): Connection {
         signal,
       }).catch((error: unknown) => {
         if (call.signal?.aborted) throw call.signal.reason;
-        throw withoutAnswer(error, timeout.aborted);
+        throw toConnectionError(error, timeout.aborted);
       });
       (call.onResponse ?? options.onResponse)?.(answer.response);
-      if (!answer.response.ok) throw errorOfAnswer(answer.response, answer.error);
-      return dataOf(answer.data);
+      if (!answer.response.ok) throw toError(answer.response, answer.error);
+      return unwrap(answer.data);
     };
     return withRetries(attempt, {
       retries: call.retries ?? options.retries ?? 3,
@@ -163,7 +168,7 @@ async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; typ
 }
 
 /** Returns the data of the envelope, or the whole body of an operation without one. */
-function dataOf(body: unknown): unknown {
+function unwrap(body: unknown): unknown {
   const isEnvelope = typeof body === 'object' && body !== null && 'success' in body && 'data' in body;
   return isEnvelope ? body.data : body;
 }
@@ -175,7 +180,7 @@ async function credentialHeaders({ apiKey, token }: ClientOptions): Promise<Reco
   return {};
 }
 
-function withoutAnswer(cause: unknown, timedOut: boolean): CrmError {
+function toConnectionError(cause: unknown, timedOut: boolean): CrmError {
   if (timedOut) return new CrmError('TIMED_OUT', 'The request timed out.', { cause });
   if (cause instanceof SyntaxError) return new CrmError('UNREADABLE_ANSWER', 'The response is not JSON.', { cause });
   return new CrmError('CONNECTION_FAILED', 'The connection failed before a response arrived.', { cause });

@@ -62,7 +62,7 @@ export function isCrmError<Code extends CrmErrorCode = CrmErrorCode>(
 }
 
 /** Converts a failed response to an error. */
-export function errorOfAnswer(response: Response, body: unknown): CrmError {
+export function toError(response: Response, body: unknown): CrmError {
   const { error, error_description: description } = (body ?? {}) as {
     error?: Schemas['Failure'] | OAuthErrorCode;
     error_description?: string;
@@ -73,7 +73,7 @@ export function errorOfAnswer(response: Response, body: unknown): CrmError {
     details,
     requestId: response.headers.get('x-request-id') ?? undefined,
     // Browsers hide the header from pages of most hosts. The body has the same value.
-    retryAfter: secondsOf(response.headers.get('retry-after')) ?? details?.retry_after,
+    retryAfter: parseRetryAfter(response.headers.get('retry-after')) ?? details?.retry_after,
   };
   if (typeof error === 'object' && error?.code) return new CrmError(error.code, error.message, facts);
   if (typeof error === 'string' && description) return new CrmError(error, description, facts);
@@ -81,7 +81,7 @@ export function errorOfAnswer(response: Response, body: unknown): CrmError {
 }
 
 /** Parses Retry-After into seconds. Proxies may send a date. */
-function secondsOf(header: string | null): number | undefined {
+function parseRetryAfter(header: string | null): number | undefined {
   if (header === null) return undefined;
   const seconds = /^\d+$/.test(header) ? Number(header) : Math.ceil((Date.parse(header) - Date.now()) / 1000);
   return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);

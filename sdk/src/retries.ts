@@ -17,15 +17,16 @@ export async function withRetries<Answer>(attempt: () => Promise<Answer>, policy
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof CrmError) || failures >= policy.retries || !mayPass(error, policy.repeatable)) throw error;
+      if (!(error instanceof CrmError) || failures >= policy.retries || !mayRetry(error, policy.repeatable))
+        throw error;
       if ((error.retryAfter ?? 0) * 1000 > policy.longestWait) throw error;
-      await sleep(waitAfter(error, failures, Math.random()), policy.signal);
+      await sleep(computeWait(error, failures, Math.random()), policy.signal);
     }
   }
 }
 
 /** Returns true if the same call may succeed later, and repeating it is safe. */
-export function mayPass({ code, status }: CrmError, repeatable: boolean): boolean {
+export function mayRetry({ code, status }: CrmError, repeatable: boolean): boolean {
   // Only a larger plan or the next month helps.
   if (code === 'QUOTA_EXCEEDED') return false;
   // Rejected before anything was done.
@@ -38,7 +39,7 @@ export function mayPass({ code, status }: CrmError, repeatable: boolean): boolea
  * second to eight.
  * @param chance 0 to 1; spreads clients that failed at the same time
  */
-export function waitAfter({ retryAfter }: CrmError, failures: number, chance: number): number {
+export function computeWait({ retryAfter }: CrmError, failures: number, chance: number): number {
   const backoff = Math.min(8000, 500 * 2 ** failures) * (0.5 + chance / 2);
   return retryAfter === undefined ? backoff : retryAfter * 1000 + chance * 250;
 }

@@ -33,7 +33,7 @@ export async function verifyWebhook<Event = unknown>(
   if (!(Math.abs(Math.floor(Date.now() / 1000) - Number(time)) <= toleranceSec))
     throw new WebhookSignatureError('outside_tolerance', 'The webhook was signed too long ago, or in the future.');
   const body = typeof rawBody === 'string' ? new TextEncoder().encode(rawBody) : rawBody;
-  const signed = joined(new TextEncoder().encode(`${time}.`), body);
+  const signed = concat(new TextEncoder().encode(`${time}.`), body);
   for (const secret of trusted) if (await isSignedWith(secret, signed, signatures)) return parse(body);
   throw new WebhookSignatureError('no_match', 'No signature of the webhook fits its body and a secret.');
 }
@@ -63,7 +63,7 @@ async function isSignedWith(
   return matches.includes(true);
 }
 
-function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
+function concat(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(first.length + second.length);
   whole.set(first);
   whole.set(second, first.length);

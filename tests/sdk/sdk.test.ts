@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type ClientOptions, CrmError, createClient, isCrmError } from '../../sdk/src/index.ts';
-import { mayPass, waitAfter } from '../../sdk/src/retries.ts';
+import { computeWait, mayRetry } from '../../sdk/src/retries.ts';
 import { anyAddress, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { FailingProxy, failure } from '../support/failing-proxy.ts';
@@ -295,12 +295,12 @@ describe('timeouts and waits', () => {
 
   test('doubles the wait between attempts up to eight seconds, and honors Retry-After', () => {
     const silent = new CrmError('SERVICE_UNAVAILABLE', '');
-    expect([0, 1, 2, 3, 4, 5].map((failures) => waitAfter(silent, failures, 1))).toEqual([
+    expect([0, 1, 2, 3, 4, 5].map((failures) => computeWait(silent, failures, 1))).toEqual([
       500, 1000, 2000, 4000, 8000, 8000,
     ]);
-    expect(waitAfter(silent, 0, 0)).toBe(250);
+    expect(computeWait(silent, 0, 0)).toBe(250);
     const told = new CrmError('RATE_LIMIT_EXCEEDED', '', { retryAfter: 7 });
-    expect([0, 1].map((chance) => waitAfter(told, 5, chance))).toEqual([7000, 7250]);
+    expect([0, 1].map((chance) => computeWait(told, 5, chance))).toEqual([7000, 7250]);
   });
 
   test('accepts a Retry-After date', async () => {
@@ -329,7 +329,7 @@ describe('timeouts and waits', () => {
     ['AUTH_INVALID_KEY', 401, false, false],
   ] as const)('retries %s (%s): without a key %s, with one %s', (code, status, unkeyed, keyed) => {
     const error = new CrmError(code, '', { status });
-    expect([mayPass(error, false), mayPass(error, true)]).toEqual([unkeyed, keyed]);
+    expect([mayRetry(error, false), mayRetry(error, true)]).toEqual([unkeyed, keyed]);
   });
 });
 
