@@ -22,20 +22,20 @@ export interface Consent {
  * Milliseconds in which a used refresh token works once more, because the client may have lost the
  * response.
  */
-const grace = 60_000;
+const reuseGraceMs = 60_000;
 
 /** Milliseconds for which an app without any consent is stored. Anyone can register an app. */
-const unusedFor = 30 * 86_400_000;
+const unusedAppTtlMs = 30 * 86_400_000;
 
 /**
  * Creates the adapter of one model of the library.
  * @param endFamily ends the access tokens of a revoked consent, which are not stored
  */
-export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Consent) => Promise<void>): Adapter {
+export function createAdapter(pool: Pool, model: string, endFamily: (consent: Consent) => Promise<void>): Adapter {
   const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
   return {
     async upsert(id, { jti: _secret, ...payload }, seconds) {
-      const milliseconds = model === 'Client' || seconds === undefined ? unusedFor : seconds * 1000;
+      const milliseconds = model === 'Client' || seconds === undefined ? unusedAppTtlMs : seconds * 1000;
       const expiresAt = new Date(Date.now() + milliseconds);
       const grantHash = payload.grantId === undefined ? null : sha256(`Grant:${payload.grantId}`);
       await pool.use(async (sql) => {
@@ -80,5 +80,5 @@ export function artifactsOf(pool: Pool, model: string, endFamily: (consent: Cons
 }
 
 function isRecent(time: Date): boolean {
-  return Date.now() - time.getTime() < grace;
+  return Date.now() - time.getTime() < reuseGraceMs;
 }

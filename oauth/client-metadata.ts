@@ -19,9 +19,9 @@ export interface MetadataProblem {
   error_description: string;
 }
 
-const mostRedirects = 20;
-const longestRedirect = 500;
-const longestName = 100;
+const maxRedirects = 20;
+const maxRedirectLength = 500;
+const maxNameLength = 100;
 
 /**
  * Reads the name and the redirect URIs from an app's metadata. Grant types, scopes and the
@@ -29,17 +29,17 @@ const longestName = 100;
  */
 export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
-    return invalid('Send a JSON object with client_name and redirect_uris.');
+    return invalidMetadata('Send a JSON object with client_name and redirect_uris.');
   const { client_name: givenName, redirect_uris: redirects } = given as Record<string, unknown>;
   const name = typeof givenName === 'string' ? withoutBidiControls(givenName) : givenName;
-  if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > longestName))
-    return invalid(`client_name must be a string of 1 to ${longestName} characters.`);
-  if (name !== undefined && !isStorable(name)) return invalid(`client_name ${unstorable}`);
-  if (!Array.isArray(redirects) || redirects.length === 0 || redirects.length > mostRedirects)
-    return refusedRedirect(`redirect_uris must be a list of 1 to ${mostRedirects} URLs.`);
+  if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > maxNameLength))
+    return invalidMetadata(`client_name must be a string of 1 to ${maxNameLength} characters.`);
+  if (name !== undefined && !isStorable(name)) return invalidMetadata(`client_name ${unstorableMessage}`);
+  if (!Array.isArray(redirects) || redirects.length === 0 || redirects.length > maxRedirects)
+    return invalidRedirect(`redirect_uris must be a list of 1 to ${maxRedirects} URLs.`);
   for (const redirect of redirects) {
-    const problem = redirectProblem(redirect);
-    if (problem) return refusedRedirect(`redirect_uris: ${problem}`);
+    const problem = findRedirectProblem(redirect);
+    if (problem) return invalidRedirect(`redirect_uris: ${problem}`);
   }
   const addresses = redirects as string[];
   return {
@@ -58,10 +58,10 @@ function isLoopback(address: string): boolean {
 }
 
 /** Describes the problem with a redirect URI. undefined: the URI is valid. */
-function redirectProblem(redirect: unknown): string | undefined {
-  if (typeof redirect !== 'string' || redirect.length > longestRedirect || !URL.canParse(redirect))
-    return `each must be an absolute URL of at most ${longestRedirect} characters.`;
-  if (!isStorable(redirect)) return `each ${unstorable}`;
+function findRedirectProblem(redirect: unknown): string | undefined {
+  if (typeof redirect !== 'string' || redirect.length > maxRedirectLength || !URL.canParse(redirect))
+    return `each must be an absolute URL of at most ${maxRedirectLength} characters.`;
+  if (!isStorable(redirect)) return `each ${unstorableMessage}`;
   const { protocol, hostname, username, password } = new URL(redirect);
   if (protocol !== 'https:' && !(protocol === 'http:' && isLoopback(redirect)))
     return 'each must start with https://, or with http:// for 127.0.0.1, [::1] or localhost.';
@@ -75,10 +75,13 @@ function redirectProblem(redirect: unknown): string | undefined {
 
 /** Returns true if the database can store the text. */
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
-const unstorable = 'must not contain the NUL character or an unpaired surrogate.';
+const unstorableMessage = 'must not contain the NUL character or an unpaired surrogate.';
 
-const invalid = (text: string): MetadataProblem => ({ error: 'invalid_client_metadata', error_description: text });
-const refusedRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });
+const invalidMetadata = (text: string): MetadataProblem => ({
+  error: 'invalid_client_metadata',
+  error_description: text,
+});
+const invalidRedirect = (text: string): MetadataProblem => ({ error: 'invalid_redirect_uri', error_description: text });
 
 /** Maximum size of a metadata document, in bytes. */
 const mostBytes = 10_240;
@@ -86,7 +89,7 @@ const mostBytes = 10_240;
 const within = 2500;
 
 /** Returns the fetch function of the library. It only fetches metadata documents of apps. */
-export function documentFetcher(outgoing: OutgoingClient): typeof fetch {
+export function createMetadataFetch(outgoing: OutgoingClient): typeof fetch {
   return async (input) => {
     const url = String(input);
     const headers = { accept: 'application/json' };

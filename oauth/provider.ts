@@ -7,9 +7,9 @@ import { familyClaim, grantClaim } from '../runtime/credentials/bearer-tokens.ts
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
 import { html, page } from '../runtime/pages/html.ts';
 import type { AskedConsent } from '../web/pages/requests.ts';
-import { artifactsOf, type Consent } from './artifacts.ts';
-import { documentFetcher } from './client-metadata.ts';
-import { noteFault } from './requests.ts';
+import { type Consent, createAdapter } from './artifacts.ts';
+import { createMetadataFetch } from './client-metadata.ts';
+import { recordFault } from './requests.ts';
 
 type Audience = AskedConsent['audience'];
 
@@ -59,7 +59,7 @@ export interface Family {
  * Splits the library's consent id into the grant id and the family id. Several copies of an app may
  * share a grant.
  */
-export function familyOf(consentId: string): Family {
+export function parseConsentId(consentId: string): Family {
   const [grantId = '', id = ''] = consentId.split('.');
   return { grantId, id };
 }
@@ -68,7 +68,7 @@ export function familyOf(consentId: string): Family {
  * The parameter that carries the module scopes of the app through the library, which does not know
  * them.
  */
-export const askedScopesParameter = 'asked_scopes';
+export const requestedScopesParameter = 'asked_scopes';
 
 const minute = 60;
 const hour = 60 * minute;
@@ -87,8 +87,8 @@ export function openProvider(parts: ProviderParts): Provider {
     return found;
   };
   const configuration: Configuration = {
-    adapter: (model) => artifactsOf(pool, model, (consent) => endFamily(parts, consent)),
-    fetch: documentFetcher(outgoing),
+    adapter: (model) => createAdapter(pool, model, (consent) => endFamily(parts, consent)),
+    fetch: createMetadataFetch(outgoing),
     jwks: { keys: parts.signingKeys.map((key) => ({ ...key, alg: 'ES256', use: 'sig' })) as never },
     routes: {
       authorization: '/oauth/authorize',
@@ -103,7 +103,7 @@ export function openProvider(parts: ProviderParts): Provider {
     clientAuthMethods: ['none'],
     clientDefaults: { id_token_signed_response_alg: 'ES256', token_endpoint_auth_method: 'none' },
     enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
-    extraParams: [askedScopesParameter],
+    extraParams: [requestedScopesParameter],
     pkce: { required: () => true },
     cookies: {
       keys: [parts.cookieKey],
@@ -151,7 +151,7 @@ export function openProvider(parts: ProviderParts): Provider {
     // revive it.
     extraTokenClaims: (_, token) => {
       if (!('grantId' in token) || token.grantId === undefined) return {};
-      const { grantId, id } = familyOf(token.grantId);
+      const { grantId, id } = parseConsentId(token.grantId);
       return { [grantClaim]: grantId, [familyClaim]: id };
     },
     findAccount: (context, userId, token) => findAccount(parts, context, userId, token),
@@ -173,7 +173,7 @@ export function openProvider(parts: ProviderParts): Provider {
   // URLs are built from the issuer, which the forwarded headers of each request carry: see
   // requests.ts.
   provider.proxy = true;
-  provider.on('server_error', ({ req }, fault) => noteFault(req, fault));
+  provider.on('server_error', ({ req }, fault) => recordFault(req, fault));
   return provider;
 }
 
@@ -188,16 +188,17 @@ async function findAccount(
   token: { grantId?: string | undefined; resource?: unknown } | undefined,
 ) {
   const resource = String(token?.resource ?? oidc.params?.resource ?? resources[0].identifier);
-  const allowed = await findAllowed(userId, oidc.client?.clientId ?? '', kindOf(resources, resource));
+  const allowed = await findAllowed(userId, oidc.client?.clientId ?? '', findAudience(resources, resource));
   const isAllowed =
-    allowed !== undefined && (token?.grantId === undefined || familyOf(token.grantId).grantId === allowed.grantId);
+    allowed !== undefined &&
+    (token?.grantId === undefined || parseConsentId(token.grantId).grantId === allowed.grantId);
   return isAllowed ? { accountId: userId, claims: () => ({ sub: userId }) } : undefined;
 }
 
 /**
  * Returns the audience of a resource address. An address without a path may have a trailing slash.
  */
-export function kindOf(resources: ProviderParts['resources'], resource: string): Audience {
+export function findAudience(resources: ProviderParts['resources'], resource: string): Audience {
   const address = resource.replace(/\/$/, '');
   return (resources.find(({ identifier }) => identifier === address) ?? resources[0]).kind;
 }
@@ -207,6 +208,6 @@ export function kindOf(resources: ProviderParts['resources'], resource: string):
  * belongs to only one.
  */
 async function endFamily({ endFamily: end, resources }: ProviderParts, { id, accountId, clientId }: Consent) {
-  const family = familyOf(id);
+  const family = parseConsentId(id);
   await Promise.all(resources.map(({ kind }) => end(accountId, clientId, kind, family)));
 }

@@ -5,7 +5,7 @@ import { http } from '../runtime/http/node-http.ts';
 import type { ScreenAnswer, ScreenRequest } from '../runtime/http/page-routes.ts';
 
 /** The parts of the request that differ from the client's request. */
-export interface Passed {
+export interface PassedRequest {
   method: string;
   /** The path below the issuer, with its query. */
   target: string;
@@ -19,10 +19,10 @@ type Callback = (request: IncomingMessage, response: ServerResponse) => unknown;
  * Builds the request for the library. Its host is that of the issuer, regardless of the client's
  * Host header.
  */
-export function libraryRequest(
+export function toLibraryRequest(
   { headers }: Pick<ScreenRequest, 'headers'>,
   issuer: string,
-  { method, target, contentType, body = '' }: Passed,
+  { method, target, contentType, body = '' }: PassedRequest,
 ): IncomingMessage {
   const { protocol, host, pathname } = new URL(issuer);
   // An unconnected socket, so that the library never touches the client's connection.
@@ -49,15 +49,15 @@ export function libraryRequest(
 const faults = new WeakMap<IncomingMessage, Error>();
 
 /** Records an error that the library answers with a response of its own. */
-export function noteFault(request: IncomingMessage, fault: Error): void {
+export function recordFault(request: IncomingMessage, fault: Error): void {
   faults.set(request, fault);
 }
 
 /**
- * Returns the response of the library. @throws the recorded error, so that outages are reported as
- * on every other page
+ * Returns the response of the library.
+ * @throws the recorded error, so that outages are reported as on every other page
  */
-export function answerOf(callback: Callback, request: IncomingMessage): Promise<ScreenAnswer> {
+export function collectResponse(callback: Callback, request: IncomingMessage): Promise<ScreenAnswer> {
   return new Promise((resolve, reject) => {
     const response = new CollectedResponse(request, (answer) => {
       const fault = faults.get(request);

@@ -11,7 +11,7 @@ import { withoutBidiControls } from '../runtime/pages/html.ts';
 import type { AskedConsent, Consents } from '../web/pages/requests.ts';
 import { readMetadata } from './client-metadata.ts';
 import type { ProviderParts } from './provider.ts';
-import { answerOf, libraryRequest, type Passed } from './requests.ts';
+import { collectResponse, type PassedRequest, toLibraryRequest } from './requests.ts';
 
 export interface OAuthParts extends ProviderParts {
   /** If set, programs send this key in the `apikey` header. */
@@ -32,7 +32,7 @@ export const oauthPolicies: Readonly<Record<string, readonly Allowance[]>> = {
  * Headers that browser apps send. They include the anon key of a project and the protocol revision
  * of MCP clients.
  */
-const fromAnySite = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version'];
+const corsHeaders = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version'];
 
 /** The path of the identity provider on this server, regardless of proxies in front of it. */
 const mount = '/auth/v1';
@@ -43,9 +43,9 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   // memory.
   const library = lazily(() => import('./provider.ts'));
   const open = lazily(async () => (await library()).openProvider(parts));
-  const ask = async (request: ScreenRequest, passed: Passed): Promise<ScreenAnswer> => {
+  const ask = async (request: ScreenRequest, passed: PassedRequest): Promise<ScreenAnswer> => {
     const provider = await open();
-    return answerOf(provider.callback(), libraryRequest(request, issuer, passed));
+    return collectResponse(provider.callback(), toLibraryRequest(request, issuer, passed));
   };
   const metadata =
     (kind: string) =>
@@ -60,8 +60,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         // it.
         path: new RegExp(`^(?:${mount}/\\.well-known/${kind}|/\\.well-known/${kind}${mount})$`),
         methods: ['GET', 'HEAD'],
-        fromAnySite,
-        refuse: refusal,
+        fromAnySite: corsHeaders,
+        refuse: toErrorResponse,
         show: metadata(kind),
       }),
     ),
@@ -70,8 +70,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: 'oauth_resource_metadata',
         path: new RegExp(`^/\\.well-known/oauth-protected-resource${index === 0 ? '' : new URL(identifier).pathname}$`),
         methods: ['GET', 'HEAD'],
-        fromAnySite,
-        refuse: refusal,
+        fromAnySite: corsHeaders,
+        refuse: toErrorResponse,
         show: async () =>
           json(200, {
             resource: identifier,
@@ -85,11 +85,11 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       name: 'oauth_registration',
       path: new RegExp(`^${mount}/oauth/clients/register$`),
       methods: ['POST'],
-      fromAnySite,
+      fromAnySite: corsHeaders,
       limit: 'oauth-registration',
       // The body is JSON: see readMetadata.
       unchecked: true,
-      refuse: refusal,
+      refuse: toErrorResponse,
       show: (request) => guarded(request, () => register(request)),
     },
     ...['token', 'revoke'].map(
@@ -97,9 +97,9 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
         name: `oauth_${name}`,
         path: new RegExp(`^${mount}/oauth/${name}$`),
         methods: ['POST'],
-        fromAnySite,
+        fromAnySite: corsHeaders,
         limit: 'oauth-token',
-        refuse: refusal,
+        refuse: toErrorResponse,
         show: (request) => guarded(request, () => (name === 'token' ? exchange(request) : revoke(request))),
       }),
     ),
@@ -122,13 +122,13 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
 
   async function register(request: ScreenRequest): Promise<ScreenAnswer> {
     const text = request.body?.toString() ?? '';
-    const described = readMetadata(parsed(text));
+    const described = readMetadata(parseJson(text));
     if ('error' in described) return json(400, described);
     const body = JSON.stringify(described);
     return ask(request, { method: 'POST', target: '/oauth/clients/register', contentType: 'application/json', body });
   }
 
-  function pass(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
+  function forward(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
     const contentType = request.headers['content-type'] ?? '';
     return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
   }
@@ -140,8 +140,8 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   async function revoke(request: ScreenRequest): Promise<ScreenAnswer> {
     const token = request.form?.get('token') ?? '';
     const verdict = token.split('.').length === 3 ? await parts.verify(token, request.now) : undefined;
-    if (verdict?.kind === 'unavailable') return refusal(503);
-    if (verdict === undefined) return pass(request, '/oauth/revoke');
+    if (verdict?.kind === 'unavailable') return toErrorResponse(503);
+    if (verdict === undefined) return forward(request, '/oauth/revoke');
     const isOwn = verdict.kind === 'valid' && verdict.clientId === request.form?.get('client_id');
     // RFC 7009: an invalid token counts as revoked.
     if (isOwn && verdict.grantId && verdict.familyId) {
@@ -156,7 +156,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
    * 5.1), because apps do not request scopes by name.
    */
   async function exchange(request: ScreenRequest): Promise<ScreenAnswer> {
-    const answer = await pass(request, '/oauth/token');
+    const answer = await forward(request, '/oauth/token');
     if (!('headers' in answer) || answer.status !== 200) return answer;
     const tokens = JSON.parse(String(answer.body));
     const { sub = '', client_id: clientId, aud } = decodeJwt(tokens.access_token);
@@ -166,21 +166,21 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   }
 
   async function authorize(request: ScreenRequest): Promise<ScreenAnswer> {
-    const { askedScopesParameter } = await library();
+    const { requestedScopesParameter } = await library();
     const { resume } = request.path;
     if (resume !== undefined) return ask(request, { method: 'GET', target: `/oauth/authorize${resume}` });
     const asked = new URLSearchParams(request.form ?? request.query);
     // The library only knows identity scopes. The consent page shows the other requested scopes to
     // the person, who decides.
     const known = (asked.get('scope') ?? '').split(' ').filter((scope) => scope === 'offline_access');
-    asked.set(askedScopesParameter, asked.get('scope') ?? '');
+    asked.set(requestedScopesParameter, asked.get('scope') ?? '');
     asked.set('scope', ['openid', ...new Set(known)].join(' '));
     return ask(request, { method: 'GET', target: `/oauth/authorize?${asked}` });
   }
 
-  async function interactionOf(request: ScreenRequest) {
+  async function findInteraction(request: ScreenRequest) {
     const provider = await open();
-    const passed = libraryRequest(request, issuer, { method: 'GET', target: '/' });
+    const passed = toLibraryRequest(request, issuer, { method: 'GET', target: '/' });
     const response = new http.ServerResponse(passed);
     try {
       const details = await provider.interactionDetails(passed, response);
@@ -193,19 +193,19 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   }
 
   async function find(request: ScreenRequest): Promise<AskedConsent | undefined> {
-    const found = await interactionOf(request);
+    const found = await findInteraction(request);
     if (!found) return undefined;
     const { params } = found.details;
     const clientId = String(params.client_id);
     const client = await found.provider.Client.find(clientId);
     if (!client) return undefined;
-    const { kindOf, askedScopesParameter } = await library();
+    const { findAudience, requestedScopesParameter } = await library();
     return {
       clientId,
       // Apps registered before names were cleaned can still contain bidi controls.
       clientName: withoutBidiControls(client.clientName ?? clientId),
-      audience: kindOf(resources, String(params.resource ?? '')),
-      scope: String(params[askedScopesParameter] ?? ''),
+      audience: findAudience(resources, String(params.resource ?? '')),
+      scope: String(params[requestedScopesParameter] ?? ''),
       redirectUri: String(params.redirect_uri),
       mustAsk: String(params.prompt ?? '')
         .split(' ')
@@ -214,7 +214,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   }
 
   async function allow(request: ScreenRequest, userId: string, grantId: string): Promise<string> {
-    const found = await interactionOf(request);
+    const found = await findInteraction(request);
     if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response, details } = found;
     // The library accepts an id for the grant, but its types omit the property.
@@ -231,7 +231,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   }
 
   async function deny(request: ScreenRequest): Promise<string> {
-    const found = await interactionOf(request);
+    const found = await findInteraction(request);
     if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response } = found;
     const result = { error: 'access_denied', error_description: 'The user denied the request.' };
@@ -255,9 +255,9 @@ const refusals: Readonly<Record<number, { error: string; error_description: stri
 };
 
 /** The error response if a request is rejected before it reaches the library. */
-const refusal = (status: number): ScreenAnswer => json(status, refusals[status] ?? {});
+const toErrorResponse = (status: number): ScreenAnswer => json(status, refusals[status] ?? {});
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -7,7 +7,7 @@ export interface Window {
 }
 
 /** Milliseconds by which the time in a request id and the time of its effects may differ. */
-const slack = 10_000;
+const clockToleranceMs = 10_000;
 
 const latestTime = Date.UTC(9999, 11, 31);
 
@@ -22,7 +22,7 @@ export function windowOfRequest(requestId: string): Window {
   const time = Number.parseInt(requestId.slice(0, 8) + requestId.slice(9, 13), 16);
   // The database does not accept times after the year 9999.
   const within = (at: number): Date => new Date(Math.min(at, latestTime));
-  return { from: within(time - slack), to: within(time + slack) };
+  return { from: within(time - clockToleranceMs), to: within(time + clockToleranceMs) };
 }
 
 /** Returns the intersection of two windows. */

@@ -40,21 +40,21 @@ export const groupsFor = (audience: Audience): readonly ConsentGroup[] =>
   consentGroups.filter((group) => audience !== 'mcp' || group !== 'billing');
 
 /** The maximum number of single scopes on the consent page. */
-const mostScopes = 50;
+const maxScopes = 50;
 
 /**
  * Reads the module scopes that an app requests by name, as single actions.
  * @param asked separated by spaces; identity scopes, unknown ones and `*` are ignored
  */
-export function askedScopes(asked: string, audience: Audience): string[] {
+export function parseRequestedScopes(asked: string, audience: Audience): string[] {
   const scopes = asked.split(' ').flatMap(concreteScopes);
   return [...new Set(scopes)]
     .filter((scope) => audience !== 'mcp' || moduleOf(scope) !== 'billing')
-    .slice(0, mostScopes);
+    .slice(0, maxScopes);
 }
 
 /** Returns the scopes that no group contains. */
-export function outsideOf(groups: readonly ConsentGroup[], scopes: readonly string[]): string[] {
+export function findUncovered(groups: readonly ConsentGroup[], scopes: readonly string[]): string[] {
   const covered = new Set(groups.flatMap((group) => scopesOfGroup[group]));
   return scopes.filter((scope) => !covered.has(scope) && !covered.has(scope.replace(/^object:[^:]+/, customObject)));
 }

@@ -26,7 +26,7 @@ interface SystemRole {
 }
 
 /** Narrowest first. */
-const widths: readonly RoleReach[] = ['own', 'team', 'branch', 'company'];
+const reachesByWidth: readonly RoleReach[] = ['own', 'team', 'branch', 'company'];
 
 const recordModules = new Set(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities']);
 
@@ -177,7 +177,7 @@ export function permissionsOf(roles: readonly string[], profile: readonly Profil
     allows: (scope) => permitting(scope).length > 0,
     reachOf(scopes) {
       const reaches = scopes.map((scope) => widest(permitting(scope)));
-      return widths.find((width) => reaches.includes(width)) ?? widest(held);
+      return reachesByWidth.find((width) => reaches.includes(width)) ?? widest(held);
     },
   };
 }
@@ -188,12 +188,12 @@ function splitScope(scope: string): { module: string; action: string } {
 }
 
 function widest(roles: readonly SystemRole[]): RoleReach {
-  return widths.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
+  return reachesByWidth.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
 }
 
 /** Returns true if the scope includes the other one. */
 export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
-  return widths.indexOf(scope) >= widths.indexOf(other);
+  return reachesByWidth.indexOf(scope) >= reachesByWidth.indexOf(other);
 }
 
 function systemRole(role: string): SystemRole | undefined {

@@ -29,7 +29,7 @@ const pauses = {
  */
 const jitter = 0.1;
 /** The maximum Retry-After that is honored, in milliseconds. */
-const mostRetryAfter = hour;
+const maxRetryAfter = hour;
 
 const pausesOf = (testMode: boolean): readonly number[] => (testMode ? pauses.test : pauses.live);
 
@@ -72,8 +72,8 @@ export function nextAttemptAt(
   now: Date,
   chance: number,
 ): Date {
-  const asked = status === 429 || status === 503 ? millisecondsOf(retryAfter, now) : undefined;
-  if (asked !== undefined && asked <= mostRetryAfter) return new Date(now.getTime() + asked);
+  const asked = status === 429 || status === 503 ? parseRetryAfter(retryAfter, now) : undefined;
+  if (asked !== undefined && asked <= maxRetryAfter) return new Date(now.getTime() + asked);
   const pause = pausesOf(testMode)[attempts] ?? 0;
   return new Date(now.getTime() + Math.round(pause * (1 - jitter + 2 * jitter * chance)));
 }
@@ -90,7 +90,7 @@ export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
 }
 
 /** Parses Retry-After, in seconds or as a date. undefined if it is neither. */
-function millisecondsOf(text: string | undefined, now: Date): number | undefined {
+function parseRetryAfter(text: string | undefined, now: Date): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text) * second;
   const at = Date.parse(text);
@@ -115,8 +115,8 @@ export const healthy: Health = {
 };
 
 /**
- * An endpoint is disabled after this many days with this many failed deliveries, or after this many
- * in a row.
+ * An endpoint is disabled after this many days with this many failed deliveries, or after `inARow`
+ * failed deliveries over at least `apart` milliseconds.
  */
 const limits = { days: 5 * day, deliveries: 10, inARow: 100, apart: 12 * hour };
 
@@ -156,12 +156,12 @@ export const pace = { perSecond: 25, inFlight: 10 };
  * Limits while a receiver keeps failing, until its next success. Failing requests would take
  * capacity from others.
  */
-const failingPace = { perSecond: 2, inFlight: 2 };
+const failingRateLimit = { perSecond: 2, inFlight: 2 };
 /** Consecutive failures after which a receiver counts as failing. */
-const manyFailures = 5;
+const failingAfter = 5;
 
 export const paceOf = (consecutiveFailures: number): typeof pace =>
-  consecutiveFailures >= manyFailures ? failingPace : pace;
+  consecutiveFailures >= failingAfter ? failingRateLimit : pace;
 
 /**
  * Returns how many more attempts may start now.
@@ -177,7 +177,7 @@ export function allowance(
   inFlight: number,
   now: Date,
 ): { free: number; until: Date | null } {
-  const within = ofLastSecond(recent, now);
+  const within = keepLastSecond(recent, now);
   const left = limit.perSecond - within.length;
   return {
     free: Math.max(Math.min(left, limit.inFlight - inFlight), 0),
@@ -187,9 +187,9 @@ export function allowance(
 
 /** Returns the attempts of the last second, including those that start now. */
 export function withAttempts(recent: readonly number[], count: number, now: Date): number[] {
-  return [...ofLastSecond(recent, now), ...Array.from({ length: count }, () => now.getTime())];
+  return [...keepLastSecond(recent, now), ...Array.from({ length: count }, () => now.getTime())];
 }
 
-function ofLastSecond(times: readonly number[], now: Date): number[] {
+function keepLastSecond(times: readonly number[], now: Date): number[] {
   return times.filter((time) => time > now.getTime() - second);
 }

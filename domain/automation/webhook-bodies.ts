@@ -14,7 +14,7 @@ export interface HappenedEvent {
 }
 
 /** Maximum bytes of a body. `changes` is omitted from a body that would be longer. */
-export const mostBodyBytes = 65_536;
+export const maxBodyBytes = 65_536;
 
 const fieldsOfEvent: ReadonlyMap<string, readonly string[]> = new Map(
   eventCatalogue.map(({ name, fields }) => [name, fields.map((field) => field.name)]),
@@ -37,14 +37,14 @@ export function feedChanges(
 }
 
 /** @param include `changes` adds the old and new values of changed fields */
-export function composeBody(told: HappenedEvent, testMode: boolean, include: readonly string[]): string {
-  const data = eventData(told.event, told.data);
-  const { changes } = told;
-  if (!changes || !include.includes('changes')) return bodyOf(told, testMode, data);
-  const whole = bodyOf(told, testMode, { ...data, changes });
-  return new TextEncoder().encode(whole).length <= mostBodyBytes
+export function composeBody(happened: HappenedEvent, testMode: boolean, include: readonly string[]): string {
+  const data = eventData(happened.event, happened.data);
+  const { changes } = happened;
+  if (!changes || !include.includes('changes')) return writeBody(happened, testMode, data);
+  const whole = writeBody(happened, testMode, { ...data, changes });
+  return new TextEncoder().encode(whole).length <= maxBodyBytes
     ? whole
-    : bodyOf(told, testMode, { ...data, changes_truncated: true });
+    : writeBody(happened, testMode, { ...data, changes_truncated: true });
 }
 
 /** Returns the data of an event as callers see it: only fields of the catalog. */
@@ -53,8 +53,8 @@ export function eventData(event: string, data: HappenedEvent['data']): Record<st
   return Object.fromEntries(names.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]));
 }
 
-function bodyOf(told: HappenedEvent, testMode: boolean, data: Record<string, unknown>): string {
-  const { id, event, occurredAt, actor, requestId } = told;
+function writeBody(happened: HappenedEvent, testMode: boolean, data: Record<string, unknown>): string {
+  const { id, event, occurredAt, actor, requestId } = happened;
   return JSON.stringify({
     id: eventName(id),
     event,

@@ -9,7 +9,7 @@ import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import { type CatalogueEvent, type EventFieldType, eventCatalogue } from './event-catalogue.ts';
 
 /** The matching criteria of a subscription. */
-export interface Wanted {
+export interface MatchCriteria {
   /** Event names, `record.*` or `*`. */
   events: readonly string[];
   /** As sent by the client; null: no filter. */
@@ -21,7 +21,7 @@ export interface Wanted {
 }
 
 /** The fields of an event that are matched. */
-export interface ToldEvent {
+export interface MatchableEvent {
   event: string;
   actor: { kind: string; id: string };
   data: Readonly<Record<string, unknown>>;
@@ -70,7 +70,7 @@ const lists: ReadonlySet<string> = new Set(
 const operatorsOfLists: readonly string[] = ['contains', 'is_null'];
 
 /** Returns the fields that a filter of these events may use. */
-function fieldsOf(patterns: readonly string[]): Map<string, Field> {
+function findFilterableFields(patterns: readonly string[]): Map<string, Field> {
   const fields = new Map<string, Field>();
   for (const { fields: own } of patterns.flatMap(eventsNamed))
     for (const { name, type, filterable } of own)
@@ -87,7 +87,7 @@ export function readEventFilter(
   given: unknown,
   patterns: readonly string[],
 ): { filter: Filter | undefined; problems: FieldProblem[] } {
-  const fields = fieldsOf(patterns);
+  const fields = findFilterableFields(patterns);
   const names = [...fields.keys()];
   const { filter, problems } = readFilterOf(given, {
     field: (name) => fields.get(name),
@@ -135,7 +135,7 @@ const anyEvent: WorkspaceObject = {
   kind: 'builtin',
   module: 'webhooks',
   oneOf: [],
-  fields: fieldsOf(['*']),
+  fields: findFilterableFields(['*']),
 };
 const epoch = new Date(0);
 
@@ -143,10 +143,10 @@ const epoch = new Date(0);
  * Builds a function that returns true if a subscription receives an event. A filter that no longer
  * fits the catalog matches nothing.
  */
-export function matcherOf({ events, filter: given, skipOwn, createdByKind, createdById }: Wanted) {
+export function matcherOf({ events, filter: given, skipOwn, createdByKind, createdById }: MatchCriteria) {
   const names = new Set(events.flatMap(eventsNamed).map(({ name }) => name));
   const { filter, problems } = given === null ? { filter: undefined, problems: [] } : readEventFilter(given, events);
-  return ({ event, actor, data }: ToldEvent): boolean =>
+  return ({ event, actor, data }: MatchableEvent): boolean =>
     names.has(event) &&
     problems.length === 0 &&
     !(skipOwn && actor.kind === createdByKind && actor.id === createdById) &&

@@ -1,5 +1,5 @@
 // Workforces: their steps, the validation of steps, and the API calls that perform them.
-import { addressOf } from '../messaging/campaigns.ts';
+import { findRecipient } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
@@ -51,9 +51,9 @@ const fieldsOf: Readonly<Record<StepKind, { required: readonly string[]; optiona
 };
 
 /** Minutes until a task without due_in_minutes is due: a day. */
-const usualDueMinutes = 1440;
+const defaultDueMinutes = 1440;
 /** Maximum characters of texts after their placeholders are filled. */
-const longest = { title: 200, content: 10_000, subject: 200, body: 20_000 } as const;
+const maxLengths = { title: 200, content: 10_000, subject: 200, body: 20_000 } as const;
 
 export const objectOf = (type: SubjectType): 'leads' | 'deals' | 'customers' | 'accounts' => `${type}s`;
 
@@ -132,7 +132,7 @@ export function checkPlan(
       if (step.kind === 'set_field') toResolve.push(checkSetting(step, object, workspace, now, at));
       if (step.kind === 'create_task') {
         const { title, task_type, assigned_to } = step;
-        const body = { title, scheduled_at: now.toISOString(), ...given({ task_type, assigned_to }) };
+        const body = { title, scheduled_at: now.toISOString(), ...omitUndefined({ task_type, assigned_to }) };
         toResolve.push({ checked: checkTask(body, { object: object.object, id: '' }, workspace, now), at });
       }
     }
@@ -235,15 +235,15 @@ export function callOf(
   const blank = (name: string) => ({ skipped: `${name} is empty for this record` });
   switch (step.kind) {
     case 'create_task': {
-      const title = fill(step.title, longest.title).trim();
+      const title = fill(step.title, maxLengths.title).trim();
       if (title === '') return blank('title');
-      const due = new Date(now.getTime() + (step.due_in_minutes ?? usualDueMinutes) * 60_000);
+      const due = new Date(now.getTime() + (step.due_in_minutes ?? defaultDueMinutes) * 60_000);
       const { task_type, assigned_to } = step;
-      const body = { title, scheduled_at: due.toISOString(), ...given({ task_type, assigned_to }) };
+      const body = { title, scheduled_at: due.toISOString(), ...omitUndefined({ task_type, assigned_to }) };
       return { operationId: 'createRecordTask', path, body };
     }
     case 'add_note': {
-      const content = fill(step.content, longest.content);
+      const content = fill(step.content, maxLengths.content);
       return content.trim() === '' ? blank('content') : { operationId: 'createNote', path, body: { content } };
     }
     case 'set_field':
@@ -252,27 +252,27 @@ export function callOf(
       return { operationId: 'createRecordTag', path, body: { name: step.tag } };
     case 'draft_message': {
       const { channel, from } = step;
-      const to = object.object === 'deals' ? undefined : addressOf(object.object as 'leads', channel, values);
+      const to = object.object === 'deals' ? undefined : findRecipient(object.object as 'leads', channel, values);
       if (to === undefined)
         return { skipped: `the record has no ${channel === 'email' ? 'email address' : 'phone number'}` };
-      const body = fill(step.body, channel === 'sms' ? longestText : longest.body);
+      const body = fill(step.body, channel === 'sms' ? longestText : maxLengths.body);
       if (body.trim() === '') return blank('body');
       // The subject stays one line, regardless of the record's values.
       const subject =
-        step.subject && fill(step.subject.replace(/\s+/g, ' '), longest.subject).replace(/\s+/g, ' ').trim();
+        step.subject && fill(step.subject.replace(/\s+/g, ' '), maxLengths.subject).replace(/\s+/g, ' ').trim();
       if (subject === '') return blank('subject');
       const about = { object: object.object, record_id: record.id };
       return {
         operationId: 'createMessageDraft',
         path: {},
-        body: { channel, to, ...given({ subject, from }), body, ...about },
+        body: { channel, to, ...omitUndefined({ subject, from }), body, ...about },
       };
     }
   }
 }
 
 /** Removes undefined values. */
-function given(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function omitUndefined(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
@@ -280,13 +280,13 @@ function given(fields: Readonly<Record<string, unknown>>): Record<string, unknow
 const cut = (text: string, most: number): string => (text.length <= most ? text : [...text].slice(0, most).join(''));
 
 /** The item that a step created. */
-export interface Made {
+export interface CreatedItem {
   object: 'tasks' | 'notes' | 'message_drafts';
   id: string;
 }
 
 /** Returns the item that a step's call created. @param answer the data of the response */
-export function madeBy({ operationId }: StepCall, answer: unknown): Made | undefined {
+export function madeBy({ operationId }: StepCall, answer: unknown): CreatedItem | undefined {
   const { task, note, draft } = answer as Record<'task' | 'note' | 'draft', { id: string } | undefined>;
   if (operationId === 'createRecordTask' && task) return { object: 'tasks', id: task.id };
   if (operationId === 'createNote' && note) return { object: 'notes', id: note.id };

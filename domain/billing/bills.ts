@@ -1,6 +1,6 @@
 // Bills: what a workspace pays now, and what its next invoice will charge.
 import { nextPeriod } from './changes.ts';
-import { type InvoiceLine, type KeptPrices, periodLines, totalOf, withCredit } from './proration.ts';
+import { applyCredit, type InvoiceLine, type KeptPrices, periodLines, totalOf } from './proration.ts';
 import { isPaid, type Subscription } from './subscription.ts';
 
 /** A discount on the invoices of a subscription. */
@@ -33,11 +33,12 @@ export interface ProviderBill {
 }
 
 /** Returns true if the provider renews the subscription itself, at its own prices. */
-const isOfProvider = (subscription: Subscription): boolean => isPaid(subscription) && subscription.dueAt === null;
+const isManagedByProvider = (subscription: Subscription): boolean =>
+  isPaid(subscription) && subscription.dueAt === null;
 
 /** Returns the provider's bill if the provider manages the subscription. */
 export function selectBill(subscription: Subscription, bill: ProviderBill | undefined): ProviderBill | undefined {
-  return isOfProvider(subscription) ? bill : undefined;
+  return isManagedByProvider(subscription) ? bill : undefined;
 }
 
 /**
@@ -52,7 +53,7 @@ export function findPending(
   const own = selectBill(subscription, bill);
   if (own && own.problem === null) return own.pending && { ...own.pending, is_estimate: false };
   if (!isPaid(subscription) || subscription.cancelAtPeriodEnd) return null;
-  const { lines } = withCredit(periodLines(nextPeriod(subscription), own?.prices), subscription.creditMinor);
+  const { lines } = applyCredit(periodLines(nextPeriod(subscription), own?.prices), subscription.creditMinor);
   const total = totalOf(lines);
   return {
     currency: subscription.currency,
@@ -61,6 +62,6 @@ export function findPending(
     total_minor: total,
     next_charge_at: subscription.periodEnd.toISOString(),
     lines,
-    is_estimate: isOfProvider(subscription),
+    is_estimate: isManagedByProvider(subscription),
   };
 }

@@ -14,8 +14,8 @@ const brands: readonly [RegExp, string][] = [
 ];
 
 /**
- * Reads a card. @returns the card without its number and code, or sentences that describe the
- * problems
+ * Reads a card.
+ * @returns the card without its number and code, or sentences that describe the problems
  */
 export function readCard(form: CardForm, now: Date): { card: PaymentMethod | undefined; problems: string[] } {
   const digits = form.number.replace(/[\s-]/g, '');

@@ -1,8 +1,8 @@
 // Computes subscription changes: the result, the costs, and why a change is rejected.
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
-import { afterRefusedPayment } from './life-cycle.ts';
+import { afterFailedPayment } from './life-cycle.ts';
 import { seatAllowance } from './plans.ts';
-import { changeLines, type NewInvoice, periodLines, totalOf, withCredit } from './proration.ts';
+import { applyCredit, changeLines, type NewInvoice, periodLines, totalOf } from './proration.ts';
 import {
   addMonths,
   type Change,
@@ -185,7 +185,7 @@ export interface Consequence {
 export function consequenceOf(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
   const { periodStart, periodEnd } = before;
   const atOnce = (after: Subscription, restarts = false): Consequence => {
-    const { lines, creditMinor } = withCredit(changeLines(before, after, restarts, now), before.creditMinor);
+    const { lines, creditMinor } = applyCredit(changeLines(before, after, restarts, now), before.creditMinor);
     const invoice = invoiceOf(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
     return {
       charge: invoice?.totalMinor ?? 0,
@@ -229,14 +229,16 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
       );
     }
     case 'downgrade':
-      return free({ scheduled: rescheduled(before, { action: 'downgrade', package_code: change.package_code }) });
+      return free({
+        scheduled: addScheduledChange(before, { action: 'downgrade', package_code: change.package_code }),
+      });
     case 'set_seats': {
       const { seats } = change;
       const others = before.scheduled.filter(({ action }) => action !== 'set_seats');
       const isMore = seats >= seatAllowance(before.packageCode, before.seats);
       return isMore
         ? atOnce({ ...before, seats, scheduled: others })
-        : free({ scheduled: rescheduled(before, { action: 'set_seats', seats }) });
+        : free({ scheduled: addScheduledChange(before, { action: 'set_seats', seats }) });
     }
     case 'add_module': {
       const { module_key } = change;
@@ -250,7 +252,7 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
       const { module_key } = change;
       if (before.status === 'trialing')
         return free({ addOns: before.addOns.filter((key) => key !== module_key) }, 'immediately');
-      return free({ scheduled: rescheduled(before, { action: 'remove_module', module_key }) });
+      return free({ scheduled: addScheduledChange(before, { action: 'remove_module', module_key }) });
     }
     case 'cancel':
       return free({ cancelAtPeriodEnd: true });
@@ -311,7 +313,7 @@ function subscribed(
     chargeAttempts: 0,
     dueAt: periodEnd,
   };
-  const { lines, creditMinor } = withCredit(periodLines(after), before.creditMinor);
+  const { lines, creditMinor } = applyCredit(periodLines(after), before.creditMinor);
   const invoice = invoiceOf(lines, after);
   return {
     charge: invoice?.totalMinor ?? 0,
@@ -323,7 +325,7 @@ function subscribed(
 }
 
 /** Returns the scheduled changes with one more, which replaces a similar one. */
-function rescheduled({ scheduled }: Subscription, change: ScheduledChange): readonly ScheduledChange[] {
+function addScheduledChange({ scheduled }: Subscription, change: ScheduledChange): readonly ScheduledChange[] {
   const isLike = (other: ScheduledChange): boolean =>
     other.action === change.action &&
     (change.action !== 'remove_module' || (other as typeof change).module_key === change.module_key);
@@ -355,13 +357,13 @@ export function nextPeriod(before: Subscription): Subscription {
 function renewed(before: Subscription): Consequence {
   const { periodEnd } = before;
   const next = nextPeriod(before);
-  const { lines, creditMinor } = withCredit(periodLines(next), before.creditMinor);
+  const { lines, creditMinor } = applyCredit(periodLines(next), before.creditMinor);
   const invoice = invoiceOf(lines, next);
   const after = { ...next, creditMinor };
   return {
     charge: invoice?.totalMinor ?? 0,
     paid: { after, invoice },
-    refused: { after: afterRefusedPayment({ ...after, pastDueSince: periodEnd, chargeAttempts: 0 }), invoice },
+    refused: { after: afterFailedPayment({ ...after, pastDueSince: periodEnd, chargeAttempts: 0 }), invoice },
     applies: 'immediately',
     effective: periodEnd,
   };
@@ -375,7 +377,7 @@ function chargedAgain(before: Subscription, openMinor: number, now: Date): Conse
     chargeAttempts: 0,
     dueAt: before.periodEnd,
   };
-  const refused = afterRefusedPayment({ ...before, chargeAttempts: before.chargeAttempts + 1 });
+  const refused = afterFailedPayment({ ...before, chargeAttempts: before.chargeAttempts + 1 });
   return {
     charge: openMinor,
     paid: { after, invoice: null, openInvoice: 'paid' },

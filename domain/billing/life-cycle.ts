@@ -13,19 +13,19 @@ const keptDays = 90;
 const reminderDay = 83;
 const graceDays = 14;
 
-const later = (time: Date, days: number): Date => new Date(time.getTime() + days * day);
+const addDays = (time: Date, days: number): Date => new Date(time.getTime() + days * day);
 
 /** Returns until when the data of an ended subscription is kept. */
-export const keptUntil = (endedAt: Date): Date => later(endedAt, keptDays);
+export const computeDeletionDate = (endedAt: Date): Date => addDays(endedAt, keptDays);
 
 /** Returns the subscription after a failed payment. It continues until the last retry. */
-export function afterRefusedPayment(subscription: Subscription): Subscription {
+export function afterFailedPayment(subscription: Subscription): Subscription {
   const { pastDueSince, chargeAttempts } = subscription;
   const since = pastDueSince ?? subscription.periodStart;
   const next = retryDays[chargeAttempts];
   if (next !== undefined)
-    return { ...subscription, status: 'past_due', pastDueSince: since, dueAt: later(since, next) };
-  return ended(subscription, later(since, retryDays.at(-1) ?? 0));
+    return { ...subscription, status: 'past_due', pastDueSince: since, dueAt: addDays(since, next) };
+  return ended(subscription, addDays(since, retryDays.at(-1) ?? 0));
 }
 
 /**
@@ -40,7 +40,7 @@ export function ended(subscription: Subscription, at: Date): Subscription {
     scheduled: [],
     pastDueSince: null,
     chargeAttempts: 0,
-    dueAt: later(at, reminderDay),
+    dueAt: addDays(at, reminderDay),
   };
 }
 
@@ -64,7 +64,7 @@ export type BillingMail =
 /**
  * Returns the mail to administrators after a provider with its own schedule has changed the status.
  */
-export function mailOfTurn(before: SubscriptionStatus, after: SubscriptionStatus): BillingMail | null {
+export function selectMail(before: SubscriptionStatus, after: SubscriptionStatus): BillingMail | null {
   if (before === 'active' && after === 'past_due') return 'payment_failed';
   if (before === 'past_due' && after === 'active') return 'payment_succeeded';
   return before !== after && after === 'canceled' ? 'subscription_ended' : null;
@@ -90,9 +90,9 @@ export function nextStep(subscription: Subscription, now: Date): NextStep | unde
         ? { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' }
         : { kind: 'operation', action: 'charge_again' };
     case 'canceled': {
-      const until = keptUntil(endedAt ?? periodEnd);
+      const until = computeDeletionDate(endedAt ?? periodEnd);
       if (dueAt < until) return { kind: 'turn', after: { ...subscription, dueAt: until }, mail: 'deletion_reminder' };
-      const after: Subscription = { ...subscription, status: 'pending_deletion', dueAt: later(until, graceDays) };
+      const after: Subscription = { ...subscription, status: 'pending_deletion', dueAt: addDays(until, graceDays) };
       return { kind: 'turn', after, mail: 'deletion_scheduled' };
     }
     case 'pending_deletion':

@@ -3,7 +3,7 @@ import { addOnOfModule, moduleActions } from '../access/scopes.ts';
 import { addOns, plans } from './catalogue.ts';
 
 /** The default if no plan sets or implies a limit. */
-const usualCallsPerMinute = 600;
+const defaultCallsPerMinute = 600;
 
 /** Calls per month included in each package; null: unlimited. */
 export const callsPerMonth: Readonly<Record<string, number | null>> = Object.fromEntries(
@@ -30,7 +30,7 @@ export interface CallTerms {
 export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }: CallTerms): number {
   const included = agreedPerMinute ?? plans[packageCode ?? '']?.callsPerMinute;
   if (included !== undefined) return included;
-  return agreedPerMonth === null ? usualCallsPerMinute : Math.max(60, Math.ceil(agreedPerMonth / (30 * 24 * 60)));
+  return agreedPerMonth === null ? defaultCallsPerMinute : Math.max(60, Math.ceil(agreedPerMonth / (30 * 24 * 60)));
 }
 
 /**

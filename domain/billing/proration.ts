@@ -46,7 +46,7 @@ export type KeptPrices = Readonly<Record<string, number | null>>;
  * seats too.
  * @param kept prices of a subscription that started under an older catalog
  */
-export function itemsOf(items: Items, kept: KeptPrices = {}): Item[] {
+export function listItems(items: Items, kept: KeptPrices = {}): Item[] {
   const { packageCode, billingCycle, currency } = items;
   const plan = plans[packageCode];
   const found: Item[] = [];
@@ -78,7 +78,7 @@ export function itemsOf(items: Items, kept: KeptPrices = {}): Item[] {
 
 /** Returns the lines of a whole period. */
 export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
-  return itemsOf(items, kept).map(({ description, quantity, unitMinor }) => ({
+  return listItems(items, kept).map(({ description, quantity, unitMinor }) => ({
     description,
     quantity,
     unit_amount_minor: unitMinor,
@@ -91,7 +91,10 @@ export const totalOf = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): nu
   lines.reduce((total, { amount_minor }) => total + amount_minor, 0);
 
 /** Returns the remaining share of a period, from 0 to 1. */
-function restOf({ periodStart, periodEnd }: Pick<Subscription, 'periodStart' | 'periodEnd'>, now: Date): number {
+function remainingShare(
+  { periodStart, periodEnd }: Pick<Subscription, 'periodStart' | 'periodEnd'>,
+  now: Date,
+): number {
   const length = periodEnd.getTime() - periodStart.getTime();
   const left = periodEnd.getTime() - now.getTime();
   return length <= 0 ? 0 : Math.min(1, Math.max(0, left / length));
@@ -101,7 +104,7 @@ function restOf({ periodStart, periodEnd }: Pick<Subscription, 'periodStart' | '
  * Rounds half a minor unit up for credits and charges alike, so that a credit equals the charge of
  * the same remainder.
  */
-const part = (amount: number, share: number): number => Math.round(amount * share) || 0;
+const roundShare = (amount: number, share: number): number => Math.round(amount * share) || 0;
 
 const identity = ({ description, quantity, unitMinor }: Item): string => `${description}\n${quantity}\n${unitMinor}`;
 
@@ -111,8 +114,8 @@ const identity = ({ description, quantity, unitMinor }: Item): string => `${desc
  * @param restarts true if a new whole period starts now
  */
 export function changeLines(before: Subscription, after: Subscription, restarts: boolean, now: Date): InvoiceLine[] {
-  const share = restOf(before, now);
-  const [old, fresh] = [itemsOf(before), itemsOf(after)];
+  const share = remainingShare(before, now);
+  const [old, fresh] = [listItems(before), listItems(after)];
   const stays = restarts
     ? new Set<string>()
     : new Set(old.map(identity).filter((each) => fresh.map(identity).includes(each)));
@@ -120,7 +123,7 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
     description: `${prefix} ${description}`,
     quantity,
     unit_amount_minor: unitMinor,
-    amount_minor: Math.sign(factor) * part(quantity * unitMinor, Math.abs(factor)),
+    amount_minor: Math.sign(factor) * roundShare(quantity * unitMinor, Math.abs(factor)),
     proration: true,
   });
   const credits = old.filter((item) => !stays.has(identity(item))).map((item) => line(item, 'Unused time of', -share));
@@ -131,7 +134,7 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
 }
 
 /** Applies the credit to the lines. @returns the lines, and the remaining credit */
-export function withCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
+export function applyCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
   const total = totalOf(lines);
   if (total < 0) return { lines: [...lines, creditLine(-total)], creditMinor: creditMinor - total };
   const used = Math.min(creditMinor, total);

@@ -89,8 +89,8 @@ export interface PaymentProvider {
   /** Opens a checkout page. @returns its URL */
   openCheckout(checkout: NewCheckout): Promise<string>;
   /**
-   * Opens a page to change the stored card. It cannot cancel, pause or switch plans. @returns its
-   * URL
+   * Opens a page to change the stored card. It cannot cancel, pause or switch plans.
+   * @returns its URL
    */
   openPortal(portal: NewPortal): Promise<string>;
   /**

@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import { type ProviderBill, selectBill } from './bills.ts';
 import { addOns, plans } from './catalogue.ts';
-import { keptUntil } from './life-cycle.ts';
+import { computeDeletionDate } from './life-cycle.ts';
 import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
 import { isPaid, type ScheduledChange, type Subscription, type SubscriptionStatus } from './subscription.ts';
 
@@ -174,7 +174,7 @@ function entitlementsOf(subscription: Subscription, agreed: AgreedLimits, active
 }
 
 function dormancy(endedAt: Date, now: Date): NonNullable<Shown['dormant']> {
-  const until = keptUntil(endedAt);
+  const until = computeDeletionDate(endedAt);
   return {
     since: endedAt.toISOString(),
     data_kept_until: until.toISOString(),

@@ -4,7 +4,7 @@ import { type ProviderBill, selectBill } from './bills.ts';
 import { plans } from './catalogue.ts';
 import { nextPeriod } from './changes.ts';
 import { money } from './money.ts';
-import { extraSeats, itemsOf, periodLines, totalOf } from './proration.ts';
+import { extraSeats, listItems, periodLines, totalOf } from './proration.ts';
 import type { Subscription } from './subscription.ts';
 
 type ChangeWarning = components['schemas']['ChangeWarning'];
@@ -22,7 +22,7 @@ export function findWarnings(subscription: Subscription, providerBill: ProviderB
   const next_period_minor = totalOf(periodLines(next, prices));
   if (next_period_minor <= current_period_minor) return [];
   const { name = next.packageCode, includedSeats = 0 } = plans[next.packageCode] ?? {};
-  const seatPrice = itemsOf(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;
+  const seatPrice = listItems(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;
   const amounts = `${money(next_period_minor, currency)} instead of ${money(current_period_minor, currency)}`;
   const seats = `${name} includes ${includedSeats} seats, and each of the ${extraSeats(next)} additional seats costs ${money(seatPrice, currency)}`;
   return [

@@ -68,8 +68,8 @@ export interface StoredRun {
 }
 
 /**
- * Copies the current content of a campaign for a run. @param numberOf returns the phone number of
- * an id
+ * Copies the current content of a campaign for a run.
+ * @param numberOf returns the phone number of an id
  */
 export function contentOf(
   { object, filter, channels }: Pick<StoredCampaign, 'object' | 'filter' | 'channels'>,
@@ -97,7 +97,7 @@ const addressFields: Readonly<Record<CampaignObject, Readonly<Record<'email' | '
 };
 
 /** Returns the recipient for a record; undefined if the record has no such address. */
-export function addressOf(
+export function findRecipient(
   object: CampaignObject,
   channel: DraftChannel,
   values: Readonly<Record<string, StoredValue | undefined>>,
@@ -117,7 +117,7 @@ export interface PreparedMessage {
 }
 
 /** Maximum lengths for display and for providers. */
-const longest = { subject: 200, body: 20_000 } as const;
+const maxLengths = { subject: 200, body: 20_000 } as const;
 
 /** Prepares the messages for a record: one for each channel for which it has an address. */
 export function messagesFor(
@@ -126,7 +126,7 @@ export function messagesFor(
   record: { id: string; values: Readonly<Record<string, StoredValue | undefined>> },
 ): PreparedMessage[] {
   return content.channels.flatMap(({ channel, sender, subject, body }) => {
-    const recipient = addressOf(content.object, channel, record.values);
+    const recipient = findRecipient(content.object, channel, record.values);
     if (recipient === undefined) return [];
     const fill = (text: string): string => fillPlaceholders(text, object, record.values);
     return [
@@ -136,8 +136,8 @@ export function messagesFor(
         sender,
         recordId: record.id,
         // The subject stays one line, regardless of the record's values.
-        subject: subject && fill(subject).replace(/\s+/g, ' ').slice(0, longest.subject),
-        body: fill(body).slice(0, channel === 'sms' ? longestText : longest.body),
+        subject: subject && fill(subject).replace(/\s+/g, ' ').slice(0, maxLengths.subject),
+        body: fill(body).slice(0, channel === 'sms' ? longestText : maxLengths.body),
       },
     ];
   });

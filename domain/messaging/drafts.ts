@@ -51,7 +51,8 @@ type Prepared = Pick<
 >;
 
 /**
- * Creates an undecided draft. @param campaign the campaign and run that created it; null: a caller
+ * Creates an undecided draft.
+ * @param campaign the campaign and run that created it; null: a caller
  */
 export function newDraft(prepared: Prepared, campaign: { id: string; runId: string } | null, now: Date): StoredDraft {
   return {

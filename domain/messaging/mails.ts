@@ -38,22 +38,22 @@ type Template = (data: Readonly<Record<string, string>>, signInAt: string) => Ma
 
 const templates: Readonly<Record<string, Template>> = {
   webhook_failing: (data) => ({
-    subject: `A webhook endpoint of ${plainName(data.company_name ?? '')} keeps failing`,
+    subject: `A webhook endpoint of ${cleanName(data.company_name ?? '')} keeps failing`,
     text: [
-      `Hello ${plainName(data.full_name ?? '')},`,
+      `Hello ${cleanName(data.full_name ?? '')},`,
       '',
-      `The webhook endpoint at ${plainName(data.host ?? '')} has been failing for some time. If it keeps failing, it will be disabled.`,
-      ...aboutWebhook(data),
+      `The webhook endpoint at ${cleanName(data.host ?? '')} has been failing for some time. If it keeps failing, it will be disabled.`,
+      ...describeWebhook(data),
     ].join('\n'),
   }),
   webhook_disabled: (data) => ({
-    subject: `A webhook endpoint of ${plainName(data.company_name ?? '')} was disabled`,
+    subject: `A webhook endpoint of ${cleanName(data.company_name ?? '')} was disabled`,
     text: [
-      `Hello ${plainName(data.full_name ?? '')},`,
+      `Hello ${cleanName(data.full_name ?? '')},`,
       '',
-      `The webhook endpoint at ${plainName(data.host ?? '')} was disabled because it ${data.reason === 'gone' ? 'reported that it is gone' : 'kept failing'}.`,
+      `The webhook endpoint at ${cleanName(data.host ?? '')} was disabled because it ${data.reason === 'gone' ? 'reported that it is gone' : 'kept failing'}.`,
       'New events are kept for 30 days. When the endpoint works again, enable it and recover the missed deliveries.',
-      ...aboutWebhook(data),
+      ...describeWebhook(data),
     ].join('\n'),
   }),
   trial_ended: billing('The trial of %s has ended', () => [
@@ -84,7 +84,7 @@ const templates: Readonly<Record<string, Template>> = {
   new_password: (data) => ({
     subject: 'Choose a new password',
     text: [
-      `Hello ${plainName(data.full_name ?? '')},`,
+      `Hello ${cleanName(data.full_name ?? '')},`,
       '',
       'We received a request to reset the password for this email address. To choose a new password, open this link within one hour:',
       data.link ?? '',
@@ -94,11 +94,11 @@ const templates: Readonly<Record<string, Template>> = {
     ].join('\n'),
   }),
   welcome: (data, signInAt) => {
-    const company = plainName(data.company_name ?? '');
+    const company = cleanName(data.company_name ?? '');
     return {
       subject: `Welcome to ${company}`,
       text: [
-        `Hello ${plainName(data.full_name ?? '')},`,
+        `Hello ${cleanName(data.full_name ?? '')},`,
         '',
         `You now have access to the CRM of ${company}. Sign in with this email address at`,
         signInAt,
@@ -113,8 +113,8 @@ const templates: Readonly<Record<string, Template>> = {
 /** Builds a billing mail. @param subject with %s for the company */
 function billing(subject: string, text: (data: Readonly<Record<string, string>>) => string[]): Template {
   return (data, signInAt) => ({
-    subject: subject.replace('%s', plainName(data.company_name ?? '')),
-    text: [`Hello ${plainName(data.full_name ?? '')},`, '', ...text(data), '', signInAt, ''].join('\n'),
+    subject: subject.replace('%s', cleanName(data.company_name ?? '')),
+    text: [`Hello ${cleanName(data.full_name ?? '')},`, '', ...text(data), '', signInAt, ''].join('\n'),
   });
 }
 
@@ -125,17 +125,17 @@ function billing(subject: string, text: (data: Readonly<Record<string, string>>)
  */
 function booking(subject: string, text: () => string[]): Template {
   return (data) => {
-    const [user, company] = [plainName(data.user_name ?? ''), plainName(data.company_name ?? '')];
-    const where = oneLine(data.location ?? '');
+    const [user, company] = [cleanName(data.user_name ?? ''), cleanName(data.company_name ?? '')];
+    const where = toSingleLine(data.location ?? '');
     return {
       subject: subject.replace('%s', () => user),
       text: [
-        `Hello ${plainName(data.attendee_name ?? '')},`,
+        `Hello ${cleanName(data.attendee_name ?? '')},`,
         '',
         ...text(),
         '',
-        `What: ${plainName(data.title ?? '')}`,
-        `When: ${whenOf(data)}`,
+        `What: ${cleanName(data.title ?? '')}`,
+        `When: ${formatTime(data)}`,
         `With: ${user}, ${company}`,
         ...(where === '' ? [] : [`Where: ${where}`]),
         '',
@@ -145,7 +145,7 @@ function booking(subject: string, text: () => string[]): Template {
 }
 
 /** Formats the time in the reader's time zone. */
-function whenOf({
+function formatTime({
   start_at: start = '',
   end_at: end = '',
   timezone = 'UTC',
@@ -156,22 +156,22 @@ function whenOf({
   return `${on.format(first)}, ${at.format(first)} to ${at.format(last)} (${timezone})`;
 }
 
-const longestLine = 500;
+const maxLineLength = 500;
 
 /** Returns the text as a single line. */
-function oneLine(text: string): string {
+function toSingleLine(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]+/gu, ' ')
     .trim()
-    .slice(0, longestLine);
+    .slice(0, maxLineLength);
 }
 
-function aboutWebhook(data: Readonly<Record<string, string>>): string[] {
+function describeWebhook(data: Readonly<Record<string, string>>): string[] {
   return [
     '',
-    `Webhook endpoint: ${plainName(data.webhook_id ?? '')}`,
-    `Last event: ${plainName(data.event ?? '')}`,
-    `Last response: ${plainName(data.answer ?? '')}`,
+    `Webhook endpoint: ${cleanName(data.webhook_id ?? '')}`,
+    `Last event: ${cleanName(data.event ?? '')}`,
+    `Last response: ${cleanName(data.answer ?? '')}`,
     '',
   ];
 }
@@ -189,16 +189,16 @@ export function composeMail(
   return Object.hasOwn(templates, template) ? templates[template]?.(data, signInAt) : undefined;
 }
 
-const longestName = 100;
+const maxNameLength = 100;
 
 /**
  * Cleans a name for mails: one short line without URLs or email addresses. Anyone can sign up, so a
  * name must not carry a message to strangers in our mails.
  */
-export function plainName(name: string): string {
+export function cleanName(name: string): string {
   return name
     .replace(/[^\p{L}\p{M}\p{N} '’&(),-]+/gu, ' ')
     .replace(/ +/g, ' ')
     .trim()
-    .slice(0, longestName);
+    .slice(0, maxNameLength);
 }

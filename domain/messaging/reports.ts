@@ -59,7 +59,7 @@ export function readReport(
   }
   if (problems.length > 0) return { problems };
   const occurredAt = new Date(Math.min(Date.parse(occurred ?? now.toISOString()), now.getTime()));
-  return { report: { ...rest, ...read, occurredAt, contacts: contactsOf(body, read) } };
+  return { report: { ...rest, ...read, occurredAt, contacts: findContacts(body, read) } };
 }
 
 function fieldProblems(body: ReportBody): FieldProblem[] {
@@ -82,7 +82,7 @@ function fieldProblems(body: ReportBody): FieldProblem[] {
 }
 
 /** @param read the addresses that could be parsed */
-function contactsOf({ type, direction }: ReportBody, read: Record<string, string>): Address[] {
+function findContacts({ type, direction }: ReportBody, read: Record<string, string>): Address[] {
   const kind = /^email/.test(type) ? 'email' : 'phone';
   const isToThem = type === 'email_engagement' || direction === 'outbound';
   const found: [Address['kind'], string | undefined][] =
@@ -118,7 +118,7 @@ export function stopReason({
 }
 
 /** Maximum characters of a body and a subject in events. */
-const longest = { preview: 500, subject: 200 };
+const maxLengths = { preview: 500, subject: 200 };
 
 const beginning = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
 
@@ -143,7 +143,7 @@ export function reportEvent(
     timestamp: report.occurredAt.toISOString(),
     occurred_at: now.toISOString(),
   };
-  const preview = beginning(body, longest.preview);
+  const preview = beginning(body, maxLengths.preview);
   switch (report.type) {
     case 'sms':
     case 'whatsapp':
@@ -158,7 +158,7 @@ export function reportEvent(
           message_id: id,
           from,
           to: [to],
-          subject: beginning(report.subject ?? '', longest.subject),
+          subject: beginning(report.subject ?? '', maxLengths.subject),
           preview,
           has_attachments: report.has_attachments ?? false,
           ...about,

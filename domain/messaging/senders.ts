@@ -80,8 +80,8 @@ export const notSent = { test: 'dry_run', kept: 'kept' } as const;
 
 const minute = 60_000;
 /** With the pauses between them, the attempts take a day. */
-const mostAttempts = 10;
-const longestPause = 360;
+const maxAttempts = 10;
+const maxPauseMinutes = 360;
 
 /**
  * Returns the consequence of a fault.
@@ -91,9 +91,9 @@ const longestPause = 360;
 export function afterFault({ kind, message }: SendingFault, attempts: number): SendingOutcome | number {
   if (kind === 'no_sender') return { status: 'failed', code: 'no_sender', message };
   if (kind !== 'not_sent' && kind !== 'unknown') return { status: 'failed', code: 'refused', message };
-  if (attempts >= mostAttempts)
+  if (attempts >= maxAttempts)
     return { status: 'failed', code: 'undeliverable', message: 'The provider could not be reached for 24 hours.' };
-  return minute * Math.min(3 ** (attempts - 1), longestPause);
+  return minute * Math.min(3 ** (attempts - 1), maxPauseMinutes);
 }
 
 /**
@@ -102,12 +102,12 @@ export function afterFault({ kind, message }: SendingFault, attempts: number): S
  * @returns undefined if attempts are left
  */
 export function afterLostAttempts(attempts: number): SendingOutcome | undefined {
-  if (attempts <= mostAttempts) return undefined;
+  if (attempts <= maxAttempts) return undefined;
   return { status: 'failed', code: 'undeliverable', message: 'No attempt to send the message was completed.' };
 }
 
 /** Appends the unsubscribe link to messages of campaigns. */
-export function textWithLink({ body, isOfCampaign, unsubscribeUrl }: OutgoingMessage): string {
+export function appendUnsubscribeLink({ body, isOfCampaign, unsubscribeUrl }: OutgoingMessage): string {
   return isOfCampaign ? `${body}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n` : body;
 }
 

@@ -17,13 +17,13 @@ const outcomes: Readonly<Record<string, 'answered' | 'no_answer' | 'busy' | 'fai
 };
 
 /** Maximum characters of a report's text. */
-const longest = 50_000;
+const maxTextLength = 50_000;
 
 /**
  * @returns undefined if it is not about an inbound item, such as a ringing call or the status of a
  * sent text
  */
-export function readTwilio(form: ReadonlyMap<string, string>): TwilioReport | undefined {
+export function readTwilioRequest(form: ReadonlyMap<string, string>): TwilioReport | undefined {
   const text = (name: string): string => (form.get(name) ?? '').replaceAll('\0', '');
   const [from, to] = [text('From'), text('To')];
   if (form.has('FaxSid')) {
@@ -53,5 +53,5 @@ export function readTwilio(form: ReadonlyMap<string, string>): TwilioReport | un
   const number = (address: string): string => address.replace(/^whatsapp:/, '');
   const type = from.startsWith('whatsapp:') ? ('whatsapp' as const) : ('sms' as const);
   const said = { external_id: text('MessageSid'), from: number(from), to: number(to) };
-  return { body: { type, ...said, body: text('Body').slice(0, longest).toWellFormed() }, ownNumber: number(to) };
+  return { body: { type, ...said, body: text('Body').slice(0, maxTextLength).toWellFormed() }, ownNumber: number(to) };
 }

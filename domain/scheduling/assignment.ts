@@ -26,12 +26,12 @@ export function chooseMember(
 ): string | undefined {
   const open = all.filter(({ userId }) => eligible.has(userId));
   if (strategy === 'priority') return open[0]?.userId;
-  if (strategy === 'least_busy') return first(open, (a, b) => a.load - b.load || byShare(a, b))?.userId;
+  if (strategy === 'least_busy') return findLeast(open, (a, b) => a.load - b.load || compareShares(a, b))?.userId;
   return nextInRotation(all, open)?.userId;
 }
 
 /** Fewest assignments relative to the weight. */
-const byShare = (a: Candidate, b: Candidate): number => a.assigned * b.weight - b.assigned * a.weight;
+const compareShares = (a: Candidate, b: Candidate): number => a.assigned * b.weight - b.assigned * a.weight;
 
 /**
  * Tijdeman's rule for the chairman assignment problem, in integers. Candidates are the members
@@ -44,16 +44,16 @@ function nextInRotation(all: readonly Candidate[], open: readonly Candidate[]): 
   const weights = sum(all, ({ weight }) => weight);
   const parts = 2 * all.length - 2;
   /** The missing share, in units of the total weight. */
-  const lacking = ({ weight, assigned }: Candidate): number => parts * (weight * turn - weights * assigned);
-  const untilDue = (candidate: Candidate): number => (parts - 1) * weights - lacking(candidate);
-  const behind = open.filter((candidate) => lacking(candidate) >= weights);
-  return first(behind.length > 0 ? behind : open, (a, b) => untilDue(a) * b.weight - untilDue(b) * a.weight);
+  const missingShare = ({ weight, assigned }: Candidate): number => parts * (weight * turn - weights * assigned);
+  const untilDue = (candidate: Candidate): number => (parts - 1) * weights - missingShare(candidate);
+  const behind = open.filter((candidate) => missingShare(candidate) >= weights);
+  return findLeast(behind.length > 0 ? behind : open, (a, b) => untilDue(a) * b.weight - untilDue(b) * a.weight);
 }
 
 const sum = (all: readonly Candidate[], of: (candidate: Candidate) => number): number =>
   all.reduce((total, candidate) => total + of(candidate), 0);
 
 /** Returns the minimum by an order. Of equal items, the first one. */
-function first(list: readonly Candidate[], order: (a: Candidate, b: Candidate) => number): Candidate | undefined {
+function findLeast(list: readonly Candidate[], order: (a: Candidate, b: Candidate) => number): Candidate | undefined {
   return list.toSorted(order)[0];
 }

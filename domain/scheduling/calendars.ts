@@ -82,13 +82,13 @@ export function blockedTimes(
   if (own.length === 0) return external;
   const moved = own.flatMap(({ bookingId, start, end }) => {
     const booked = bookingTimes.get(bookingId);
-    return booked ? subtract([{ start, end }], [wholeSeconds(booked)]) : [{ start, end }];
+    return booked ? subtract([{ start, end }], [roundToSeconds(booked)]) : [{ start, end }];
   });
   return union([...external, ...moved]);
 }
 
 /** Calendars do not store milliseconds. */
-function wholeSeconds({ start, end }: Interval): Interval {
+function roundToSeconds({ start, end }: Interval): Interval {
   return { start: Math.floor(start / 1000) * 1000, end: Math.ceil(end / 1000) * 1000 };
 }
 
@@ -127,8 +127,8 @@ export interface Calendars {
   /** Writes an event once. An existing event stays unchanged. */
   writeEvent(connection: Connection, event: CalendarEvent): Promise<WrittenEvent>;
   /**
-   * Removes an event. Succeeds if it does not exist. @param event with the URL from when it was
-   * written, if any
+   * Removes an event. Succeeds if it does not exist.
+   * @param event with the URL from when it was written, if any
    */
   removeEvent(connection: Connection, event: { uid: string; url: string | null }): Promise<void>;
 }
@@ -140,7 +140,7 @@ export interface Calendars {
 export const eventUid = (bookingId: string, userId: string): string => `${bookingId}@${userId}`;
 
 /** Returns the booking id of an event; undefined if it is not an event of this user's bookings. */
-export function bookingIdIn(uid: string, userId: string): string | undefined {
+export function parseEventUid(uid: string, userId: string): string | undefined {
   const bookingId = uid.slice(0, 36);
   return uid === eventUid(bookingId, userId) && isUuid.test(bookingId) ? bookingId : undefined;
 }

@@ -27,19 +27,19 @@ export interface InvitationText {
 }
 
 /** @returns iCalendar text with CRLF line ends */
-export function calendarText(meeting: MeetingText, invitation?: InvitationText): string {
+export function formatCalendar(meeting: MeetingText, invitation?: InvitationText): string {
   const calendar = new ICAL.Component('vcalendar');
   calendar.addPropertyWithValue('version', '2.0');
   calendar.addPropertyWithValue('prodid', '-//headless-crm//bookings//EN');
   if (invitation) calendar.addPropertyWithValue('method', invitation.method);
   const event = new ICAL.Component('vevent');
-  event.addPropertyWithValue('uid', clean(meeting.uid));
-  event.addPropertyWithValue('dtstamp', utc(meeting.createdAt));
-  event.addPropertyWithValue('dtstart', utc(meeting.start));
-  event.addPropertyWithValue('dtend', utc(meeting.end));
-  event.addPropertyWithValue('summary', clean(meeting.title));
-  if (meeting.description !== null) event.addPropertyWithValue('description', clean(meeting.description));
-  if (meeting.location !== null) event.addPropertyWithValue('location', clean(meeting.location));
+  event.addPropertyWithValue('uid', cleanText(meeting.uid));
+  event.addPropertyWithValue('dtstamp', toUtc(meeting.createdAt));
+  event.addPropertyWithValue('dtstart', toUtc(meeting.start));
+  event.addPropertyWithValue('dtend', toUtc(meeting.end));
+  event.addPropertyWithValue('summary', cleanText(meeting.title));
+  if (meeting.description !== null) event.addPropertyWithValue('description', cleanText(meeting.description));
+  if (meeting.location !== null) event.addPropertyWithValue('location', cleanText(meeting.location));
   if (invitation) addParties(event, invitation);
   calendar.addSubcomponent(event);
   return `${calendar.toString()}\r\n`;
@@ -48,20 +48,20 @@ export function calendarText(meeting: MeetingText, invitation?: InvitationText):
 function addParties(event: ICAL.Component, { method, sequence, organizer, attendee }: InvitationText): void {
   event.addPropertyWithValue('sequence', sequence);
   event.addPropertyWithValue('status', method === 'CANCEL' ? 'CANCELLED' : 'CONFIRMED');
-  event.addPropertyWithValue('organizer', addressOf(organizer)).setParameter('cn', clean(organizer.name));
-  const invited = event.addPropertyWithValue('attendee', addressOf(attendee));
-  invited.setParameter('cn', clean(attendee.name));
+  event.addPropertyWithValue('organizer', toMailto(organizer)).setParameter('cn', cleanText(organizer.name));
+  const invited = event.addPropertyWithValue('attendee', toMailto(attendee));
+  invited.setParameter('cn', cleanText(attendee.name));
   invited.setParameter('partstat', 'NEEDS-ACTION');
   // Replies would go to the sender of mails, which no one reads.
   invited.setParameter('rsvp', 'FALSE');
 }
 
-const addressOf = ({ email }: Party): string => `mailto:${email.replace(/[^\x21-\x7e]/g, '')}`;
+const toMailto = ({ email }: Party): string => `mailto:${email.replace(/[^\x21-\x7e]/g, '')}`;
 
-const utc = (moment: number): ICAL.Time => ICAL.Time.fromJSDate(new Date(moment), true);
+const toUtc = (moment: number): ICAL.Time => ICAL.Time.fromJSDate(new Date(moment), true);
 
 /** Normalizes line ends to the one that is escaped, and removes other control characters. */
-function clean(text: string): string {
+function cleanText(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters are removed.
   return text.replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, '\n').replace(/[\0-\x08\x0e-\x1f\x7f-\x9f]/g, '');
 }

@@ -1,6 +1,6 @@
 // Builds the calendar attachment of an invitation.
-import { plainName } from '../messaging/mails.ts';
-import { calendarText } from './icalendar.ts';
+import { cleanName } from '../messaging/mails.ts';
+import { formatCalendar } from './icalendar.ts';
 import type { InvitationTemplate } from './invitation.ts';
 
 /** The attachment in the form that mail programs expect. */
@@ -25,16 +25,16 @@ export function invitationFile(
     uid: data.invitation_id ?? '',
     start: Date.parse(data.start_at ?? ''),
     end: Date.parse(data.end_at ?? ''),
-    title: plainName(data.title ?? ''),
+    title: cleanName(data.title ?? ''),
     description: null,
     location: data.location ?? null,
     createdAt: Date.parse(data.changed_at ?? ''),
   };
-  const content = calendarText(meeting, {
+  const content = formatCalendar(meeting, {
     method,
     sequence: Number(data.sequence),
-    organizer: { name: plainName(data.user_name ?? ''), email: from },
-    attendee: { name: plainName(data.attendee_name ?? ''), email: recipient },
+    organizer: { name: cleanName(data.user_name ?? ''), email: from },
+    attendee: { name: cleanName(data.attendee_name ?? ''), email: recipient },
   });
   return { method, filename: 'invitation.ics', content };
 }

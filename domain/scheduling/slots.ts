@@ -95,8 +95,8 @@ export function findSlots(
   const shifts = new Map<string, Shift>();
   const people = members.map((member) => ({
     userId: member.userId,
-    shift: shiftOf(member.hours, shifts, within, clocks),
-    calendar: calendarOf(member, rules, within, clocks),
+    shift: findShift(member.hours, shifts, within, clocks),
+    calendar: prepareCalendar(member, rules, within, clocks),
   }));
   const slots: FreeSlot[] = [];
   // Day by day for all members, so that days beyond the limit are not computed.
@@ -104,16 +104,17 @@ export function findSlots(
     const part = { start: from, end: Math.min(from + day, within.end) };
     const starts = new Set<number>();
     for (const { timezone, windows } of shifts.values())
-      for (const start of gridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute)) starts.add(start);
+      for (const start of findGridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute))
+        starts.add(start);
     const offered = [...starts]
       .sort((a, b) => a - b)
       .map((start): FreeSlot => ({ start, end: start + duration, userIds: [] }));
     const workable = new Map(
-      [...shifts.values()].map((shift) => [shift, offered.filter((slot) => isIn(shift.working, slot))]),
+      [...shifts.values()].map((shift) => [shift, offered.filter((slot) => isWithin(shift.working, slot))]),
     );
     for (const { userId, shift, calendar } of people)
       for (const slot of workable.get(shift) ?? [])
-        if (refusalAtWork(calendar, slot.start) === undefined) slot.userIds.push(userId);
+        if (findRejection(calendar, slot.start) === undefined) slot.userIds.push(userId);
     slots.push(...offered.filter(({ userIds }) => userIds.length > 0));
   }
   return { slots: slots.slice(0, limit), truncated: slots.length > limit };
@@ -133,8 +134,8 @@ export function canTake(
 ): Refusal | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
   const working = new Occupied(workingTime(member.hours, slot, clocks));
-  if (!isIn(working, slot)) return 'outside_working_hours';
-  return refusalAtWork(calendarOf(member, demand, slot, clocks), start);
+  if (!isWithin(working, slot)) return 'outside_working_hours';
+  return findRejection(prepareCalendar(member, demand, slot, clocks), start);
 }
 
 /** Working hours, shared by all members who have the same. */
@@ -145,7 +146,7 @@ interface Shift {
 }
 
 /** @param shifts known shifts by their hours; new ones are added */
-function shiftOf(hours: WorkingHours, shifts: Map<string, Shift>, within: Interval, clocks: ZoneClocks): Shift {
+function findShift(hours: WorkingHours, shifts: Map<string, Shift>, within: Interval, clocks: ZoneClocks): Shift {
   const key = JSON.stringify(hours);
   const known = shifts.get(key);
   if (known) return known;
@@ -156,18 +157,18 @@ function shiftOf(hours: WorkingHours, shifts: Map<string, Shift>, within: Interv
 }
 
 /** @param within contains all slots that will be checked */
-function calendarOf(member: Member, demand: SlotDemand, within: Interval, clocks: ZoneClocks): Calendar {
+function prepareCalendar(member: Member, demand: SlotDemand, within: Interval, clocks: ZoneClocks): Calendar {
   return {
     duration: demand.durationMinutes * minute,
     before: demand.bufferBeforeMinutes * minute,
     after: demand.bufferAfterMinutes * minute,
     off: new Occupied(daysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
     busy: new Occupied(member.busy),
-    daily: dailyCounts(member, demand, within, clocks),
+    daily: countPerDay(member, demand, within, clocks),
   };
 }
 
-function dailyCounts(
+function countPerDay(
   { bookedStarts }: Member,
   { maxPerDay, timezone }: SlotDemand,
   within: Interval,
@@ -186,13 +187,13 @@ function dailyCounts(
 }
 
 /** Returns true if the whole interval is working time. */
-function isIn(working: Occupied<Interval>, { start, end }: Interval): boolean {
+function isWithin(working: Occupied<Interval>, { start, end }: Interval): boolean {
   const work = working.firstMeeting(start, end);
   return work !== undefined && work.start <= start && work.end >= end;
 }
 
 /** Returns why a person cannot take a slot within their working hours. */
-function refusalAtWork(calendar: Calendar, start: number): Refusal | undefined {
+function findRejection(calendar: Calendar, start: number): Refusal | undefined {
   const { off, busy, daily } = calendar;
   const end = start + calendar.duration;
   const dayOff = off.firstMeeting(start, end);
@@ -208,7 +209,7 @@ function refusalAtWork(calendar: Calendar, start: number): Refusal | undefined {
  * Returns the times at which a window starts in local time, or a whole number of intervals later
  * within that window.
  */
-function gridStarts(
+function findGridStarts(
   days: readonly WallDay[],
   windows: readonly (readonly WindowOfDay[])[],
   interval: number,

@@ -23,7 +23,7 @@ export interface Person {
 }
 
 /** What occupies a person's time. */
-type TakenReason = BusyReason | DayOffReason;
+type BusyOrOffReason = BusyReason | DayOffReason;
 
 /** In the order of the response. */
 const reasons = [
@@ -53,7 +53,7 @@ export interface Availability {
   /** Free working hours; empty if the person cannot be booked. */
   free: Interval[];
   /** Ordered by start, inside and outside of working hours. Intervals may overlap. */
-  busy: (Interval & { reason: TakenReason })[];
+  busy: (Interval & { reason: BusyOrOffReason })[];
 }
 
 /**
@@ -70,7 +70,7 @@ export function describeAvailability(person: Person, within: Interval, clocks = 
   if (!person.isActive) found.add('user_inactive');
   if (person.calendar === 'error') found.add('calendar_error');
   if (person.calendar === 'not_read') found.add('calendar_not_read_yet');
-  if (free.length === 0) for (const reason of nothingFree(workingHours, busy)) found.add(reason);
+  if (free.length === 0) for (const reason of findFullReasons(workingHours, busy)) found.add(reason);
   const bookable = found.size === 0;
   if (person.calendar === 'not_connected') found.add('calendar_not_connected');
   return {
@@ -89,7 +89,7 @@ function cut(busy: readonly Busy[], within: Interval): Busy[] {
 }
 
 /** Returns what fills the working hours, or that there are none. */
-function nothingFree(working: readonly Interval[], busy: Availability['busy']): UnavailableReason[] {
+function findFullReasons(working: readonly Interval[], busy: Availability['busy']): UnavailableReason[] {
   if (working.length === 0) return ['outside_working_hours'];
   const hours = new Occupied(working);
   return busy.filter(({ start, end }) => hours.firstMeeting(start, end)).map(({ reason }) => reason);

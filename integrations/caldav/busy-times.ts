@@ -1,15 +1,15 @@
 // Computes a user's busy intervals from the events of a calendar, including recurrences.
 import ICAL from 'ical.js';
-import { bookingIdIn, type CalendarTimes, type OwnEvent } from '../../domain/scheduling/calendars.ts';
+import { type CalendarTimes, type OwnEvent, parseEventUid } from '../../domain/scheduling/calendars.ts';
 import { type Interval, intersect } from '../../domain/service/intervals.ts';
 import { Clocks } from './clocks.ts';
-import { lengthOf, type Part, startsOf } from './repetitions.ts';
+import { findStarts, type Part, readLength } from './repetitions.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Limits of one calendar: events, expanded recurrences, and returned intervals. */
-const most = { events: 20_000, repetitions: 20_000, intervals: 5000 };
+const limits = { events: 20_000, repetitions: 20_000, intervals: 5000 };
 
-export interface Asked {
+export interface BusyTimesQuery {
   within: Interval;
   /** The owner of the calendar. */
   userId: string;
@@ -18,22 +18,22 @@ export interface Asked {
 }
 
 /** A busy interval of the owner. Events that this server wrote carry their booking. */
-type Found = Interval | OwnEvent;
+type BusyEvent = Interval | OwnEvent;
 
 /**
  * Reads busy intervals from iCalendar objects.
  * @returns intervals cut to the requested time
  * @throws Unreadable if a limit is exceeded, and errors of the library if the text is not iCalendar
  */
-export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarTimes {
-  const countEvent = counter(most.events, 'too many events');
-  const countRepetition = counter(most.repetitions, 'too many recurrences');
-  const intervals = objects.flatMap(calendarsIn).flatMap((calendar) => {
+export function readBusyTimes(objects: readonly string[], asked: BusyTimesQuery): CalendarTimes {
+  const countEvent = counter(limits.events, 'too many events');
+  const countRepetition = counter(limits.repetitions, 'too many recurrences');
+  const intervals = objects.flatMap(parseCalendars).flatMap((calendar) => {
     const events = calendar.getAllSubcomponents('vevent');
     for (const _ of events) countEvent();
-    return busyTimesOf(calendar, events, asked, countRepetition);
+    return readCalendar(calendar, events, asked, countRepetition);
   });
-  const isOwn = (found: Found): found is OwnEvent => 'bookingId' in found;
+  const isOwn = (found: BusyEvent): found is OwnEvent => 'bookingId' in found;
   const external = intersect(
     intervals.filter((found) => !isOwn(found)),
     [asked.within],
@@ -42,7 +42,7 @@ export function busyTimesIn(objects: readonly string[], asked: Asked): CalendarT
     const [part] = intersect([event], [asked.within]);
     return part ? [{ bookingId, ...part }] : [];
   });
-  if (external.length + own.length > most.intervals) throw new Unreadable('too many events');
+  if (external.length + own.length > limits.intervals) throw new Unreadable('too many events');
   return { external, own };
 }
 
@@ -55,7 +55,7 @@ function counter(limit: number, why: string): () => void {
 }
 
 /** Parses one text, which may contain several calendars. */
-function calendarsIn(text: string): ICAL.Component[] {
+function parseCalendars(text: string): ICAL.Component[] {
   const read: unknown = ICAL.parse(text);
   const all = Array.isArray(read) && Array.isArray(read[0]) ? read : [read];
   return all.map((each) => {
@@ -65,23 +65,23 @@ function calendarsIn(text: string): ICAL.Component[] {
   });
 }
 
-function busyTimesOf(
+function readCalendar(
   calendar: ICAL.Component,
   events: readonly ICAL.Component[],
-  { within, userId, timezone }: Asked,
+  { within, userId, timezone }: BusyTimesQuery,
   countRepetition: () => void,
-): Found[] {
+): BusyEvent[] {
   const clocks = new Clocks(calendar, timezone);
   const byUid = Map.groupBy(events, (event) => String(event.getFirstPropertyValue('uid') ?? ''));
   return [...byUid].flatMap(([uid, components]) => {
-    const bookingId = bookingIdIn(uid, userId);
-    const parts = components.flatMap((component) => partOf(component, clocks) ?? []);
+    const bookingId = parseEventUid(uid, userId);
+    const parts = components.flatMap((component) => readPart(component, clocks) ?? []);
     const replaced = new Set(parts.flatMap(({ replaces }) => replaces ?? []));
     return parts
       .filter((part) => part.isBusy)
       .flatMap((part) => {
-        const length = lengthOf(part, clocks);
-        return startsOf(part, replaced, length, clocks, within, countRepetition).map((start) => ({
+        const length = readLength(part, clocks);
+        return findStarts(part, replaced, length, clocks, within, countRepetition).map((start) => ({
           ...(bookingId === undefined ? {} : { bookingId }),
           start: start.moment,
           end: length.endOf(start),
@@ -91,7 +91,7 @@ function busyTimesOf(
 }
 
 /** @returns undefined if the component has no start, and therefore takes no time */
-function partOf(component: ICAL.Component, clocks: Clocks): Part | undefined {
+function readPart(component: ICAL.Component, clocks: Clocks): Part | undefined {
   const property = component.getFirstProperty('dtstart');
   const start = property?.getFirstValue();
   if (!(start instanceof ICAL.Time)) return undefined;

@@ -5,7 +5,7 @@ import {
   type Calendars,
   type Connection,
 } from '../../domain/scheduling/calendars.ts';
-import { calendarText } from '../../domain/scheduling/icalendar.ts';
+import { formatCalendar } from '../../domain/scheduling/icalendar.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Reader } from './reader.ts';
 import { type CaldavConnection, eventsBody, propertiesBody, send } from './requests.ts';
@@ -38,11 +38,11 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
     },
     async writeEvent(connection, event) {
       const own = caldav(connection);
-      const url = addressOf(own, event.uid);
+      const url = eventUrl(own, event.uid);
       await send(client, own, {
         method: 'PUT',
         url,
-        body: calendarText({ ...event, description: described(event) }),
+        body: formatCalendar({ ...event, description: describeEvent(event) }),
         // `If-None-Match: *` and status 412 make retries safe: 412 means that an earlier attempt
         // wrote the event.
         headers: { 'content-type': 'text/calendar; charset=utf-8', 'if-none-match': '*' },
@@ -54,7 +54,7 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
       const own = caldav(connection);
       // The stored URL is only used in the current calendar. Otherwise these credentials would be
       // sent to a calendar that was connected before.
-      const address = url?.startsWith(own.url) ? url : addressOf(own, uid);
+      const address = url?.startsWith(own.url) ? url : eventUrl(own, uid);
       await send(client, own, { method: 'DELETE', url: address, good: [200, 202, 204, 404, 410] });
     },
   };
@@ -63,7 +63,7 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
 /**
  * Puts the attendee into the description, because servers send their own mails to listed attendees.
  */
-function described({ attendee: { name, email, phone }, description }: CalendarEvent): string {
+function describeEvent({ attendee: { name, email, phone }, description }: CalendarEvent): string {
   const who = [name, email, phone].filter((each) => each !== null).join(', ');
   return description === null ? who : `${who}\n\n${description}`;
 }
@@ -73,4 +73,4 @@ function caldav(connection: Connection): CaldavConnection {
   return connection;
 }
 
-const addressOf = ({ url }: CaldavConnection, uid: string): string => `${url}${encodeURIComponent(uid)}.ics`;
+const eventUrl = ({ url }: CaldavConnection, uid: string): string => `${url}${encodeURIComponent(uid)}.ics`;

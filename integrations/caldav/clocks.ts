@@ -28,7 +28,7 @@ export class Clocks {
   /** @param timezone IANA name of the owner's zone */
   constructor(calendar: ICAL.Component, timezone: string) {
     this.#calendar = calendar;
-    this.#own = clockOf(timezone);
+    this.#own = createClock(timezone);
   }
 
   /** @param property the property that contains the time; undefined: a time without a zone */
@@ -50,7 +50,7 @@ export class Clocks {
   #named(name: string): Clock {
     const known = this.#byName.get(name);
     if (known) return known;
-    const found = isZone(name) ? clockOf(name) : (this.#described(name) ?? this.#own);
+    const found = isZone(name) ? createClock(name) : (this.#described(name) ?? this.#own);
     this.#byName.set(name, found);
     return found;
   }
@@ -65,7 +65,7 @@ export class Clocks {
  * RFC 5545: a skipped time uses the offset before the change, and a repeated time is the first of
  * the two.
  */
-function clockOf(timezone: string): Clock {
+function createClock(timezone: string): Clock {
   return ({ year, month, day, hour, minute, second, isDate }) => {
     const date = { year, month, day };
     if (isDate) return Temporal.PlainDate.from(date).toZonedDateTime(timezone).epochMilliseconds;
@@ -85,5 +85,5 @@ function isZone(name: string): boolean {
 }
 
 /** Adds days in local time. */
-export const daysLater = (time: ICAL.Time, days: number): ICAL.Time =>
+export const addDays = (time: ICAL.Time, days: number): ICAL.Time =>
   atWallTime(wallTime(time) + days * day, time.isDate);

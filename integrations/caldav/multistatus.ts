@@ -24,13 +24,13 @@ const parser = new XMLParser({
 });
 
 /**
- * Returns the iCalendar objects of a query. @throws Unreadable if the response omits some, because
- * their time must not count as free
+ * Returns the iCalendar objects of a query.
+ * @throws Unreadable if the response omits some, because their time must not count as free
  */
-export function eventsOf(text: string): string[] {
-  return responsesOf(text).map((response) => {
-    const [data] = propertiesIn(response).flatMap((properties) => {
-      const found = textOf(child(properties, 'calendar-data'));
+export function readEvents(text: string): string[] {
+  return readResponses(text).map((response) => {
+    const [data] = okProperties(response).flatMap((properties) => {
+      const found = readText(child(properties, 'calendar-data'));
       return found === undefined ? [] : [found];
     });
     if (data === undefined) throw new Unreadable('the response omits events');
@@ -39,14 +39,14 @@ export function eventsOf(text: string): string[] {
 }
 
 /** Reads the properties of a collection. */
-export function propertiesOf(text: string): Properties {
-  const properties = responsesOf(text).flatMap(propertiesIn);
+export function readProperties(text: string): Properties {
+  const properties = readResponses(text).flatMap(okProperties);
   const having = (name: string): unknown =>
     properties.map((each) => child(each, name)).find((each) => each !== undefined);
   const privileges = having('current-user-privilege-set');
   const components = having('supported-calendar-component-set');
   const granted = list(privileges, 'privilege').flatMap((each) => (isElement(each) ? Object.keys(each) : []));
-  const taken = list(components, 'comp').map((each) => textOf(child(each, '@name'))?.toUpperCase());
+  const taken = list(components, 'comp').map((each) => readText(child(each, '@name'))?.toUpperCase());
   return {
     isCalendar: child(having('resourcetype'), 'calendar') !== undefined,
     takesEvents: components === undefined || taken.includes('VEVENT'),
@@ -55,16 +55,16 @@ export function propertiesOf(text: string): Properties {
   };
 }
 
-function responsesOf(text: string): unknown[] {
+function readResponses(text: string): unknown[] {
   const root = child(parser.parse(text, true), 'multistatus');
   if (root === undefined) throw new Unreadable('the response is not a calendar response');
   return list(root, 'response');
 }
 
 /** Returns the properties with status 200. */
-function propertiesIn(response: unknown): unknown[] {
+function okProperties(response: unknown): unknown[] {
   return list(response, 'propstat')
-    .filter((each) => / 200(?: |$)/.test(textOf(child(each, 'status')) ?? ''))
+    .filter((each) => / 200(?: |$)/.test(readText(child(each, 'status')) ?? ''))
     .map((each) => child(each, 'prop'));
 }
 
@@ -81,7 +81,7 @@ function list(element: unknown, name: string): unknown[] {
 /**
  * Returns the text of an element. The parser stores it separately if the element has attributes.
  */
-function textOf(element: unknown): string | undefined {
+function readText(element: unknown): string | undefined {
   const text = isElement(element) ? child(element, '#text') : element;
   return typeof text === 'string' ? text : undefined;
 }

@@ -21,13 +21,13 @@ export type ThreadMessage = { beganAt: number } | { result: unknown } | { why: s
  * Processor time for one response in milliseconds. Processor time is fair on a busy machine, where
  * elapsed time is not.
  */
-const processorBudget = 1500;
+const processorBudgetMs = 1500;
 /** Default limit of elapsed milliseconds for waiting and parsing. */
-const usualWait = 10_000;
+const defaultWaitMs = 10_000;
 /** Minimum milliseconds between two checks of a nearly used budget. */
-const shortestPause = 20;
+const minPauseMs = 20;
 /** Milliseconds after which an idle thread is terminated. */
-const idleTime = 60_000;
+const idleTimeoutMs = 60_000;
 /** `.ts`, or `.js` in dist/. */
 const ownExtension = import.meta.filename.slice(-3);
 const resourceLimits = { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 };
@@ -39,7 +39,7 @@ export class Reader {
   #idle: NodeJS.Timeout | undefined;
   readonly #longestWait: number;
 
-  constructor(longestWait = usualWait) {
+  constructor(longestWait = defaultWaitMs) {
     this.#longestWait = longestWait;
   }
 
@@ -83,9 +83,9 @@ export class Reader {
       const checkBudget = (beganAt: number): void => {
         processorTime(thread).then(
           (used) => {
-            const unused = processorBudget - (used - beganAt);
+            const unused = processorBudgetMs - (used - beganAt);
             if (unused <= 0) fail('unreadable', 'reading takes too long');
-            else if (!isOver) after(Math.max(unused, shortestPause), () => checkBudget(beganAt));
+            else if (!isOver) after(Math.max(unused, minPauseMs), () => checkBudget(beganAt));
           },
           // The thread has ended, which its error event reports.
           () => undefined,
@@ -94,9 +94,9 @@ export class Reader {
       after(left, () => fail('overloaded', 'no time left to read'));
       thread.on('message', (message: ThreadMessage) => {
         // Processor time never exceeds elapsed time, so an earlier check is pointless.
-        if ('beganAt' in message) return after(processorBudget, () => checkBudget(message.beganAt));
+        if ('beganAt' in message) return after(processorBudgetMs, () => checkBudget(message.beganAt));
         finish();
-        this.#idle = setTimeout(() => this.#close(), idleTime).unref();
+        this.#idle = setTimeout(() => this.#close(), idleTimeoutMs).unref();
         if ('result' in message) resolve(message.result);
         else reject(new CalendarFault('unreadable', message.why));
       });

@@ -1,13 +1,13 @@
 // The worker thread that parses responses of CalDAV servers.
 import { parentPort } from 'node:worker_threads';
-import { busyTimesIn } from './busy-times.ts';
-import { eventsOf, propertiesOf } from './multistatus.ts';
+import { readBusyTimes } from './busy-times.ts';
+import { readEvents, readProperties } from './multistatus.ts';
 import type { Reading, ThreadMessage } from './reader.ts';
 import { Unreadable } from './unreadable.ts';
 
 function read(reading: Reading): unknown {
   const text = new TextDecoder('utf-8', { fatal: true }).decode(reading.body);
-  return reading.kind === 'properties' ? propertiesOf(text) : busyTimesIn(eventsOf(text), reading);
+  return reading.kind === 'properties' ? readProperties(text) : readBusyTimes(readEvents(text), reading);
 }
 
 parentPort?.on('message', (reading: Reading) => {

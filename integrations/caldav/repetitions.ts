@@ -1,7 +1,7 @@
 // Expands recurring events into start times and durations (RFC 5545).
 import ICAL from 'ical.js';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { atWallTime, type Clock, type Clocks, daysLater, wallTime } from './clocks.ts';
+import { addDays, atWallTime, type Clock, type Clocks, wallTime } from './clocks.ts';
 
 /** One component: the event itself, or a replacement of one recurrence. */
 export interface Part {
@@ -32,9 +32,9 @@ const second = 1000;
 const day = 86_400 * second;
 
 /** Days are calendar days, so their length can differ at clock changes. Hours are exact. */
-export function lengthOf({ component, start, clock }: Part, clocks: Clocks): Length {
+export function readLength({ component, start, clock }: Part, clocks: Clocks): Length {
   const lasting = (days: number, milliseconds: number): Length => ({
-    endOf: ({ moment, wall }) => (days === 0 ? moment : clock(daysLater(wall, days))) + milliseconds,
+    endOf: ({ moment, wall }) => (days === 0 ? moment : clock(addDays(wall, days))) + milliseconds,
     about: days * day + milliseconds,
   });
   const property = component.getFirstProperty('dtend');
@@ -54,7 +54,7 @@ export function lengthOf({ component, start, clock }: Part, clocks: Clocks): Len
  * @param replaced timestamps of recurrences that other components replace
  * @param count called for each expanded recurrence
  */
-export function startsOf(
+export function findStarts(
   part: Part,
   replaced: ReadonlySet<number>,
   length: Length,
@@ -72,14 +72,14 @@ export function startsOf(
   for (const property of component.getAllProperties('rrule')) {
     const rule = property.getFirstValue();
     if (!(rule instanceof ICAL.Recur)) continue;
-    for (const wall of repetitions(part, rule, shown, count)) add({ moment: clock(wall), wall });
+    for (const wall of expandRule(part, rule, shown, count)) add({ moment: clock(wall), wall });
   }
-  for (const [wall, property] of timesOf(component, 'rdate')) {
+  for (const [wall, property] of readTimes(component, 'rdate')) {
     count();
     add({ moment: clocks.moment(wall, property), wall });
   }
   const left = new Set<number>(replaced);
-  for (const [time, property] of timesOf(component, 'exdate')) {
+  for (const [time, property] of readTimes(component, 'exdate')) {
     if (!time.isDate || start.isDate) left.add(clocks.moment(time, property));
     // A date excludes every occurrence that starts on it.
     else for (const { moment, wall } of starts.values()) if (isOn(time, wall)) left.add(moment);
@@ -90,7 +90,7 @@ export function startsOf(
 const isOn = (date: ICAL.Time, time: ICAL.Time): boolean =>
   date.year === time.year && date.month === time.month && date.day === time.day;
 
-function timesOf(component: ICAL.Component, name: string): [ICAL.Time, ICAL.Property][] {
+function readTimes(component: ICAL.Component, name: string): [ICAL.Time, ICAL.Property][] {
   return component.getAllProperties(name).flatMap((property) =>
     property.getValues().flatMap((value): [ICAL.Time, ICAL.Property][] => {
       const time = value instanceof ICAL.Period ? value.start : value;
@@ -103,11 +103,11 @@ function timesOf(component: ICAL.Component, name: string): [ICAL.Time, ICAL.Prop
  * Expands in local time without a zone, because the library calculates that way. The end is checked
  * here.
  */
-function* repetitions(part: Part, rule: ICAL.Recur, shown: Interval, count: () => void): Generator<ICAL.Time> {
-  const isOver = endOf(part, rule.until);
+function* expandRule(part: Part, rule: ICAL.Recur, shown: Interval, count: () => void): Generator<ICAL.Time> {
+  const isOver = createEndCheck(part, rule.until);
   const endless = rule.clone();
   endless.until = null;
-  const iterator = endless.iterator(firstWorthwhile(part.start, rule, shown.start));
+  const iterator = endless.iterator(skipPast(part.start, rule, shown.start));
   for (let wall = iterator.next(); wall && wallTime(wall) <= shown.end && !isOver(wall); wall = iterator.next()) {
     count();
     if (wallTime(wall) >= shown.start) yield wall.clone();
@@ -115,7 +115,7 @@ function* repetitions(part: Part, rule: ICAL.Recur, shown: Interval, count: () =
 }
 
 /** Returns a function that is true for times after the last recurrence. */
-function endOf({ start, clock }: Part, until: ICAL.Time | null): (wall: ICAL.Time) => boolean {
+function createEndCheck({ start, clock }: Part, until: ICAL.Time | null): (wall: ICAL.Time) => boolean {
   if (!until) return () => false;
   if (until.isDate || start.isDate) {
     const after = Math.floor(wallTime(until) / day) * day + day;
@@ -137,7 +137,7 @@ const unit: Readonly<Record<string, number>> = {
  * Returns the start, or a later start that yields the same recurrences. This skips years of
  * recurrences before `from`.
  */
-function firstWorthwhile(start: ICAL.Time, rule: ICAL.Recur, from: number): ICAL.Time {
+function skipPast(start: ICAL.Time, rule: ICAL.Recur, from: number): ICAL.Time {
   const begun = wallTime(start);
   const { freq, interval, count } = rule;
   if (count !== null && count !== undefined) return atWallTime(begun, start.isDate);

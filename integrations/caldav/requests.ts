@@ -11,11 +11,11 @@ import {
 export type CaldavConnection = Extract<Connection, { provider: 'caldav' }>;
 
 /** Milliseconds for a whole request. The response must be parsed afterwards. */
-const within = 7000;
+const timeoutMs = 7000;
 /** Milliseconds by which a timer may fire early. */
 const timerSlack = 20;
 /** Maximum response size. The events of a year need far less. */
-const mostBytes = 4 * 1024 * 1024;
+const maxBytes = 4 * 1024 * 1024;
 
 interface CaldavRequest extends Pick<OutgoingRequest, 'method' | 'url'> {
   headers?: Readonly<Record<string, string>>;
@@ -36,8 +36,8 @@ export async function send(
       method,
       url,
       testMode: false,
-      mostBytes,
-      within,
+      mostBytes: maxBytes,
+      within: timeoutMs,
       ...(body === undefined ? {} : { body }),
       headers: {
         authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
@@ -50,14 +50,14 @@ export async function send(
         throw new CalendarFault(error.fault === 'timeout' ? 'timeout' : 'unreachable', error.fault);
       throw error;
     });
-  if (!good.includes(answer.status)) throw faultOf(answer.status);
+  if (!good.includes(answer.status)) throw toFault(answer.status);
   if (answer.isWhole) return answer;
-  const isLate = performance.now() - start >= within - timerSlack;
+  const isLate = performance.now() - start >= timeoutMs - timerSlack;
   throw new CalendarFault(isLate ? 'timeout' : 'unreadable', 'the response is too long or incomplete');
 }
 
 /** Redirects are not followed, because the credentials are only for the configured address. */
-function faultOf(status: number): CalendarFault {
+function toFault(status: number): CalendarFault {
   const message = `status ${status}`;
   if (status === 401 || status === 403) return new CalendarFault('refused', message);
   if (status === 408) return new CalendarFault('timeout', message);
@@ -81,10 +81,11 @@ const day = 86_400_000;
  * of their own choice.
  */
 export function eventsBody({ start, end }: Interval): string {
-  const range = `<c:time-range start="${basic(start - day)}" end="${basic(end + day)}"/>`;
+  const range = `<c:time-range start="${formatTimestamp(start - day)}" end="${formatTimestamp(end + day)}"/>`;
   const events = `<c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT">${range}</c:comp-filter></c:comp-filter>`;
   return xml('c:calendar-query', `<d:prop><c:calendar-data/></d:prop><c:filter>${events}</c:filter>`);
 }
 
 /** Formats a timestamp for iCalendar. */
-const basic = (moment: number): string => `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
+const formatTimestamp = (moment: number): string =>
+  `${new Date(moment).toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;

@@ -4,14 +4,14 @@ import type { EngagementUrls, OutgoingMessage } from '../../domain/messaging/sen
 import { type Html, html } from '../../runtime/pages/html.ts';
 
 /** Maximum length of a tracked URL, because an event cannot contain a longer one. */
-const longestUrl = 2048;
+const maxTrackedUrlLength = 2048;
 
 /** Finds http: and https: URLs in a whole body. Everything else stays text. */
 const links = new LinkifyIt({ fuzzyLink: false, fuzzyEmail: false, urlAuth: true, maxLength: 20_000 });
 for (const scheme of ['mailto:', 'ftp:', '//']) links.add(scheme, null);
 
 /** @returns an HTML document with the same text and a tracking pixel at the end */
-export function htmlOf(
+export function renderHtml(
   { body, isOfCampaign, unsubscribeUrl }: Pick<OutgoingMessage, 'body' | 'isOfCampaign' | 'unsubscribeUrl'>,
   { open, click }: EngagementUrls,
 ): string {
@@ -21,7 +21,7 @@ export function htmlOf(
 <html>
 <head><meta charset="utf-8"></head>
 <body>
-<div style="white-space: pre-wrap">${linked(body, stopAddresses, click)}${isOfCampaign ? stop : null}</div>
+<div style="white-space: pre-wrap">${renderLinks(body, stopAddresses, click)}${isOfCampaign ? stop : null}</div>
 <img src="${open}" width="1" height="1" alt="">
 </body>
 </html>
@@ -29,27 +29,27 @@ export function htmlOf(
 }
 
 /** @param stopAddresses prefix of unsubscribe links, which are not tracked */
-function linked(text: string, stopAddresses: string, click: EngagementUrls['click']): Html[] {
+function renderLinks(text: string, stopAddresses: string, click: EngagementUrls['click']): Html[] {
   const parts: Html[] = [];
   let end = 0;
   for (const { index, lastIndex, raw, url } of links.match(text) ?? []) {
-    const target = targetOf(url);
-    parts.push(linesOf(text.slice(end, index)));
+    const target = normalizeUrl(url);
+    parts.push(renderLines(text.slice(end, index)));
     const isLedThrough = target !== undefined && !target.startsWith(stopAddresses);
     parts.push(html`<a href="${isLedThrough ? click(target) : url}">${raw}</a>`);
     end = lastIndex;
   }
-  return [...parts, linesOf(text.slice(end))];
+  return [...parts, renderLines(text.slice(end))];
 }
 
 /**
  * Normalizes a URL like browsers do. undefined if it is not tracked: too long, or with a password.
  */
-function targetOf(text: string): string | undefined {
+function normalizeUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { href, username, password } = new URL(text);
-  return href.length <= longestUrl && username + password === '' ? href : undefined;
+  return href.length <= maxTrackedUrlLength && username + password === '' ? href : undefined;
 }
 
-const linesOf = (text: string): Html =>
+const renderLines = (text: string): Html =>
   html`${text.split(/\r\n|\r|\n/).map((line, index) => (index === 0 ? html`${line}` : html`<br>${line}`))}`;

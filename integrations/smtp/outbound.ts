@@ -1,13 +1,18 @@
 // Sends emails of workspaces from the address of the service, with an unsubscribe link.
 import type { Transporter } from 'nodemailer';
-import { type OutgoingMessage, type Sender, SendingFault, textWithLink } from '../../domain/messaging/senders.ts';
-import { messageIdOf } from './transport.ts';
+import {
+  appendUnsubscribeLink,
+  type OutgoingMessage,
+  type Sender,
+  SendingFault,
+} from '../../domain/messaging/senders.ts';
+import { buildMessageId } from './transport.ts';
 
 /** @param from the address that the mail server accepts as the sender of the service */
 export function smtpSender(transport: Transporter, from: string): Sender {
   return {
     async send(message) {
-      const messageId = messageIdOf(message.id, from);
+      const messageId = buildMessageId(message.id, from);
       try {
         await transport.sendMail({
           messageId,
@@ -15,12 +20,12 @@ export function smtpSender(transport: Transporter, from: string): Sender {
           to: { name: '', address: message.recipient },
           ...(message.sender === null ? {} : { replyTo: { name: '', address: message.sender } }),
           subject: message.subject ?? '',
-          text: textWithLink(message),
-          ...(await htmlPart(message)),
-          headers: stopHeaders(message),
+          text: appendUnsubscribeLink(message),
+          ...(await buildHtmlPart(message)),
+          headers: unsubscribeHeaders(message),
         });
       } catch (error) {
-        throw faultOf(error as SmtpError);
+        throw toFault(error as SmtpError);
       }
       return messageId;
     },
@@ -28,17 +33,17 @@ export function smtpSender(transport: Transporter, from: string): Sender {
 }
 
 /** Builds the HTML part if opens and clicks are tracked. */
-async function htmlPart(message: OutgoingMessage): Promise<{ html?: string }> {
+async function buildHtmlPart(message: OutgoingMessage): Promise<{ html?: string }> {
   if (!message.engagement) return {};
   // Loaded on demand, because servers without tracking do not need it.
-  const { htmlOf } = await import('./html-part.ts');
-  return { html: htmlOf(message, message.engagement) };
+  const { renderHtml } = await import('./html-part.ts');
+  return { html: renderHtml(message, message.engagement) };
 }
 
 /**
  * One-click unsubscribe (RFC 8058). The header is not folded, so that the URL stays in one piece.
  */
-const stopHeaders = ({ unsubscribeUrl }: OutgoingMessage) => ({
+const unsubscribeHeaders = ({ unsubscribeUrl }: OutgoingMessage) => ({
   'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },
   'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
 });
@@ -51,7 +56,7 @@ interface SmtpError extends Error {
 }
 
 /** Uses only codes in errors, because the server's message may contain the recipient. */
-function faultOf({ code, command, response = '', responseCode = 0 }: SmtpError): SendingFault {
+function toFault({ code, command, response = '', responseCode = 0 }: SmtpError): SendingFault {
   const answered = responseCode > 0 ? ` with code ${responseCode}` : '';
   // Only rejections of the recipient or the message are final. Rejected credentials can be fixed.
   const isFinal = responseCode >= 500 && (command === 'RCPT TO' || command === 'DATA');

@@ -1,7 +1,7 @@
 // Sends mails of the service itself through the mail server.
 import type { Transporter } from 'nodemailer';
 import { MailFault, type MailTransport } from '../../domain/messaging/mails.ts';
-import { messageIdOf } from './transport.ts';
+import { buildMessageId } from './transport.ts';
 
 /** @param from the sender address */
 export function smtpMails(transport: Transporter, from: string): MailTransport {
@@ -14,18 +14,18 @@ export function smtpMails(transport: Transporter, from: string): MailTransport {
           subject,
           text,
           ...(invitation && { icalEvent: invitation }),
-          messageId: messageIdOf(id, from),
+          messageId: buildMessageId(id, from),
           headers: { 'Auto-Submitted': 'auto-generated' },
         });
       } catch (error) {
-        throw faultOf(error as Error);
+        throw toFault(error as Error);
       }
     },
   };
 }
 
 /** Uses only codes in errors, because the server's message may contain the recipient. */
-function faultOf(error: Error): MailFault {
+function toFault(error: Error): MailFault {
   const { code, responseCode } = error as { code?: string; responseCode?: number };
   // Only rejections of the envelope or the message are final. Rejected credentials can be fixed.
   const isFinal = responseCode !== undefined && responseCode >= 500 && (code === 'EENVELOPE' || code === 'EMESSAGE');

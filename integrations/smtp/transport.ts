@@ -27,6 +27,7 @@ export async function openMailTransport(server: MailServer): Promise<Transporter
 
 /**
  * Returns the Message-ID. It is the same for every attempt, so that receivers can detect
- * duplicates. @param from the sender address
+ * duplicates.
+ * @param from the sender address
  */
-export const messageIdOf = (id: string, from: string): string => `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`;
+export const buildMessageId = (id: string, from: string): string => `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`;

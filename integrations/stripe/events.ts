@@ -19,12 +19,12 @@ export interface EventParts {
 export const eventPolicy = { 'provider-event': [{ limit: 1000, window: 60_000 }] };
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 /** Maximum seconds between the signature time of an event and its arrival, in both directions. */
-const tolerance = 300;
+const toleranceSeconds = 300;
 
 /** Prefixes of the event types that affect the stored state. */
-const kinds = [
+const handledPrefixes = [
   'checkout.session.',
   'customer.subscription.',
   'customer.updated',
@@ -48,12 +48,12 @@ export function eventDoorbell(parts: EventParts): Screen {
     unchecked: true,
     show: async (request) => {
       const event = readEvent(parts, request);
-      const isHeard = kinds.some((kind) => event.type.startsWith(kind));
+      const isHeard = handledPrefixes.some((kind) => event.type.startsWith(kind));
       const customer = isHeard ? (customerOf(event) ?? (await findCustomerOfCharge(parts.stripe, event))) : undefined;
       const companyId = customer && (await parts.platform.use((sql) => findCompanyOfCustomer(sql, customer)));
       if (companyId) {
         const scope = { companyId, testMode: false };
-        await inTransaction(parts.tenants, scope, patience, (sql) => takeEvent(sql, companyId, event.id, request.now));
+        await inTransaction(parts.tenants, scope, timeoutMs, (sql) => takeEvent(sql, companyId, event.id, request.now));
       }
       return { received: true };
     },
@@ -69,9 +69,9 @@ function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }
   if (body && typeof signature === 'string') {
     const signedAt = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1] ?? 0);
     // The package rejects old timestamps, but accepts future ones.
-    const isAhead = signedAt - now.getTime() / 1000 > tolerance;
+    const isAhead = signedAt - now.getTime() / 1000 > toleranceSeconds;
     try {
-      if (!isAhead) return checkEvent(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance));
+      if (!isAhead) return checkEvent(stripe.webhooks.constructEvent(body, signature, webhookSecret, toleranceSeconds));
     } catch (error) {
       if (error instanceof SyntaxError) throw notAnEvent();
       if ((error as Stripe.errors.StripeError).type !== 'StripeSignatureVerificationError') throw error;

@@ -11,23 +11,23 @@ import { addToWallet } from '../../db/billing/wallet.ts';
 import { ownAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
-import { mailOfTurn } from '../../domain/billing/life-cycle.ts';
+import { selectMail } from '../../domain/billing/life-cycle.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { mailAdmins } from '../../services/billing/subscription-mails.ts';
-import { type Projection, projectionOf, type WalletPayment } from './projection.ts';
+import { buildProjection, type Projection, type WalletPayment } from './projection.ts';
 import { type CustomerState, fetchState } from './state.ts';
 import { takeBackCredit } from './wallet.ts';
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 /** Milliseconds after which a failed preview is fetched again. */
-const previewAgain = 300_000;
+const previewRetryMs = 300_000;
 
 /**
  * Polling of customers with an open checkout, in milliseconds: how long it counts as young, and the
  * intervals then and later.
  */
-const checkoutLooks = { young: 1_800_000, whileYoung: 60_000, later: 600_000 };
+const checkoutPolling = { young: 1_800_000, whileYoung: 60_000, later: 600_000 };
 
 export interface FollowParts {
   tenants: Pool;
@@ -61,10 +61,10 @@ export async function follow(
   const { tenants, stripe } = parts;
   const scope = { companyId, testMode: false };
   const dueBy = ifDue ? now : null;
-  const look = await inTransaction(tenants, scope, patience, (sql) => beginLook(sql, companyId, dueBy, now));
+  const look = await inTransaction(tenants, scope, timeoutMs, (sql) => beginLook(sql, companyId, dueBy, now));
   if (!look) return undefined;
   const state = await fetchState(stripe, look.customerId);
-  return inTransaction(tenants, scope, patience, async (sql, tell, note) => {
+  return inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
     // The process that carries out an operation relies on the stored state from its creation, and
@@ -92,9 +92,9 @@ async function writeLook(
   now: Date,
 ): Promise<{ after: Subscription; isTurned: boolean; payments: readonly WalletPayment[] }> {
   if (!(await endLook(sql, companyId, look, now))) return { after: before, isTurned: false, payments: [] };
-  const projection = projectionOf(state, before);
+  const projection = buildProjection(state, before);
   await write(sql, companyId, projection, before, now);
-  if (state.preview.isTransient) await askForLook(sql, companyId, new Date(now.getTime() + previewAgain));
+  if (state.preview.isTransient) await askForLook(sql, companyId, new Date(now.getTime() + previewRetryMs));
   await planLook(sql, companyId, now);
   const fresh = await saveDuplicates(sql, companyId, projection.duplicates);
   // Raised before the commit: a repeated alert is better than a lost one.
@@ -105,7 +105,7 @@ async function writeLook(
       { company: companyId, customer: look.customerId, subscriptions: fresh.map(({ provider_id }) => provider_id) },
     );
   const { after, payments } = projection;
-  const mail = mailOfTurn(before.status, after.status);
+  const mail = selectMail(before.status, after.status);
   if (mail) await mailAdmins(sql, { companyId, testMode: false }, mail, after, now);
   return { after, isTurned: before.status !== after.status, payments };
 }
@@ -136,7 +136,7 @@ async function write(
 export async function planLook(sql: Sql, companyId: string, now: Date): Promise<void> {
   const begun = await findNewestOpenCheckout(sql, { companyId, testMode: false }, now);
   if (!begun) return;
-  const { young, whileYoung, later } = checkoutLooks;
+  const { young, whileYoung, later } = checkoutPolling;
   const wait = now.getTime() - begun.getTime() < young ? whileYoung : later;
   await askForLook(sql, companyId, new Date(now.getTime() + wait));
 }

@@ -1,7 +1,7 @@
 // Converts a subscription to Stripe items, with prices created from the catalog.
 import type Stripe from 'stripe';
 import { type BillingCycle, plans } from '../../domain/billing/catalogue.ts';
-import { type Item, type Items, itemsOf } from '../../domain/billing/proration.ts';
+import { type Item, type Items, listItems } from '../../domain/billing/proration.ts';
 
 const intervals = { monthly: 'month', yearly: 'year' } as const;
 
@@ -19,14 +19,14 @@ export interface PricedItem {
  * @param live the current items of the subscription
  * @param idempotencyKey the prefix of the keys for new prices
  */
-export async function pricedItems(
+export async function priceItems(
   stripe: Stripe,
   items: Items,
   live: readonly Stripe.SubscriptionItem[],
   idempotencyKey: string,
 ): Promise<PricedItem[]> {
   const { billingCycle, currency } = items;
-  const wanted = itemsOf(items).map((item) => ({
+  const wanted = listItems(items).map((item) => ({
     ...item,
     lookupKey: lookupKeyOf(item.key, billingCycle, currency),
     own: live.find((other) => keyOf(other) === item.key && other.price.recurring?.interval === intervals[billingCycle]),
@@ -37,7 +37,7 @@ export async function pricedItems(
   for (const item of wanted) {
     const { key, quantity, lookupKey } = item;
     const found = known.find((price) => price.lookup_key === lookupKey && price.unit_amount === item.unitMinor);
-    const price = item.own?.price ?? found ?? (await makePrice(stripe, item, lookupKey, items, idempotencyKey));
+    const price = item.own?.price ?? found ?? (await createPrice(stripe, item, lookupKey, items, idempotencyKey));
     priced.push({ key, price: price.id, quantity });
   }
   return priced;
@@ -50,7 +50,7 @@ const lookupKeyOf = (key: string, cycle: BillingCycle, currency: string): string
  * Creates a price. Its metadata names the item, because a lookup key moves to newer prices while
  * subscriptions keep old ones.
  */
-function makePrice(
+function createPrice(
   stripe: Stripe,
   { key, description, unitMinor }: Item,
   lookupKey: string,
@@ -74,36 +74,36 @@ function makePrice(
 /** Returns the catalog key of an item; '' if it is not from the catalog. */
 export const keyOf = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string => price.metadata.item ?? '';
 
-const kindOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
+const groupOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
 
 /** Returns true if one item replaces the other: plans, seats, or the same module. */
-export const sharesPlace = (one: string, other: string): boolean => one !== '' && kindOf(one) === kindOf(other);
+export const isReplacement = (one: string, other: string): boolean => one !== '' && groupOf(one) === groupOf(other);
 
 /** Items that support added outside the catalog are kept. */
-const isOfCatalogue = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => keyOf(item) !== '';
+const isCatalogItem = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => keyOf(item) !== '';
 
 /** Returns true if the catalog items of a subscription are exactly the wanted ones. */
-export function consistsOf(live: readonly Stripe.SubscriptionItem[], wanted: readonly PricedItem[]): boolean {
-  const told = (each: { price: string; quantity: number }): string => `${each.price} ${each.quantity}`;
+export function hasExactly(live: readonly Stripe.SubscriptionItem[], wanted: readonly PricedItem[]): boolean {
+  const keyOfItem = (each: { price: string; quantity: number }): string => `${each.price} ${each.quantity}`;
   const there = live
-    .filter(isOfCatalogue)
-    .map(({ price, quantity }) => told({ price: price.id, quantity: quantity ?? 1 }))
+    .filter(isCatalogItem)
+    .map(({ price, quantity }) => keyOfItem({ price: price.id, quantity: quantity ?? 1 }))
     .toSorted();
-  return there.join('\n') === wanted.map(told).toSorted().join('\n');
+  return there.join('\n') === wanted.map(keyOfItem).toSorted().join('\n');
 }
 
 /**
  * Returns the update that turns the live items into the wanted ones. A new plan and its seats reuse
  * the items of the old ones.
  */
-export function itemChanges(
+export function diffItems(
   live: readonly Stripe.SubscriptionItem[],
   wanted: readonly PricedItem[],
 ): Stripe.SubscriptionUpdateParams.Item[] {
-  const kept = new Map(live.filter(isOfCatalogue).map((item) => [kindOf(keyOf(item)), item]));
+  const kept = new Map(live.filter(isCatalogItem).map((item) => [groupOf(keyOf(item)), item]));
   const changes = wanted.map(({ key, price, quantity }) => {
-    const item = kept.get(kindOf(key));
-    kept.delete(kindOf(key));
+    const item = kept.get(groupOf(key));
+    kept.delete(groupOf(key));
     return item ? { id: item.id, price, quantity } : { price, quantity };
   });
   return [...changes, ...[...kept.values()].map(({ id }) => ({ id, deleted: true }))];
@@ -128,13 +128,13 @@ export function readItems(
   if (!plan || !plans[packageCode]) throw new Error('a Stripe subscription has no plan of the catalog');
   const seats = items.find((item) => keyOf(item) === `seats.${packageCode}`);
   const extra = seats?.quantity ?? 0;
-  const told = seatsMetadata ? Number(seatsMetadata) : null;
+  const purchased = seatsMetadata ? Number(seatsMetadata) : null;
   return {
     packageCode,
     billingCycle: plan.price.recurring?.interval === 'year' ? 'yearly' : 'monthly',
     currency: plan.price.currency.toUpperCase(),
     // Paid seats take precedence over the metadata.
-    seats: extra > 0 ? plans[packageCode].includedSeats + extra : told,
+    seats: extra > 0 ? plans[packageCode].includedSeats + extra : purchased,
     addOns: items.flatMap((item) => (keyOf(item).startsWith('module.') ? [keyOf(item).slice('module.'.length)] : [])),
     periodStart: new Date(plan.current_period_start * 1000),
     periodEnd: new Date(plan.current_period_end * 1000),

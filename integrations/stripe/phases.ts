@@ -1,7 +1,7 @@
 // Converts phases of a schedule to parameters. An update replaces all phases with all their terms.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
-import { keyOf, type PricedItem, sharesPlace } from './items.ts';
+import { isReplacement, keyOf, type PricedItem } from './items.ts';
 
 type Phase = Stripe.SubscriptionSchedule.Phase;
 type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
@@ -28,7 +28,7 @@ function withoutNulls<Params extends object>(
 }
 
 /** Returns undefined for an empty list, which Stripe rejects. */
-const orNothing = <Thing>(things: readonly Thing[]): Thing[] | undefined =>
+const nonEmpty = <Thing>(things: readonly Thing[]): Thing[] | undefined =>
   things.length > 0 ? [...things] : undefined;
 
 /** Converts a future phase unchanged. */
@@ -36,7 +36,7 @@ export function keepPhase(phase: Phase): PhaseParams {
   return {
     ...keepTerms(phase),
     ...withoutNulls<Pick<PhaseParams, 'add_invoice_items'>>({
-      add_invoice_items: orNothing(phase.add_invoice_items.map(keepInvoiceItem)),
+      add_invoice_items: nonEmpty(phase.add_invoice_items.map(keepInvoiceItem)),
     }),
     items: phase.items.map((item) => ({
       price: idOf(item.price) ?? '',
@@ -64,9 +64,9 @@ export function keepCurrentPhase(phase: Phase, live: Stripe.Subscription): Phase
       collection_method: live.collection_method,
       // The customer's card is used, unless the phase has its own.
       default_payment_method: default_payment_method && (idOf(live.default_payment_method) ?? default_payment_method),
-      default_tax_rates: orNothing(idsOf(live.default_tax_rates ?? [])),
+      default_tax_rates: nonEmpty(idsOf(live.default_tax_rates ?? [])),
       description: live.description,
-      discounts: orNothing(idsOf(live.discounts ?? []).map((discount) => ({ discount }))),
+      discounts: nonEmpty(idsOf(live.discounts ?? []).map((discount) => ({ discount }))),
       invoice_settings: keepInvoiceSettings({
         ...phase.invoice_settings,
         ...live.invoice_settings,
@@ -101,7 +101,7 @@ export function buildNextPhase(
 ): PhaseParams {
   const granted = findDiscounts(live);
   const itemTerms = ({ key, price }: PricedItem): ItemTerms => {
-    const before = current.items[live.items.data.findIndex((item) => sharesPlace(keyOf(item), key))];
+    const before = current.items[live.items.data.findIndex((item) => isReplacement(keyOf(item), key))];
     return mergeTerms(termsOfItem(before), termsOfItem(planned?.items.find((item) => item.price === price)), granted);
   };
   const items = wanted.map((item) => ({ price: item.price, quantity: item.quantity, ...itemTerms(item) }));
@@ -165,9 +165,9 @@ function keepTerms(phase: Phase): Omit<PhaseParams, 'items'> {
     billing_thresholds: thresholds && keepThresholds(thresholds),
     collection_method: phase.collection_method,
     default_payment_method: idOf(phase.default_payment_method),
-    default_tax_rates: orNothing(idsOf(phase.default_tax_rates ?? [])),
+    default_tax_rates: nonEmpty(idsOf(phase.default_tax_rates ?? [])),
     description: phase.description,
-    discounts: orNothing((phase.discounts ?? []).map(keepDiscount)),
+    discounts: nonEmpty((phase.discounts ?? []).map(keepDiscount)),
     invoice_settings: phase.invoice_settings && keepInvoiceSettings(phase.invoice_settings),
     metadata: phase.metadata,
     on_behalf_of: idOf(phase.on_behalf_of),
@@ -186,9 +186,9 @@ function keepItemTerms(item: {
   const usage = item.billing_thresholds?.usage_gte;
   return withoutNulls<ItemTerms>({
     billing_thresholds: usage == null ? null : { usage_gte: usage },
-    discounts: orNothing((item.discounts ?? []).map(keepDiscount)),
+    discounts: nonEmpty((item.discounts ?? []).map(keepDiscount)),
     metadata: item.metadata && Object.keys(item.metadata).length > 0 ? item.metadata : null,
-    tax_rates: orNothing(idsOf(item.tax_rates ?? [])),
+    tax_rates: nonEmpty(idsOf(item.tax_rates ?? [])),
   });
 }
 
@@ -241,8 +241,8 @@ function keepInvoiceSettings(
   settings: Partial<NonNullable<Phase['invoice_settings']>>,
 ): PhaseParams['invoice_settings'] | undefined {
   const kept = withoutNulls<NonNullable<PhaseParams['invoice_settings']>>({
-    account_tax_ids: orNothing(idsOf(settings.account_tax_ids ?? [])),
-    custom_fields: orNothing(settings.custom_fields ?? []),
+    account_tax_ids: nonEmpty(idsOf(settings.account_tax_ids ?? [])),
+    custom_fields: nonEmpty(settings.custom_fields ?? []),
     days_until_due: settings.days_until_due,
     description: settings.description,
     footer: settings.footer,
@@ -256,11 +256,11 @@ function keepInvoiceItem(
 ): NonNullable<PhaseParams['add_invoice_items']>[number] {
   return withoutNulls({
     discountable: item.discountable,
-    discounts: orNothing((item.discounts ?? []).map(keepDiscount)),
+    discounts: nonEmpty((item.discounts ?? []).map(keepDiscount)),
     metadata: item.metadata,
     period: item.period,
     price: idOf(item.price),
     quantity: item.quantity,
-    tax_rates: orNothing(idsOf(item.tax_rates ?? [])),
+    tax_rates: nonEmpty(idsOf(item.tax_rates ?? [])),
   });
 }

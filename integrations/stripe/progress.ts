@@ -5,19 +5,19 @@ import { nextPeriod } from '../../domain/billing/changes.ts';
 import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { readTerms } from './projection.ts';
-import { scheduleOf } from './state.ts';
+import { findSchedule } from './state.ts';
 
 export type Progress =
   /** The subscription is as it was when the operation was created. */
   | { kind: 'not_started' }
   /**
-   * The change has been made. @property target the subscription to schedule; null: the schedule is
-   * correct
+   * The change has been made.
+   * @property target the subscription to schedule; null: the schedule is correct
    */
   | { kind: 'applied'; target: Subscription | null }
   /**
-   * The subscription was changed by something else. @property restore what an earlier attempt
-   * removed from the schedule
+   * The subscription was changed by something else.
+   * @property restore what an earlier attempt removed from the schedule
    */
   | { kind: 'moved_on'; restore: Subscription | null };
 
@@ -49,7 +49,7 @@ export function findProgress(operation: BillingOperation, live: Stripe.Subscript
  * taken effect, or was never needed
  */
 function withLostSchedule(live: Stripe.Subscription, present: Subscription, wanted: Subscription): Subscription | null {
-  if (wanted.scheduled.length === 0 || scheduleOf(live)?.status === 'active') return null;
+  if (wanted.scheduled.length === 0 || findSchedule(live)?.status === 'active') return null;
   if (hasTurned(present, wanted) && hasSameItems(present, nextPeriod(wanted))) return null;
   return { ...present, scheduled: wanted.scheduled, cancelAtPeriodEnd: wanted.cancelAtPeriodEnd };
 }

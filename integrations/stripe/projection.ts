@@ -9,7 +9,13 @@ import type { PaymentMethod, Subscription } from '../../domain/billing/subscript
 import { readAmounts, readBill } from './bills.ts';
 import { keyOf, readItems, readPackage } from './items.ts';
 import { readScheduled } from './schedules.ts';
-import { type CustomerState, chargeOf, findDuplicateSubscriptions, liveSubscription, scheduleOf } from './state.ts';
+import {
+  type CustomerState,
+  findCharge,
+  findDuplicateSubscriptions,
+  findSchedule,
+  selectLiveSubscription,
+} from './state.ts';
 
 export interface Projection {
   after: Subscription;
@@ -36,17 +42,17 @@ export interface WalletPayment {
  * @param before provides the fields that Stripe does not know: agreements, a trial, and the steps
  * after an end
  */
-export function projectionOf(state: CustomerState, before: Subscription): Projection {
+export function buildProjection(state: CustomerState, before: Subscription): Projection {
   const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
-  const live = liveSubscription(state.subscriptions);
+  const live = selectLiveSubscription(state.subscriptions);
   return {
-    after: subscriptionOf(state, before),
+    after: projectSubscription(state, before),
     // Oldest first, so that of two invoices of the same second the newer one gets the higher id.
     invoices: state.invoices
       .filter(({ status }) => status !== 'draft')
-      .map(invoiceOf)
+      .map(toInvoice)
       .toReversed(),
-    payments: paid.filter(({ mode }) => mode === 'payment').map((session) => paymentOf(session, state.disputes)),
+    payments: paid.filter(({ mode }) => mode === 'payment').map((session) => toPayment(session, state.disputes)),
     bill: live ? readBill(live, state.customer, state.preview) : null,
     completed: paid.flatMap(({ client_reference_id }) => client_reference_id ?? []),
     duplicates: findDuplicateSubscriptions(state.subscriptions).map(({ id, status, items, created }) => ({
@@ -65,10 +71,10 @@ const idOf = (thing: string | { id: string } | null): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
 
 /** Amounts charged on top of the credit, such as tax, are refunded in the same proportion. */
-function paymentOf(session: Stripe.Checkout.Session, disputes: readonly Stripe.Dispute[]): WalletPayment {
+function toPayment(session: Stripe.Checkout.Session, disputes: readonly Stripe.Dispute[]): WalletPayment {
   const { id, payment_intent, amount_subtotal } = session;
   const amountMinor = amount_subtotal ?? 0;
-  const charge = chargeOf(session);
+  const charge = findCharge(session);
   const lost = disputes
     .filter((dispute) => dispute.status === 'lost' && idOf(dispute.charge) === charge?.id)
     .reduce((total, { amount }) => total + amount, 0);
@@ -79,22 +85,22 @@ function paymentOf(session: Stripe.Checkout.Session, disputes: readonly Stripe.D
   return { id: idOf(payment_intent) ?? id, amountMinor, refundedMinor, disputedMinor };
 }
 
-function subscriptionOf({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
+function projectSubscription({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
   const creditMinor = Math.max(0, -customer.balance);
-  const live = liveSubscription(subscriptions);
-  if (live) return { ...mirrored(live, customer, before), creditMinor };
+  const live = selectLiveSubscription(subscriptions);
+  if (live) return { ...toSubscription(live, customer, before), creditMinor };
   const last = subscriptions
     .filter(({ status }) => status === 'canceled')
     .toSorted((a, b) => (b.ended_at ?? b.created) - (a.ended_at ?? a.created))[0];
-  if (!last) return { ...before, creditMinor, paymentMethod: cardOf(customer.invoice_settings.default_payment_method) };
+  if (!last) return { ...before, creditMinor, paymentMethod: toCard(customer.invoice_settings.default_payment_method) };
   const endedAt = time(last.ended_at ?? last.created);
   // The steps after an end are ours: the reminder and the deletion.
   if (before.endedAt?.getTime() === endedAt.getTime()) return { ...before, creditMinor };
-  return { ...ended(mirrored(last, customer, before), endedAt), creditMinor };
+  return { ...ended(toSubscription(last, customer, before), endedAt), creditMinor };
 }
 
 /** Converts a live subscription. It has no due date here, because Stripe renews it. */
-function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: Subscription): Subscription {
+function toSubscription(live: Stripe.Subscription, customer: Stripe.Customer, before: Subscription): Subscription {
   const terms = readTerms(live);
   const isPaid = live.status === 'active' || live.status === 'trialing';
   return {
@@ -106,7 +112,7 @@ function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: 
     pastDueSince: isPaid || live.status === 'paused' ? null : terms.periodStart,
     chargeAttempts: 0,
     creditMinor: 0,
-    paymentMethod: cardOf(live.default_payment_method) ?? cardOf(customer.invoice_settings.default_payment_method),
+    paymentMethod: toCard(live.default_payment_method) ?? toCard(customer.invoice_settings.default_payment_method),
     hasAgreement: before.hasAgreement,
     agreementEndsAt: before.agreementEndsAt,
     dueAt: null,
@@ -116,7 +122,7 @@ function mirrored(live: Stripe.Subscription, customer: Stripe.Customer, before: 
 
 /** Reads the terms from which changes are computed: items, period and scheduled changes. */
 export function readTerms(live: Stripe.Subscription): Items & SubscriptionPeriod {
-  const { scheduled, isCanceled } = readScheduled(scheduleOf(live));
+  const { scheduled, isCanceled } = readScheduled(findSchedule(live));
   return {
     ...readItems(live.items.data, live.metadata.seats),
     cancelAtPeriodEnd: live.cancel_at_period_end || isCanceled,
@@ -133,12 +139,12 @@ function pendingAddOns({ items, pending_update }: Stripe.Subscription): string[]
     .map((key) => key.slice('module.'.length));
 }
 
-function cardOf(method: string | Stripe.PaymentMethod | null): PaymentMethod | null {
+function toCard(method: string | Stripe.PaymentMethod | null): PaymentMethod | null {
   const card = typeof method === 'string' ? undefined : method?.card;
   return card ? { brand: card.brand, last4: card.last4, exp_month: card.exp_month, exp_year: card.exp_year } : null;
 }
 
-function invoiceOf(invoice: Stripe.Invoice): MirroredInvoice {
+function toInvoice(invoice: Stripe.Invoice): MirroredInvoice {
   const issuedAt = time(invoice.status_transitions.finalized_at ?? invoice.created);
   const periods = invoice.lines.data.map(({ period }) => period);
   return {

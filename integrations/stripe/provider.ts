@@ -15,12 +15,12 @@ import type {
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
-import { change } from './changes.ts';
+import { applyChange } from './changes.ts';
 import { type FollowParts, follow, planLook } from './follow.ts';
-import { pricedItems } from './items.ts';
+import { priceItems } from './items.ts';
 import { findProgress } from './progress.ts';
-import { schedule } from './schedules.ts';
-import { fetchSubscriptions, liveSubscription } from './state.ts';
+import { writeSchedule } from './schedules.ts';
+import { fetchSubscriptions, selectLiveSubscription } from './state.ts';
 
 export interface StripeParts extends FollowParts {
   /** The redirect target of pages that were opened without one. */
@@ -30,21 +30,22 @@ export interface StripeParts extends FollowParts {
 }
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 
 export function stripeProvider(parts: StripeParts): PaymentProvider {
   return {
     keepsBooks: () => true,
-    refresh: ({ companyId }) => asked(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
+    refresh: ({ companyId }) =>
+      withStripeErrors(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
     refreshCheckout: ({ companyId, id }, now) => refreshCheckout(parts, companyId, id, now),
-    settle: (operation) => asked(parts, () => settle(parts, operation)),
-    openCheckout: (checkout) => asked(parts, () => openCheckout(parts, checkout)),
-    openPortal: (portal) => asked(parts, () => openPortal(parts, portal)),
+    settle: (operation) => withStripeErrors(parts, () => settle(parts, operation)),
+    openCheckout: (checkout) => withStripeErrors(parts, () => openCheckout(parts, checkout)),
+    openPortal: (portal) => withStripeErrors(parts, () => openPortal(parts, portal)),
   };
 }
 
 /** @throws ApiError 503 if Stripe fails; Stripe's own message is only logged */
-async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>): Promise<Result> {
+async function withStripeErrors<Result>({ warn }: StripeParts, work: () => Promise<Result>): Promise<Result> {
   try {
     return await work();
   } catch (error) {
@@ -56,17 +57,17 @@ async function asked<Result>({ warn }: StripeParts, work: () => Promise<Result>)
 }
 
 /** Milliseconds that a client polling a checkout waits for Stripe. */
-const pollPatience = 3000;
+const pollTimeoutMs = 3000;
 
 async function refreshCheckout(parts: StripeParts, companyId: string, id: string, now: Date): Promise<void> {
   const scope = { companyId, testMode: false };
-  if (!(await inTransaction(parts.tenants, scope, patience, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
+  if (!(await inTransaction(parts.tenants, scope, timeoutMs, (sql) => takeCheckoutLook(sql, scope, id, now)))) return;
   // The caller gets a response even if the fetch fails, and polls again.
   const look = follow(parts, companyId, {}, now).catch((error: Error) =>
     parts.warn({ company: companyId, err: { message: error.message } }, 'failed to read a polled checkout'),
   );
   await new Promise<void>((resolve) => {
-    const cancel = startResponsiveTimeout(resolve, pollPatience);
+    const cancel = startResponsiveTimeout(resolve, pollTimeoutMs);
     void look.then(() => {
       cancel();
       resolve();
@@ -75,9 +76,9 @@ async function refreshCheckout(parts: StripeParts, companyId: string, id: string
 }
 
 /** Returns the Stripe customer of a company, and creates it on first use. */
-async function customerOf({ stripe, tenants }: StripeParts, { companyId, id }: NewPage): Promise<string> {
+async function findOrCreateCustomer({ stripe, tenants }: StripeParts, { companyId, id }: NewPage): Promise<string> {
   const scope = { companyId, testMode: false };
-  const { customer, company } = await inTransaction(tenants, scope, patience, async (sql) => ({
+  const { customer, company } = await inTransaction(tenants, scope, timeoutMs, async (sql) => ({
     customer: await findCustomer(sql, companyId),
     company: await findPayer(sql, companyId),
   }));
@@ -90,15 +91,15 @@ async function customerOf({ stripe, tenants }: StripeParts, { companyId, id }: N
     { idempotencyKey: `${id}:customer` },
   );
   // If two were created at the same time, the first is kept and the other is never used.
-  return inTransaction(tenants, scope, patience, (sql) => keepCustomer(sql, companyId, made.id, new Date()));
+  return inTransaction(tenants, scope, timeoutMs, (sql) => keepCustomer(sql, companyId, made.id, new Date()));
 }
 
 async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<string> {
   const { stripe, dashboardUrl } = parts;
   const { id, kind, currency, amountMinor, packageCode, billingCycle, seats } = checkout;
-  const customer = await customerOf(parts, checkout);
+  const customer = await findOrCreateCustomer(parts, checkout);
   const scope = { companyId: checkout.companyId, testMode: false };
-  await inTransaction(parts.tenants, scope, patience, (sql) => planLook(sql, checkout.companyId, new Date()));
+  await inTransaction(parts.tenants, scope, timeoutMs, (sql) => planLook(sql, checkout.companyId, new Date()));
   const metadata = { operation_id: id, ...(seats === null ? {} : { seats: String(seats) }) };
   const shared = {
     customer,
@@ -124,12 +125,12 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
       },
       { idempotencyKey },
     );
-    return addressOf(session);
+    return urlOf(session);
   }
   // A subscription that was just paid may not be stored yet.
   if (await findLive(stripe, customer))
     throw conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
-  for (const other of await openCheckouts(stripe, customer, id)) await close(stripe, other, id);
+  for (const other of await openCheckouts(stripe, customer, id)) await closeCheckout(stripe, other, id);
   const items = {
     packageCode: packageCode ?? '',
     billingCycle: billingCycle ?? 'monthly',
@@ -137,7 +138,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     seats,
     addOns: [],
   };
-  const priced = await pricedItems(stripe, items, [], id);
+  const priced = await priceItems(stripe, items, [], id);
   const session = await stripe.checkout.sessions.create(
     {
       ...shared,
@@ -151,14 +152,14 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   // them.
   const others = await openCheckouts(stripe, customer, id);
   if (others.some((other) => isLater(other, session)) || (await findLive(stripe, customer))) {
-    await close(stripe, session, id);
+    await closeCheckout(stripe, session, id);
     throw conflict(
       'change_in_progress',
       'Another checkout of this workspace was started at the same time. Continue with that one, or try again.',
     );
   }
-  for (const other of others) await close(stripe, other, id);
-  return addressOf(session);
+  for (const other of others) await closeCheckout(stripe, other, id);
+  return urlOf(session);
 }
 
 /** Lists open subscription checkouts except the given one. */
@@ -168,14 +169,14 @@ async function openCheckouts(stripe: Stripe, customer: string, id: string): Prom
 }
 
 /** Only the newest subscription checkout can be paid, so a workspace cannot subscribe twice. */
-async function close(stripe: Stripe, session: Stripe.Checkout.Session, id: string): Promise<void> {
+async function closeCheckout(stripe: Stripe, session: Stripe.Checkout.Session, id: string): Promise<void> {
   await stripe.checkout.sessions.expire(session.id, {}, { idempotencyKey: `${id}:close:${session.id}` });
 }
 
 const isLater = (one: Stripe.Checkout.Session, other: Stripe.Checkout.Session): boolean =>
   one.created > other.created || (one.created === other.created && one.id > other.id);
 
-function addressOf({ id, url }: { id: string; url: string | null }): string {
+function urlOf({ id, url }: { id: string; url: string | null }): string {
   if (!url) throw new Error(`the Stripe page ${id} has no URL`);
   return url;
 }
@@ -193,7 +194,7 @@ const configurationVersion = 'headless-crm-1';
 
 async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string> {
   const { stripe, dashboardUrl } = parts;
-  const customer = await customerOf(parts, portal);
+  const customer = await findOrCreateCustomer(parts, portal);
   const known = await stripe.billingPortal.configurations.list({ active: true, limit: 100 });
   const configuration =
     known.data.find(({ metadata }) => metadata?.version === configurationVersion) ??
@@ -212,14 +213,14 @@ async function settle(parts: StripeParts, operation: BillingOperation): Promise<
   const { stripe, tenants } = parts;
   const { companyId, subscription, attempt, change: asked } = operation;
   const scope = { companyId, testMode: false };
-  const customer = await inTransaction(tenants, scope, patience, (sql) => findCustomer(sql, companyId));
+  const customer = await inTransaction(tenants, scope, timeoutMs, (sql) => findCustomer(sql, companyId));
   const live = customer === undefined ? undefined : await findLive(stripe, customer);
-  if (customer !== undefined && live) return settleAt(parts, operation, customer, live);
+  if (customer !== undefined && live) return settleAtStripe(parts, operation, customer, live);
   // A subscription without a due date is managed by Stripe. There is none at Stripe, so it has
   // ended.
-  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleWithout(operation);
+  if (customer === undefined || !isPaid(subscription) || subscription.dueAt !== null) return settleLocally(operation);
   // The cancellation of an earlier attempt has taken effect meanwhile.
-  if (asked.action === 'cancel' && attempt > 1) return settledAs(parts, operation);
+  if (asked.action === 'cancel' && attempt > 1) return mirrorSettlement(parts, operation);
   return { isOutdated: true };
 }
 
@@ -227,14 +228,14 @@ async function settle(parts: StripeParts, operation: BillingOperation): Promise<
  * Settles an operation without a Stripe subscription: a trial, or an older subscription that cannot
  * be charged.
  */
-function settleWithout({ change: asked, subscription, openMinor, askedAt }: BillingOperation): OperationResult {
+function settleLocally({ change: asked, subscription, openMinor, askedAt }: BillingOperation): OperationResult {
   const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
   if (charge === 0) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
 
 /** Completes the change at Stripe from where an earlier attempt stopped, and stores the result. */
-async function settleAt(
+async function settleAtStripe(
   parts: StripeParts,
   operation: BillingOperation,
   customer: string,
@@ -249,19 +250,19 @@ async function settleAt(
   const mark = live.metadata.operation_id ?? '';
   const progress = findProgress(operation, live, target);
   if (progress.kind === 'moved_on') {
-    if (progress.restore) await schedule(stripe, live, progress.restore, key, mark);
+    if (progress.restore) await writeSchedule(stripe, live, progress.restore, key, mark);
     return { isOutdated: true };
   }
   if (progress.kind === 'applied') {
-    if (progress.target) await schedule(stripe, live, progress.target, key, id);
-    return settledAs(parts, operation);
+    if (progress.target) await writeSchedule(stripe, live, progress.target, key, id);
+    return mirrorSettlement(parts, operation);
   }
-  const outcome = await change(stripe, live, operation, target, key);
+  const outcome = await applyChange(stripe, live, operation, target, key);
   const changed = outcome.kind === 'same' ? live : await findLive(stripe, customer);
   // A change can only wait if nothing is scheduled, because a schedule would end it.
-  if (changed && outcome.kind === 'declined') await schedule(stripe, changed, subscription, key, mark);
-  else if (changed && outcome.kind !== 'waiting') await schedule(stripe, changed, target, key, id);
-  const settled = await settledAs(parts, operation);
+  if (changed && outcome.kind === 'declined') await writeSchedule(stripe, changed, subscription, key, mark);
+  else if (changed && outcome.kind !== 'waiting') await writeSchedule(stripe, changed, target, key, id);
+  const settled = await mirrorSettlement(parts, operation);
   if (outcome.kind === 'declined') return { declined: { actionUrl: null } };
   if (outcome.kind === 'waiting' && operation.change.action !== 'add_module')
     return { declined: { actionUrl: outcome.actionUrl } };
@@ -269,7 +270,7 @@ async function settleAt(
 }
 
 /** Stores the current state at Stripe. */
-async function settledAs(
+async function mirrorSettlement(
   parts: StripeParts,
   { companyId, id, subscription }: BillingOperation,
 ): Promise<OperationResult> {
@@ -278,4 +279,4 @@ async function settledAs(
 }
 
 const findLive = async (stripe: Stripe, customer: string): Promise<Stripe.Subscription | undefined> =>
-  liveSubscription(await fetchSubscriptions(stripe, customer));
+  selectLiveSubscription(await fetchSubscriptions(stripe, customer));

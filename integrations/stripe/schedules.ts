@@ -2,9 +2,9 @@
 import type Stripe from 'stripe';
 import { nextPeriod } from '../../domain/billing/changes.ts';
 import type { ScheduledChange, Subscription } from '../../domain/billing/subscription.ts';
-import { pricedItems } from './items.ts';
+import { priceItems } from './items.ts';
 import { buildNextPhase, keepCurrentPhase, keepPhase } from './phases.ts';
-import { scheduleOf } from './state.ts';
+import { findSchedule } from './state.ts';
 
 type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
 
@@ -14,7 +14,7 @@ type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
  * @param target has the current items of the subscription
  * @param idempotencyKey the prefix of each step's key
  */
-export async function schedule(
+export async function writeSchedule(
   stripe: Stripe,
   live: Stripe.Subscription,
   target: Subscription,
@@ -44,7 +44,7 @@ export async function schedule(
     {
       phases: cancelAtPeriodEnd
         ? [current]
-        : [current, ...(await followingPhases(stripe, live, target, current, attached, idempotencyKey, operationId))],
+        : [current, ...(await buildNextPhases(stripe, live, target, current, attached, idempotencyKey, operationId))],
       end_behavior: cancelAtPeriodEnd ? 'cancel' : 'release',
       proration_behavior: 'none',
       metadata: { operation_id: operationId, scheduled: scheduled.map(write).join(',') },
@@ -54,7 +54,7 @@ export async function schedule(
 }
 
 /** Builds the next period as scheduled, followed by the phases that support planned. */
-async function followingPhases(
+async function buildNextPhases(
   stripe: Stripe,
   live: Stripe.Subscription,
   target: Subscription,
@@ -64,8 +64,8 @@ async function followingPhases(
   operationId: string,
 ): Promise<PhaseParams[]> {
   const next = nextPeriod(target);
-  const [planned, ...later] = plannedPhases(attached ?? (await findReleased(stripe, live)), current);
-  const items = await pricedItems(stripe, next, live.items.data, idempotencyKey);
+  const [planned, ...later] = findPlannedPhases(attached ?? (await findReleased(stripe, live)), current);
+  const items = await priceItems(stripe, next, live.items.data, idempotencyKey);
   const following = buildNextPhase(items, planned, current, live);
   const metadata = { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) };
   const duration = { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const;
@@ -75,7 +75,7 @@ async function followingPhases(
 }
 
 /** Returns the phases planned after the current one. */
-function plannedPhases(planned: Stripe.SubscriptionSchedule | undefined, { end_date }: PhaseParams): PhaseParams[] {
+function findPlannedPhases(planned: Stripe.SubscriptionSchedule | undefined, { end_date }: PhaseParams): PhaseParams[] {
   const phases = planned?.phases ?? [];
   const first = phases.findIndex(({ start_date }) => start_date === end_date);
   return first === -1 ? [] : phases.slice(first).map(keepPhase);
@@ -101,7 +101,7 @@ export async function release(stripe: Stripe, live: Stripe.Subscription, idempot
 }
 
 function activeSchedule(live: Stripe.Subscription): Stripe.SubscriptionSchedule | undefined {
-  const attached = scheduleOf(live);
+  const attached = findSchedule(live);
   return attached?.status === 'active' ? attached : undefined;
 }
 

@@ -26,9 +26,9 @@ interface Preview {
 }
 
 /** The maximum page size of Stripe. */
-const most = 100;
+const pageSize = 100;
 /** Maximum number of checkouts per fetch. Refunds of older ones are not found. */
-const mostCheckouts = 1000;
+const maxCheckouts = 1000;
 /** Timeout of the preview in milliseconds. */
 const previewTimeout = 5000;
 
@@ -37,7 +37,7 @@ export async function fetchState(stripe: Stripe, id: string): Promise<CustomerSt
   const [customer, { subscriptions, preview }, invoices, { checkouts, disputes }] = await Promise.all([
     stripe.customers.retrieve(id, { expand: ['invoice_settings.default_payment_method', 'discount.source.coupon'] }),
     fetchWithPreview(stripe, id),
-    stripe.invoices.list({ customer: id, limit: most, expand: ['data.discounts.source.coupon'] }),
+    stripe.invoices.list({ customer: id, limit: pageSize, expand: ['data.discounts.source.coupon'] }),
     fetchCheckouts(stripe, id),
   ]);
   if (customer.deleted) throw new Error(`the customer ${id} was deleted at Stripe`);
@@ -47,7 +47,7 @@ export async function fetchState(stripe: Stripe, id: string): Promise<CustomerSt
 
 async function fetchWithPreview(stripe: Stripe, customer: string) {
   const subscriptions = await fetchSubscriptions(stripe, customer);
-  const live = liveSubscription(subscriptions);
+  const live = selectLiveSubscription(subscriptions);
   return { subscriptions, preview: live ? await fetchPreview(stripe, live) : nothingToCome };
 }
 
@@ -58,7 +58,7 @@ const nothingToCome: Preview = { invoice: null, problem: null, isTransient: fals
  * the whole fetch.
  */
 async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
-  const schedule = scheduleOf(live);
+  const schedule = findSchedule(live);
   const subject = schedule?.status === 'active' ? { schedule: schedule.id } : { subscription: live.id };
   try {
     const invoice = await stripe.invoices.createPreview(
@@ -77,15 +77,15 @@ async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<
 /** Fetches paid checkouts, and the disputes of their charges. */
 async function fetchCheckouts(stripe: Stripe, customer: string) {
   const checkouts = await stripe.checkout.sessions
-    .list({ customer, status: 'complete', limit: most, expand: ['data.payment_intent.latest_charge'] })
-    .autoPagingToArray({ limit: mostCheckouts });
-  const charges = checkouts.flatMap((session) => chargeOf(session) ?? []).filter(({ disputed }) => disputed);
-  const disputes = await Promise.all(charges.map(({ id }) => stripe.disputes.list({ charge: id, limit: most })));
+    .list({ customer, status: 'complete', limit: pageSize, expand: ['data.payment_intent.latest_charge'] })
+    .autoPagingToArray({ limit: maxCheckouts });
+  const charges = checkouts.flatMap((session) => findCharge(session) ?? []).filter(({ disputed }) => disputed);
+  const disputes = await Promise.all(charges.map(({ id }) => stripe.disputes.list({ charge: id, limit: pageSize })));
   return { checkouts, disputes: disputes.flatMap(({ data }) => data) };
 }
 
 /** Returns the charge that was fetched with a checkout; undefined for a subscription. */
-export function chargeOf({ payment_intent: payment }: Stripe.Checkout.Session): Stripe.Charge | undefined {
+export function findCharge({ payment_intent: payment }: Stripe.Checkout.Session): Stripe.Charge | undefined {
   const charge = typeof payment === 'object' ? payment?.latest_charge : undefined;
   return typeof charge === 'object' ? (charge ?? undefined) : undefined;
 }
@@ -93,13 +93,13 @@ export function chargeOf({ payment_intent: payment }: Stripe.Checkout.Session): 
 /** An invoice contains only its first lines. */
 async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
   if (!invoice.lines.has_more) return invoice;
-  const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: most });
+  const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: pageSize });
   return { ...invoice, lines: { ...invoice.lines, data } };
 }
 
 export async function fetchSubscriptions(stripe: Stripe, customer: string): Promise<Stripe.Subscription[]> {
   const expand = ['data.default_payment_method', 'data.schedule', 'data.discounts.source.coupon'];
-  return (await stripe.subscriptions.list({ customer, status: 'all', limit: most, expand })).data;
+  return (await stripe.subscriptions.list({ customer, status: 'all', limit: pageSize, expand })).data;
 }
 
 const isLive = ({ status }: Stripe.Subscription): boolean =>
@@ -121,7 +121,7 @@ function sortLive(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscri
 }
 
 /** Returns the relevant subscription; undefined if none is live. */
-export function liveSubscription(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription | undefined {
+export function selectLiveSubscription(subscriptions: readonly Stripe.Subscription[]): Stripe.Subscription | undefined {
   return sortLive(subscriptions)[0];
 }
 
@@ -131,5 +131,5 @@ export function findDuplicateSubscriptions(subscriptions: readonly Stripe.Subscr
 }
 
 /** Returns the schedule that was fetched with the subscription. */
-export const scheduleOf = ({ schedule }: Stripe.Subscription): Stripe.SubscriptionSchedule | null =>
+export const findSchedule = ({ schedule }: Stripe.Subscription): Stripe.SubscriptionSchedule | null =>
   typeof schedule === 'string' ? null : schedule;

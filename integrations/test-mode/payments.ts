@@ -8,7 +8,7 @@ import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from
 /** Cards that end in these digits are declined. */
 const declinedCard = '0002';
 /** Transaction timeout in milliseconds. */
-const patience = 8000;
+const timeoutMs = 8000;
 
 /**
  * @param pool separate from the pool of requests
@@ -46,5 +46,5 @@ function isCharged(pool: Pool, operation: BillingOperation, amountMinor: number)
     last4: card?.last4 ?? '',
     isDeclined: card === null || card.last4 === declinedCard,
   };
-  return inTransaction(pool, { companyId, testMode }, patience, (sql) => chargeOnce(sql, charge, askedAt));
+  return inTransaction(pool, { companyId, testMode }, timeoutMs, (sql) => chargeOnce(sql, charge, askedAt));
 }

@@ -5,7 +5,7 @@ import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { readReport } from '../../domain/messaging/reports.ts';
-import { readTwilio, type TwilioReport } from '../../domain/messaging/twilio-reports.ts';
+import { readTwilioRequest, type TwilioReport } from '../../domain/messaging/twilio-reports.ts';
 import { ApiError, found, notFound, validationFailed } from '../../runtime/errors.ts';
 import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
@@ -23,11 +23,11 @@ export interface TwilioParts {
 export const twilioPolicy = { twilio: [{ limit: 3000, window: 60_000 }] };
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 /** TwiML that does nothing. */
-const nothingToDo = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
+const emptyResponse = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
 
 /**
  * Computes a request's signature: base64 of the HMAC-SHA1 of the URL and all form fields, sorted by
@@ -51,17 +51,17 @@ export function twilioDoor(parts: TwilioParts): Screen {
     show: async (request) => {
       if (!request.form) throw notFound();
       const form = new Map(request.form);
-      refuseUnsigned(parts, request, form);
-      const scope = scopeOf(request.address);
-      const report = readTwilio(form);
+      assertSigned(parts, request, form);
+      const scope = readScope(request.address);
+      const report = readTwilioRequest(form);
       if (report) await store(parts, scope, report, request.now);
-      return { xml: nothingToDo };
+      return { xml: emptyResponse };
     },
   };
 }
 
 /** @throws ApiError 401 if the signature is not from Twilio */
-function refuseUnsigned(
+function assertSigned(
   { authToken, baseUrl }: TwilioParts,
   { headers, address }: ScreenRequest,
   form: ReadonlyMap<string, string>,
@@ -75,7 +75,7 @@ function refuseUnsigned(
 }
 
 /** @throws ApiError 404 if the query does not name a workspace and an environment */
-function scopeOf(address: string): TenantScope {
+function readScope(address: string): TenantScope {
   const query = new URLSearchParams(address.split('?')[1] ?? '');
   const [companyId, environment] = [query.get('company_id')?.toLowerCase() ?? '', query.get('environment') ?? 'live'];
   if (!uuid.test(companyId) || !['live', 'test'].includes(environment)) throw notFound();
@@ -92,7 +92,7 @@ async function store(
   // Twilio's numbers include the country code.
   const read = readReport(body, null, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
-  await inTransaction(tenants, scope, patience, async (sql, tell, note) => {
+  await inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
     found(await findActiveNumber(sql, scope, ownNumber));
     const { changes } = await receiveReport(sql, scope, 'twilio', read.report, now);
     noteReport(scope, changes, now, tell, note);

@@ -9,7 +9,7 @@ import type { MessagingProvider } from '../../runtime/config.ts';
 import { type OutgoingAnswer, type OutgoingClient, OutgoingError } from '../../runtime/outbound/client.ts';
 
 /** Maximum response sizes in bytes. A page of messages contains their bodies. */
-const mostBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };
+const maxBytes = { message: 64 * 1024, page: 4 * 1024 * 1024 };
 /** Messages per lookup. An attempt never has more to one number. */
 const pageSize = 100;
 /** Milliseconds by which the provider's clock may differ. */
@@ -42,19 +42,19 @@ export function twilioSender(client: OutgoingClient, { url, accountId, authToken
 
   return {
     async send(message) {
-      const body = new URLSearchParams({ ...addressesOf(message), Body: message.body }).toString();
-      const answer = await ask({ method: 'POST', url: place, body, mostBytes: mostBytes.message });
-      if (answer.status >= 300) throw faultOf(answer);
-      const { sid } = read<{ sid?: unknown }>(answer);
+      const body = new URLSearchParams({ ...buildAddresses(message), Body: message.body }).toString();
+      const answer = await ask({ method: 'POST', url: place, body, mostBytes: maxBytes.message });
+      if (answer.status >= 300) throw toFault(answer);
+      const { sid } = parseBody<{ sid?: unknown }>(answer);
       if (typeof sid !== 'string') throw new SendingFault('unknown', 'the provider returned no reference');
       return sid;
     },
     async findSent(message, since) {
-      const query = new URLSearchParams({ ...addressesOf(message), PageSize: String(pageSize) });
-      const answer = await ask({ method: 'GET', url: `${place}?${query}`, mostBytes: mostBytes.page });
+      const query = new URLSearchParams({ ...buildAddresses(message), PageSize: String(pageSize) });
+      const answer = await ask({ method: 'GET', url: `${place}?${query}`, mostBytes: maxBytes.page });
       if (answer.status >= 300) throw new SendingFault('unknown', `the provider returned status ${answer.status}`);
       // Not filtered by the sending date, which queued messages do not have yet.
-      return (read<{ messages?: TwilioMessage[] }>(answer).messages ?? [])
+      return (parseBody<{ messages?: TwilioMessage[] }>(answer).messages ?? [])
         .filter(({ date_created: created }) => Date.parse(created) >= since.getTime() - clockSkew)
         .filter(({ body, status }) => body === message.body && status !== 'failed' && status !== 'canceled')
         .map(({ sid }) => sid);
@@ -70,19 +70,19 @@ interface TwilioMessage {
   date_created: string;
 }
 
-function addressesOf({ channel, recipient, sender }: OutgoingMessage): { To: string; From: string } {
+function buildAddresses({ channel, recipient, sender }: OutgoingMessage): { To: string; From: string } {
   if (sender === null) throw new Error('an SMS needs a sender number');
   const prefix = channel === 'whatsapp' ? 'whatsapp:' : '';
   return { To: prefix + recipient, From: prefix + sender };
 }
 
-function faultOf(answer: OutgoingAnswer): SendingFault {
+function toFault(answer: OutgoingAnswer): SendingFault {
   const { status } = answer;
   if (status >= 500) return new SendingFault('unknown', `the provider failed with status ${status}`);
   // Rejected credentials can be fixed.
   if (status === 429 || status === 401 || status === 403)
     return new SendingFault('not_sent', `the provider currently rejects messages with status ${status}`);
-  const { code } = read<{ code?: unknown }>(answer);
+  const { code } = parseBody<{ code?: unknown }>(answer);
   const known = faults[Number(code)];
   if (known) return new SendingFault(...known);
   return new SendingFault('refused', `The provider rejected the message with code ${Number(code) || status}.`);
@@ -92,7 +92,7 @@ function faultOf(answer: OutgoingAnswer): SendingFault {
  * @throws SendingFault if the response is not JSON, because the outcome of the message is then
  * unknown
  */
-function read<Body extends object>({ body, status }: OutgoingAnswer): Partial<Body> {
+function parseBody<Body extends object>({ body, status }: OutgoingAnswer): Partial<Body> {
   try {
     return JSON.parse(String(body)) ?? {};
   } catch {

@@ -1,15 +1,20 @@
 // Matching of events with webhooks by name and filter, and the sent content.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { composeBody, type HappenedEvent, mostBodyBytes } from '../../domain/automation/webhook-bodies.ts';
-import { eventsNamed, matcherOf, readEventFilter, type Wanted } from '../../domain/automation/webhook-matching.ts';
+import { composeBody, type HappenedEvent, maxBodyBytes } from '../../domain/automation/webhook-bodies.ts';
+import {
+  eventsNamed,
+  type MatchCriteria,
+  matcherOf,
+  readEventFilter,
+} from '../../domain/automation/webhook-matching.ts';
 import { passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
 import { readSeed } from '../support/seed.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = readSeed('FILTER_SEED');
 
-const wanted = (more: Partial<Wanted> = {}): Wanted => ({
+const wanted = (more: Partial<MatchCriteria> = {}): MatchCriteria => ({
   events: ['*'],
   filter: null,
   skipOwn: false,
@@ -168,7 +173,7 @@ describe('a body', () => {
 
   test('omits and reports changed fields if the body would exceed 64 KB', () => {
     const around = Buffer.byteLength(composeBody(updated(textOf(0)), false, ['changes']));
-    const most = Math.floor((mostBodyBytes - around) / 2);
+    const most = Math.floor((maxBodyBytes - around) / 2);
     expect(JSON.parse(composeBody(updated(textOf(most)), false, ['changes'])).data).toHaveProperty('changes');
     const cut = JSON.parse(composeBody(updated(textOf(most + 1)), false, ['changes'])).data;
     expect([cut.changes, cut.changes_truncated]).toEqual([undefined, true]);

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { htmlOf } from '../../integrations/smtp/html-part.ts';
+import { renderHtml } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
@@ -245,7 +245,7 @@ describe('an email', () => {
     const led: string[] = [];
     const click = (url: string): string => `https://crm.example/clicked/${led.push(url)}`;
     const message = { body: text, isOfCampaign: false, unsubscribeUrl: 'https://crm.example/unsubscribe/x' };
-    htmlOf(message, { open: 'https://crm.example/opened/x', click });
+    renderHtml(message, { open: 'https://crm.example/opened/x', click });
     expect(led).toEqual(expected);
   });
 
@@ -260,7 +260,7 @@ describe('an email', () => {
       isOfCampaign: false,
       unsubscribeUrl: 'https://crm.example/unsubscribe/x',
     };
-    const page = htmlOf(message, {
+    const page = renderHtml(message, {
       open: 'https://crm.example/opened/x',
       click: () => 'https://crm.example/clicked/x',
     });
@@ -273,7 +273,7 @@ describe('an email', () => {
       isOfCampaign: false,
       unsubscribeUrl: 'x',
     };
-    const page = htmlOf(message, { open: 'https://crm.example/"><b>', click: (url) => url });
+    const page = renderHtml(message, { open: 'https://crm.example/"><b>', click: (url) => url });
     expect(page).toContain('&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; ');
     expect(page).not.toMatch(/<script|<b>/);
   });

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { busyTimesIn } from '../../integrations/caldav/busy-times.ts';
+import { readBusyTimes } from '../../integrations/caldav/busy-times.ts';
 
 const minute = 60_000;
 const day = 1440 * minute;
@@ -18,7 +18,7 @@ const shown = (intervals: readonly Interval[]): string[] =>
   );
 const november = within('2026-11-01T00:00Z', '2026-12-01T00:00Z');
 const busy = (text: string, asked = november, timezone = 'Europe/Berlin'): string[] =>
-  shown(busyTimesIn([text], { within: asked, userId, timezone }).external);
+  shown(readBusyTimes([text], { within: asked, userId, timezone }).external);
 
 const clockOf = (zone: string): Intl.DateTimeFormat =>
   new Intl.DateTimeFormat('en-US', {
@@ -185,7 +185,7 @@ describe('recurrences across a clock change', () => {
     fc.assert(
       fc.property(anyRepeated, (repeated) => {
         const text = written(repeated, asked, zone);
-        const { external: found } = busyTimesIn([text], { within: asked, userId, timezone: zone });
+        const { external: found } = readBusyTimes([text], { within: asked, userId, timezone: zone });
         expect(shown(found)).toEqual(shown(expected(repeated, asked, zone)));
       }),
       { numRuns: 60 },
@@ -264,7 +264,7 @@ describe('an event', () => {
     const bookingId = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04';
     const timesOf = (uid: string) => {
       const text = calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
-      const { external, own } = busyTimesIn([text], { within: november, userId, timezone: 'UTC' });
+      const { external, own } = readBusyTimes([text], { within: november, userId, timezone: 'UTC' });
       return { external: shown(external), own: own.map((each) => [each.bookingId, ...shown([each])]) };
     };
     expect(timesOf(`${bookingId}@${userId}`)).toEqual({ external: [], own: [[bookingId, nine]] });
@@ -281,7 +281,7 @@ describe('an event', () => {
       calendar('BEGIN:VEVENT', `UID:${index}`, `DTSTART:${at}`, 'DURATION:PT1H30M', 'END:VEVENT'),
     );
     const asked = { within: within('2026-11-02T00:00Z', '2026-11-03T00:00Z'), userId, timezone: 'UTC' };
-    expect(shown(busyTimesIn(two, asked).external)).toEqual(['2026-11-02 00:00 to 2026-11-02 02:00']);
+    expect(shown(readBusyTimes(two, asked).external)).toEqual(['2026-11-02 00:00 to 2026-11-02 02:00']);
   });
 });
 

@@ -31,7 +31,7 @@ export interface TestPageServices {
 }
 
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
-const place = (name: string, modes: string, prefix: string): RegExp =>
+const pagePath = (name: string, modes: string, prefix: string): RegExp =>
   new RegExp(`^/${name}/(?<mode>${modes})/(?<company>${uuid})/(?<id>${prefix}_[0-9A-Za-z]{24})$`);
 
 /**
@@ -40,12 +40,12 @@ const place = (name: string, modes: string, prefix: string): RegExp =>
  */
 export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): Screen[] {
   return [
-    { name: 'checkout', path: place('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },
-    { name: 'portal', path: place('portal', modes, 'ps'), show: (request) => showPortal(services, request) },
+    { name: 'checkout', path: pagePath('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },
+    { name: 'portal', path: pagePath('portal', modes, 'ps'), show: (request) => showPortal(services, request) },
   ];
 }
 
-const scopeOf = ({ path }: ScreenRequest): TenantScope => ({
+const readScope = ({ path }: ScreenRequest): TenantScope => ({
   companyId: path.company ?? '',
   testMode: path.mode === 'test',
 });
@@ -60,7 +60,7 @@ const notFound: ScreenAnswer = {
 
 async function showCheckout(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
   const { path, form, now } = request;
-  const scope = scopeOf(request);
+  const scope = readScope(request);
   const session = await inTransaction(services.tenants, scope, timeoutMs, (sql) =>
     findCheckout(sql, scope, path.id ?? ''),
   );
@@ -161,7 +161,7 @@ ${cardFields}
 
 async function showPortal(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
   const { path, form, now } = request;
-  const scope = scopeOf(request);
+  const scope = readScope(request);
   const { card, problems } = form ? readCard(fieldsOf(form), now) : { card: undefined, problems: [] };
   const found = await inTransaction(services.tenants, scope, timeoutMs, async (sql) => {
     const session = await findPortalSession(sql, scope, path.id ?? '');

@@ -7,7 +7,7 @@ import {
   type OAuthGrantRow,
   saveGrant,
 } from '../../db/access/oauth-grants.ts';
-import { askedScopes, type ConsentGroup, groupsFor, outsideOf } from '../../domain/access/oauth-groups.ts';
+import { type ConsentGroup, findUncovered, groupsFor, parseRequestedScopes } from '../../domain/access/oauth-groups.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated, page } from '../../runtime/pages/html.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
@@ -19,7 +19,7 @@ interface GroupText {
   isOn?: true;
 }
 
-const textOf: Readonly<Record<ConsentGroup, GroupText>> = {
+const groupTexts: Readonly<Record<ConsentGroup, GroupText>> = {
   records: { title: 'Records', text: 'read, create and edit leads, customers and activities', isOn: true },
   pipeline: {
     title: 'Pipeline',
@@ -53,12 +53,13 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   );
   // Returns a page instead of a redirect. Browsers block redirects after a form to addresses that
   // the page's policy does not name, and the policy of the sign-in page names none.
-  if (known && !form && !mustAsk(asked, known)) return goOn(asked, await consents.allow(request, user, known.id));
-  if (!person.caller.scopes.includes('Company_Admin')) return askSomebodyElse(parts, request, asked);
+  if (known && !form && !mustAsk(asked, known))
+    return continueToApp(asked, await consents.allow(request, user, known.id));
+  if (!person.caller.scopes.includes('Company_Admin')) return showNotAllowed(parts, request, asked);
   if (now.getTime() - person.session.signedInAt > recently) return toSignIn(address, true);
-  if (!form) return question(request, asked, known);
+  if (!form) return showQuestion(request, asked, known);
   if (form.get('action') !== 'allow') return { redirect: await consents.deny(request) };
-  const offered = offerOf(asked, known);
+  const offered = buildOffer(asked, known);
   const chosen = offered.groups.filter((group) => form.getAll('group').includes(group));
   const extraScopes = offered.scopes.filter((scope) => form.getAll('scope').includes(scope));
   const grantId = await people.act(person, false, [], now, async ({ db: { sql, record } }) => {
@@ -70,7 +71,7 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
       action: before === null ? 'oauth_grant.create' : 'oauth_grant.update',
       object: 'oauth_grants',
       recordId: id,
-      ...(before === null ? {} : { changes: changesOf(before, { groups: chosen, extraScopes }) }),
+      ...(before === null ? {} : { changes: diffGrant(before, { groups: chosen, extraScopes }) }),
       metadata: { client_id: clientId, client_name: clientName, audience, groups: chosen, extra_scopes: extraScopes },
     });
     return id;
@@ -86,7 +87,7 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
 const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): boolean =>
   asked.mustAsk ||
   isLoopback(asked.redirectUri) ||
-  outsideOf(groups as ConsentGroup[], askedScopes(asked.scope, asked.audience)).some(
+  findUncovered(groups as ConsentGroup[], parseRequestedScopes(asked.scope, asked.audience)).some(
     (scope) => !extraScopes.includes(scope),
   );
 
@@ -94,39 +95,39 @@ const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): b
  * Lists the groups and single scopes that the page offers. It does not yet remove scopes that a
  * ticked group contains.
  */
-const offerOf = ({ audience, scope }: AskedConsent, known: OAuthGrantRow | undefined) => ({
+const buildOffer = ({ audience, scope }: AskedConsent, known: OAuthGrantRow | undefined) => ({
   groups: groupsFor(audience),
-  scopes: [...new Set([...(known?.extraScopes ?? []), ...askedScopes(scope, audience)])],
+  scopes: [...new Set([...(known?.extraScopes ?? []), ...parseRequestedScopes(scope, audience)])],
 });
 
-function changesOf(before: GrantBefore, after: GrantBefore): Record<string, { from: unknown; to: unknown }> {
+function diffGrant(before: GrantBefore, after: GrantBefore): Record<string, { from: unknown; to: unknown }> {
   return {
     groups: { from: before.groups, to: after.groups },
     extra_scopes: { from: before.extraScopes, to: after.extraScopes },
   };
 }
 
-function question(
+function showQuestion(
   { person, address }: PersonalRequest,
   asked: AskedConsent,
   known: OAuthGrantRow | undefined,
 ): ScreenAnswer {
-  const { groups, scopes } = offerOf(asked, known);
-  const ticked = groups.filter((group) => known?.groups.includes(group) ?? textOf[group].isOn === true);
-  const single = outsideOf(ticked, scopes);
-  const body = html`${about(asked)}
+  const { groups, scopes } = buildOffer(asked, known);
+  const ticked = groups.filter((group) => known?.groups.includes(group) ?? groupTexts[group].isOn === true);
+  const single = findUncovered(ticked, scopes);
+  const body = html`${describeApp(asked)}
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <fieldset>
 <legend>Allow it to do the following on your behalf, within the permissions of your role</legend>
-${groups.map((group) => box('group', group, textOf[group].title, ticked.includes(group), textOf[group].text))}
+${groups.map((group) => checkbox('group', group, groupTexts[group].title, ticked.includes(group), groupTexts[group].text))}
 </fieldset>
 ${
   single.length === 0
     ? null
     : html`<fieldset>
 <legend>It also requests these scopes</legend>
-${single.map((scope) => box('scope', scope, html`<code>${scope}</code>`, known?.extraScopes.includes(scope) === true))}
+${single.map((scope) => checkbox('scope', scope, html`<code>${scope}</code>`, known?.extraScopes.includes(scope) === true))}
 </fieldset>`
 }
 <button name="action" value="allow">Allow</button>
@@ -136,11 +137,11 @@ ${single.map((scope) => box('scope', scope, html`<code>${scope}</code>`, known?.
   return {
     status: 200,
     html: page(html`Allow ${isolated(asked.clientName)}?`, body),
-    leadsTo: [sourceOf(asked.redirectUri)],
+    leadsTo: [toPolicySource(asked.redirectUri)],
   };
 }
 
-const box = (name: string, value: string, label: string | Html, isTicked: boolean, text = ''): Html =>
+const checkbox = (name: string, value: string, label: string | Html, isTicked: boolean, text = ''): Html =>
   html`<p><label><input type="checkbox" name="${name}" value="${value}"${isTicked ? html` checked` : null}> ${label}</label> ${text}</p>`;
 
 /** Returns true if the address is on the same machine as the browser. */
@@ -148,13 +149,13 @@ const isLoopback = (address: string): boolean =>
   ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(address).hostname);
 
 /** Describes the app. Its name is not verified, but the host of its redirect is. */
-function about({ clientName, redirectUri, audience }: AskedConsent): Html {
+function describeApp({ clientName, redirectUri, audience }: AskedConsent): Html {
   const isLocal = isLoopback(redirectUri);
   return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${hostOf(redirectUri)}.</p>
 ${isLocal ? html`<p role="alert">This app runs on your own computer, so its name cannot be verified. Continue only if you have just started it yourself.</p>` : null}`;
 }
 
-async function askSomebodyElse(
+async function showNotAllowed(
   { people, consents }: ConsoleParts,
   request: PersonalRequest,
   asked: AskedConsent,
@@ -164,16 +165,16 @@ async function askSomebodyElse(
   const names = await people.act(person, false, [], now, ({ db: { sql } }) =>
     listAdminNames(sql, person.caller.companyId, 5),
   );
-  const body = html`${about(asked)}
+  const body = html`${describeApp(asked)}
 <p role="alert">Only an administrator of ${isolated(person.caller.companyName)} can allow this. Ask ${names.map((name, index) => html`${index === 0 ? null : ', '}${isolated(name)}`)}.</p>
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <button class="quiet" name="action" value="deny">Back</button>
 </form>`;
-  return { status: 403, html: page('You cannot allow this app', body), leadsTo: [sourceOf(asked.redirectUri)] };
+  return { status: 403, html: page('You cannot allow this app', body), leadsTo: [toPolicySource(asked.redirectUri)] };
 }
 
-const goOn = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
+const continueToApp = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
   status: 200,
   html: page(
     html`Back to ${isolated(clientName)}`,
@@ -185,7 +186,7 @@ const goOn = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
  * Returns the source expression of an address for the Content-Security-Policy, which cannot express
  * IPv6 addresses.
  */
-const sourceOf = (address: string): string => {
+const toPolicySource = (address: string): string => {
   const { origin, protocol, hostname } = new URL(address);
   return hostname.startsWith('[') ? protocol : origin;
 };

@@ -3,16 +3,16 @@ import { moduleActions } from '../../domain/access/scopes.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import {
-  done,
-  facts,
+  doneMessage,
+  errorSummary,
+  factList,
   field,
   form,
-  further,
-  linesOf,
-  moment,
-  numberOf,
-  orAgain,
-  refusal,
+  formatTime,
+  nextPageLink,
+  parseNumber,
+  splitLines,
+  submitOrShowAgain,
   type Typed,
   table,
 } from '../pages/forms.ts';
@@ -23,30 +23,30 @@ import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 type ApiKey = Data<'getApiKey'>['api_key'];
 
 const home = '/console/api-keys';
-const told = { revoked: 'The API key is revoked. Requests with it are rejected from now on.' };
+const doneMessages = { revoked: 'The API key is revoked. Requests with it are rejected from now on.' };
 const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
 const environments = { live: 'Live', test: 'Test' };
 
 /** API keys belong to the workspace, not to a mode, so their operations are called in live mode. */
-const live = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
+const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
 
 export const showKeys: Show = async (parts, request) => {
   const [status, cursor] = [request.query.get('status') ?? '', request.query.get('cursor') ?? ''];
-  const { api_keys: keys, next_cursor: next } = await ask(parts, live(request), 'listApiKeys', {
+  const { api_keys: keys, next_cursor: next } = await ask(parts, inLiveMode(request), 'listApiKeys', {
     query: { status, cursor, limit: '50' },
   });
   const rows = keys.map((key) => [
     html`<a href="${inMode(`${home}/${key.id}`, request.testMode)}">${isolated(key.name)}</a>`,
     html`<code>${key.prefix}…${key.last4}</code>`,
     key.status,
-    moment(key.last_used_at, 'never'),
-    moment(key.expires_at, 'never'),
+    formatTime(key.last_used_at, 'never'),
+    formatTime(key.expires_at, 'never'),
   ]);
-  const body = html`${done(request, told)}
+  const body = html`${doneMessage(request, doneMessages)}
 <p><a href="${inMode(`${home}/new`, request.testMode)}">Create API key</a></p>
 ${filter(request, status)}
 ${keys.length === 0 ? html`<p>No API keys.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
-${further(inMode(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
+${nextPageLink(inMode(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'API keys', body);
 };
 
@@ -76,7 +76,12 @@ ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { ty
 ${field('rate_limit_per_hour', 'Requests per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
 ${field('description', 'Description', typed, { maxlength: 1000 })}
 <button>Create</button>`;
-  return consolePage(request, status, 'Create API key', html`${refusal(typed)}${form(request, `${home}/new`, fields)}`);
+  return consolePage(
+    request,
+    status,
+    'Create API key',
+    html`${errorSummary(typed)}${form(request, `${home}/new`, fields)}`,
+  );
 }
 
 export const mintKey: Show = (parts, request) => {
@@ -85,16 +90,18 @@ export const mintKey: Show = (parts, request) => {
   const body = {
     name: given.get('name') ?? '',
     environment: given.get('environment') ?? '',
-    scopes: linesOf(given.get('scopes')),
-    ip_allowlist: linesOf(given.get('ip_allowlist')),
+    scopes: splitLines(given.get('scopes')),
+    ip_allowlist: splitLines(given.get('ip_allowlist')),
     expires_at: expires === '' ? null : `${expires}T00:00:00Z`,
-    rate_limit_per_minute: numberOf(given.get('rate_limit_per_minute')),
-    rate_limit_per_hour: numberOf(given.get('rate_limit_per_hour')),
+    rate_limit_per_minute: parseNumber(given.get('rate_limit_per_minute')),
+    rate_limit_per_hour: parseNumber(given.get('rate_limit_per_hour')),
     description: given.get('description') || null,
   };
-  return orAgain(
+  return submitOrShowAgain(
     () =>
-      makeOnce(parts, request, secrets, async () => madeBy(await ask(parts, live(request), 'createApiKey', { body }))),
+      makeOnce(parts, request, secrets, async () =>
+        madeBy(await ask(parts, inLiveMode(request), 'createApiKey', { body })),
+      ),
     async (refused) => newKeyPage(request, refused.status, { form: given, refused }),
   );
 };
@@ -104,15 +111,15 @@ const madeBy = ({ api_key: key, key: secret }: Data<'createApiKey'>): Made => ({
 
 /** The only page that shows a key. */
 export const showNewKey = showOnce(async (parts, request, { id, secret }) => {
-  const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
+  const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
   const body = html`<p role="status">Copy this API key now. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${factsOf(key)}
 <p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
   return consolePage(request, 200, html`API key ${isolated(key.name)}`, body);
-}, shownBefore);
+}, secretGone);
 
-function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
+function secretGone(request: PersonalRequest, id: string | null): ScreenAnswer {
   const where =
     id === null
       ? html`See the <a href="${inMode(home, request.testMode)}">list of API keys</a> for the keys that exist.`
@@ -130,14 +137,14 @@ async function keyPage(
   typed: Typed = {},
 ): Promise<ScreenAnswer> {
   const { id = '' } = request.path;
-  const { api_key: key } = await ask(parts, live(request), 'getApiKey', { path: { id } });
+  const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
   const rotate = html`<h2>Rotate</h2>
 <p>Creates a new API key with the same settings. The current key keeps working for the given number of hours, and then expires.</p>
 ${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours', 'Hours until the current key expires', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
   const revoke = html`<h2>Revoke</h2>
 <p>Requests with this API key are rejected immediately. This cannot be undone.</p>
 ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
-  const body = html`${done(request, told)}${refusal(typed)}
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${factsOf(key)}
 ${key.status === 'active' ? rotate : null}
 ${key.status === 'revoked' ? null : revoke}`;
@@ -145,7 +152,7 @@ ${key.status === 'revoked' ? null : revoke}`;
 }
 
 const factsOf = (key: ApiKey): Html =>
-  facts({
+  factList({
     Key: html`<code>${key.prefix}…${key.last4}</code>`,
     Status: key.status,
     Environment: key.environment,
@@ -153,11 +160,11 @@ const factsOf = (key: ApiKey): Html =>
     'IP allowlist': key.ip_allowlist.length === 0 ? 'any address' : key.ip_allowlist.join(' '),
     Reach: key.reach.kind,
     'Rate limits': `${key.rate_limit_per_minute} requests per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
-    Created: html`${moment(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
-    Expires: moment(key.expires_at, 'never'),
-    'Last used': moment(key.last_used_at, 'never'),
+    Created: html`${formatTime(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
+    Expires: formatTime(key.expires_at, 'never'),
+    'Last used': formatTime(key.last_used_at, 'never'),
     'Total requests': `${key.total_requests}`,
-    Revoked: moment(key.revoked_at),
+    Revoked: formatTime(key.revoked_at),
     Reason: key.revoke_reason === null ? null : isolated(key.revoke_reason),
     Description: key.description === null ? null : isolated(key.description),
   });
@@ -165,11 +172,11 @@ const factsOf = (key: ApiKey): Html =>
 export const rotateKey: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '' } = request.path;
-  const body = { overlap_hours: numberOf(given.get('overlap_hours')) };
-  return orAgain(
+  const body = { overlap_hours: parseNumber(given.get('overlap_hours')) };
+  return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () =>
-        madeBy(await ask(parts, live(request), 'rotateApiKey', { path: { id }, body })),
+        madeBy(await ask(parts, inLiveMode(request), 'rotateApiKey', { path: { id }, body })),
       ),
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );
@@ -178,10 +185,10 @@ export const rotateKey: Show = (parts, request) => {
 export const revokeKey: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '' } = request.path;
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const body = { reason: given.get('reason') || null };
-      await ask(parts, live(request), 'revokeApiKey', { path: { id }, body });
+      await ask(parts, inLiveMode(request), 'revokeApiKey', { path: { id }, body });
       return { redirect: inMode(home, request.testMode, { done: 'revoked' }) };
     },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),

@@ -6,14 +6,14 @@ import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
 /** Apps on the page. */
-const most = 100;
+const pageSize = 100;
 
-const throughOf = (audience: 'api' | 'mcp' | null): string =>
+const describeAudience = (audience: 'api' | 'mcp' | null): string =>
   audience === null ? 'defined by its tokens' : { api: 'the API', mcp: 'tools for AI assistants (MCP)' }[audience];
 
 export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
   const { person, query } = request;
-  const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(most) } });
+  const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(pageSize) } });
   const active = grants.filter(({ revoked_at: revokedAt }) => revokedAt === null);
   const done =
     query.get('done') === 'revoked'
@@ -31,7 +31,7 @@ ${active.map(
 <dl>
 <dt>User</dt><dd>${isolated(grant.user.full_name)}</dd>
 <dt>Permissions</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'none'}</dd>
-<dt>Access to</dt><dd>${throughOf(grant.audience)}</dd>
+<dt>Access to</dt><dd>${describeAudience(grant.audience)}</dd>
 <dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
 </dl>
 <form method="post" action="/console/apps/${grant.id}">

@@ -1,6 +1,6 @@
 // The audit log: who did what and when, and everything that one request did.
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
-import { field, further, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
+import { errorSummary, field, formatTime, nextPageLink, submitOrShowAgain, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
@@ -10,11 +10,16 @@ const home = '/console/audit-log';
 const filters = ['request_id', 'record_id', 'actor_id', 'action', 'object', 'from', 'to'] as const;
 
 export const showAuditLog: Show = (parts, request) =>
-  orAgain(
+  submitOrShowAgain(
     () => auditPage(parts, request),
     async (refused) => {
       const typed = { form: request.query, refused };
-      return consolePage(request, refused.status, 'Audit log', html`${refusal(typed)}${filterForm(request, typed)}`);
+      return consolePage(
+        request,
+        refused.status,
+        'Audit log',
+        html`${errorSummary(typed)}${filterForm(request, typed)}`,
+      );
     },
   );
 
@@ -26,7 +31,7 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
     query: { ...wanted, cursor, limit: '50' },
   });
   const rows = logs.map((log) => [
-    moment(log.occurred_at),
+    formatTime(log.occurred_at),
     isolated(log.actor.name ?? log.actor.id),
     html`<code>${log.action}</code>${detailsOf(log, testMode)}`,
     log.record_id === null
@@ -36,7 +41,7 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, { form: query })}
 ${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['Time', 'Actor', 'Action', 'Record'], rows)}
-${further(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
+${nextPageLink(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
 

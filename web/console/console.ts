@@ -6,12 +6,12 @@ import { consent } from '../consent/consent.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
 import {
   type ConsoleParts,
-  factsOf,
   homeIn,
   inMode,
   type PersonalRequest,
   plainPage,
   type Show,
+  toRequestFacts,
   toSignIn,
 } from '../pages/requests.ts';
 import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
@@ -23,7 +23,7 @@ import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
-import { keptSession, renewed, signIn, signOut } from './sign-in.ts';
+import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
 import { replayDelivery, showDelivery } from './webhook-deliveries.ts';
 import {
   changeWebhook,
@@ -100,14 +100,14 @@ const routes: readonly Route[] = [
 
 /** The consent page requires the password itself, unless there is nothing to decide. */
 function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
-  return consent(parts, request, recently);
+  return consent(parts, request, recentSignInMs);
 }
 
 /** Pages that a person with a temporary password can use before changing it. */
-const beforeThat = new Set(['/console/password', '/console/sign-out']);
+const allowedBeforePasswordChange = new Set(['/console/password', '/console/sign-out']);
 
 /** @param next where the person continues after changing the password */
-const toPassword = (next: string): ScreenAnswer => ({
+const redirectToPassword = (next: string): ScreenAnswer => ({
   redirect: ['', '/console'].includes(next)
     ? '/console/password'
     : `/console/password?${new URLSearchParams({ next })}`,
@@ -136,7 +136,7 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
       name: 'console',
       path: new RegExp(`^${route.path}$`),
       limit: 'console',
-      show: (request: ScreenRequest) => guarded(parts, request, route),
+      show: (request: ScreenRequest) => handleWithSession(parts, request, route),
     })),
   ];
   return screens.map((screen) => ({
@@ -172,12 +172,12 @@ const foreignForm = plainPage(
  * Serves signed-in people and renews their session if needed. Redirects all others to the sign-in
  * page.
  */
-async function guarded(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
-  const kept = keptSession(parts.people, request);
-  if (!kept) return toSignIn(pageOf(request, route));
-  const found = await parts.people.find(kept, factsOf(request), request.now);
-  const met = found ? { person: found, cookie: undefined } : await renewed(parts, request, kept);
-  if (!met) return toSignIn(pageOf(request, route));
+async function handleWithSession(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
+  const kept = readSession(parts.people, request);
+  if (!kept) return toSignIn(returnAddress(request, route));
+  const found = await parts.people.find(kept, toRequestFacts(request), request.now);
+  const met = found ? { person: found, cookie: undefined } : await renewSession(parts, request, kept);
+  if (!met) return toSignIn(returnAddress(request, route));
   const testMode = (request.form ?? request.query).get('mode') === 'test';
   const personal = { ...request, person: met.person, testMode };
   const answer = await answered(parts, personal, route);
@@ -196,31 +196,36 @@ async function answered(parts: ConsoleParts, request: PersonalRequest, route: Ro
       'Form rejected',
       'This form belongs to another session. Reload the page and try again.',
     );
-  if (person.caller.mustChangePassword && !beforeThat.has(path)) return toPassword(form ? '' : address);
+  if (person.caller.mustChangePassword && !allowedBeforePasswordChange.has(path))
+    return redirectToPassword(form ? '' : address);
   const show = form ? route.send : route.show;
   if (!show) return problemPage(request, 404, 'Not found', 'This page does not exist.');
-  const isStale = now.getTime() - person.session.signedInAt > recently;
+  const isStale = now.getTime() - person.session.signedInAt > recentSignInMs;
   if (isStale && (route.recent === 'all' || (form && route.recent === 'send')))
-    return toSignIn(pageOf(request, route, testMode), true);
+    return toSignIn(returnAddress(request, route, testMode), true);
   try {
     return await show(parts, request);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    return refusedPage(request, error);
+    return errorPage(request, error);
   }
 }
 
 /** Milliseconds after a sign-in in which sensitive actions need no password. */
-const recently = 30 * 60_000;
+const recentSignInMs = 30 * 60_000;
 
 /** Returns the page to come back to: the requested page, or the page that contains the form. */
-function pageOf({ form, address }: ScreenRequest, { show }: Route, testMode = form?.get('mode') === 'test'): string {
+function returnAddress(
+  { form, address }: ScreenRequest,
+  { show }: Route,
+  testMode = form?.get('mode') === 'test',
+): string {
   if (!form) return address;
   const [path = ''] = address.split('?');
   return inMode(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
 }
 
-function refusedPage(request: PersonalRequest, { status, message, details }: ApiError): ScreenAnswer {
+function errorPage(request: PersonalRequest, { status, message, details }: ApiError): ScreenAnswer {
   const { caller } = request.person;
   if (status === 404)
     return problemPage(request, 404, 'Not found', 'This page does not exist, or its content was deleted.');

@@ -7,8 +7,8 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
-import { field, refusal, type Typed } from '../pages/forms.ts';
-import { type ConsoleParts, factsOf } from '../pages/requests.ts';
+import { errorSummary, field, type Typed } from '../pages/forms.ts';
+import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
 import { passwordFields, passwordProblem } from './password.ts';
 
 /** The rate limit of password resets per IP address. Viewing the page counts too. */
@@ -16,12 +16,12 @@ export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60
 
 const purpose = 'new password';
 /** Milliseconds. */
-const worksFor = 60 * 60_000;
+const linkTtlMs = 60 * 60_000;
 /**
  * Milliseconds until the response, longer than sending an email takes. It hides whether an account
  * exists.
  */
-const answerTime = 500;
+const minResponseMs = 500;
 
 /**
  * The payload of a link. `signIn` is a digest of the current email and password, so that any change
@@ -29,7 +29,7 @@ const answerTime = 500;
  */
 type Link = readonly [companyId: string, userId: string, until: number, signIn: string];
 
-const digestOf = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
+const digestSignIn = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
   sha256(`${email}\n${passwordHash}`).toString('base64url');
 
 export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
@@ -46,7 +46,7 @@ export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequ
   const email = form?.get('email')?.trim().toLowerCase() ?? '';
   if (!form || email === '') return askingForm();
   // The same response after the same time for every address, so that accounts cannot be enumerated.
-  await Promise.all([writeMail(parts, request, email), sleep(answerTime)]);
+  await Promise.all([writeMail(parts, request, email), sleep(minResponseMs)]);
   const body = html`<p role="status">If there is an account for ${email}, we have sent an email with a link. The link works once and expires after one hour.</p>
 <p>No email after a few minutes? Check your spam folder, and make sure that this is the address of your account.</p>
 <p><a href="/console/sign-in">Back to sign in</a></p>`;
@@ -67,11 +67,11 @@ async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: str
   const { people, secrets, tokens, baseUrl } = parts;
   const { now } = request;
   if (!(await parts.takeResetMail(email, now))) return;
-  const facts = factsOf(request);
+  const facts = toRequestFacts(request);
   const found = await people.actForNobody(facts, null, now, ({ db: { sql } }) => findSignIn(sql, email));
   if (!found?.isActive) return;
   const { companyId, userId, fullName } = found;
-  const link: Link = [companyId, userId, now.getTime() + worksFor, digestOf(found)];
+  const link: Link = [companyId, userId, now.getTime() + linkTtlMs, digestSignIn(found)];
   const address = `${baseUrl()}/console/new-password?link=${tokens.write(purpose, link)}`;
   await people.actForNobody(facts, companyId, now, async ({ db: { sql, record } }) => {
     const data = { full_name: fullName, sealed_link: secrets.encrypt(address) };
@@ -91,12 +91,12 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
   const text = (form ?? query).get('link') ?? '';
   const [companyId, userId, until = 0, signIn] = (parts.tokens.read(purpose, text) ?? []) as Partial<Link>;
   if (!companyId || !userId || until <= now.getTime()) return deadLink;
-  const facts = factsOf(request);
+  const facts = toRequestFacts(request);
   if (!form) {
     const found = await parts.people.actForNobody(facts, null, now, ({ db: { sql } }) =>
       lockSignInOf(sql, companyId, userId),
     );
-    return found && digestOf(found) === signIn ? choosingForm(200, text) : deadLink;
+    return found && digestSignIn(found) === signIn ? choosingForm(200, text) : deadLink;
   }
   const problem = passwordProblem(form);
   if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
@@ -106,7 +106,7 @@ export async function newPassword(parts: ConsoleParts, request: ScreenRequest): 
     // If two requests use the link at the same time, the second one sees the new password and
     // fails.
     const found = await lockSignInOf(sql, companyId, userId);
-    if (!found || digestOf(found) !== signIn) return false;
+    if (!found || digestSignIn(found) !== signIn) return false;
     await updatePassword(sql, companyId, userId, passwordHash);
     await endSessionsOf(sql, companyId, userId, now);
     record({
@@ -131,7 +131,7 @@ const deadLink: PageAnswer = {
 };
 
 function choosingForm(status: number, link: string, typed: Typed = {}): PageAnswer {
-  const body = html`${refusal(typed)}
+  const body = html`${errorSummary(typed)}
 <p>This signs you out of all other sessions.</p>
 <form method="post" action="/console/new-password">
 <input type="hidden" name="link" value="${link}">

@@ -16,8 +16,8 @@ import { consolePage } from '../pages/layout.ts';
 import { type ConsoleParts, inMode, type PersonalRequest } from '../pages/requests.ts';
 
 /** Drafts on a page. */
-const most = 25;
-const told: Readonly<Record<string, string>> = {
+const pageSize = 25;
+const doneMessages: Readonly<Record<string, string>> = {
   approved: 'Approved. The message will be sent shortly.',
   rejected: 'Rejected. The message will not be sent.',
 };
@@ -29,17 +29,17 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
   const { drafts, runs } = await people.act(person, testMode, ['inbox:create'], now, async (acting) => {
     const mayDecide = acting.caller.grants.allows('campaigns:create') && acting.caller.reach.kind === 'company';
     return {
-      drafts: await draftsToApprove(acting, after, most + 1),
-      runs: mayDecide && !after ? await listRunsToDecide(acting.db.sql, acting.caller, most) : [],
+      drafts: await draftsToApprove(acting, after, pageSize + 1),
+      runs: mayDecide && !after ? await listRunsToDecide(acting.db.sql, acting.caller, pageSize) : [],
     };
   });
-  const shown = drafts.slice(0, most);
+  const shown = drafts.slice(0, pageSize);
   const last = shown.at(-1)?.draft;
   const older =
-    drafts.length > most && last
+    drafts.length > pageSize && last
       ? html`<p><a href="${inMode('/console/messages', testMode, { after: `${last.createdAt.toISOString()} ${last.id}` })}">Older messages</a></p>`
       : null;
-  const done = told[query.get('done') ?? ''];
+  const done = doneMessages[query.get('done') ?? ''];
   const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
 ${runs.length === 0 ? null : html`<h2>Campaigns</h2>${runs.map((run) => runLine(run, testMode))}`}
 <h2>Messages</h2>
@@ -55,7 +55,7 @@ export async function decideDraft({ people }: ConsoleParts, request: PersonalReq
   const { id = '' } = path;
   const isApproved = form?.get('action') === 'approve';
   await people.act(person, testMode, ['inbox:create'], now, (acting) =>
-    isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, reasonOf(form)),
+    isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, readReason(form)),
   );
   return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
@@ -67,7 +67,7 @@ export async function showRun({ people }: ConsoleParts, request: PersonalRequest
     acting.authorize('campaigns:create');
     return found(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
   });
-  const body = html`<p>${counted(run.total)} prepared. ${run.skipped} skipped: no address, a duplicate, or an opted-out recipient.</p>
+  const body = html`<p>${countMessages(run.total)} prepared. ${run.skipped} skipped: no address, a duplicate, or an opted-out recipient.</p>
 ${run.content.channels.map(
   ({ channel, sender, subject, body }) => html`<section>
 <h2>${channel}</h2>
@@ -79,7 +79,7 @@ ${subject === null ? null : html`<dt>Subject</dt><dd>${isolated(subject)}</dd>`}
 <pre>${body}</pre>
 </section>`,
 )}
-${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${counted(run.total)} of ${run.campaignName}`)}`;
+${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${countMessages(run.total)} of ${run.campaignName}`)}`;
   return consolePage(request, 200, isolated(run.campaignName), body);
 }
 
@@ -90,22 +90,22 @@ export async function decideRun({ people }: ConsoleParts, request: PersonalReque
   await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, (acting) =>
     isApproved
       ? approveRun(acting, campaign, run, form?.get('hash') ?? '')
-      : rejectRun(acting, campaign, run, reasonOf(form)),
+      : rejectRun(acting, campaign, run, readReason(form)),
   );
   return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
 
 /** Returns the reason that the person typed, or null. */
-function reasonOf(form: URLSearchParams | undefined): string | null {
-  const reason = form?.get('reason')?.trim().slice(0, longestReason) ?? '';
+function readReason(form: URLSearchParams | undefined): string | null {
+  const reason = form?.get('reason')?.trim().slice(0, maxReasonLength) ?? '';
   return reason === '' ? null : reason;
 }
-const longestReason = 200;
+const maxReasonLength = 200;
 
-const counted = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
+const countMessages = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
 
 const runLine = (run: RunToDecide, testMode: boolean): Html =>
-  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${counted(run.total)}</p>`;
+  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
 
 function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest): Html {
   const { kind, name } = actorOf(draft);
@@ -136,7 +136,7 @@ function decisionForm(
 <input type="hidden" name="token" value="${person.formToken}">
 <input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
 <input type="hidden" name="hash" value="${hash ?? ''}">
-<label>Reason for rejection (optional) <input name="reason" maxlength="${longestReason}"></label>
+<label>Reason for rejection (optional) <input name="reason" maxlength="${maxReasonLength}"></label>
 ${hash === undefined ? null : approve}
 <button class="quiet" name="action" value="reject" aria-label="Reject ${what}">Reject</button>
 </form>`;

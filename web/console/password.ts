@@ -2,11 +2,11 @@
 import { type FieldProblem, problem as problemWith, validationFailed } from '../../runtime/errors.ts';
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { done, field, form, orAgain, refusal, type Typed } from '../pages/forms.ts';
+import { doneMessage, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, consoleAddress, type PersonalRequest, type Show } from '../pages/requests.ts';
 
-const told = { changed: 'Your password was changed. You are signed out of all other sessions.' };
+const doneMessages = { changed: 'Your password was changed. You are signed out of all other sessions.' };
 
 /** The length that the operations require of passwords. */
 const length = { min: 8, max: 200 };
@@ -22,29 +22,29 @@ function passwordPage(request: PersonalRequest, status: number, typed: Typed = {
     autocomplete: 'current-password',
     required: true,
   });
-  const body = html`${done(request, told)}${refusal(typed)}${why}
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}${why}
 ${form(request, '/console/password', html`${nextField(request)}${current}${passwordFields(typed)}<button>Change password</button>`)}`;
   return consolePage(request, status, 'Password', body);
 }
 
 /** Returns where the person continues. undefined if they came to change the password only. */
-const nextOf = ({ form: sent, query }: PersonalRequest): string | undefined =>
+const readNext = ({ form: sent, query }: PersonalRequest): string | undefined =>
   consoleAddress((sent ?? query).get('next'));
 
 function nextField(request: PersonalRequest): Html | null {
-  const next = nextOf(request);
+  const next = readNext(request);
   return next === undefined ? null : html`<input type="hidden" name="next" value="${next}">`;
 }
 
 export const changePassword: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const body = { current_password: given.get('current_password'), password: given.get('password') };
       const problem = passwordProblem(given);
       if (problem) return passwordPage(request, 400, { form: given, refused: validationFailed([problem], 400) });
       await ask(parts, request, 'updatePassword', { body });
-      return { redirect: nextOf(request) ?? '/console/password?done=changed' };
+      return { redirect: readNext(request) ?? '/console/password?done=changed' };
     },
     async (refused) => passwordPage(request, refused.status, { form: given, refused }),
   );

@@ -6,14 +6,14 @@ import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, hostOf, html } from '../../runtime/pages/html.ts';
 import {
   changing,
-  done,
-  facts,
+  doneMessage,
+  errorSummary,
+  factList,
   field,
   form,
-  moment,
-  numberOf,
-  orAgain,
-  refusal,
+  formatTime,
+  parseNumber,
+  submitOrShowAgain,
   type Typed,
   table,
 } from '../pages/forms.ts';
@@ -26,7 +26,7 @@ type Module = Data<'listModules'>['modules'][number];
 
 const home = '/console/plan';
 const cycles = { monthly: 'Monthly', yearly: 'Yearly' };
-const told = {
+const doneMessages = {
   now: 'The subscription was changed.',
   later: 'The change is scheduled. It takes effect at the end of the period.',
   raises:
@@ -53,7 +53,7 @@ async function planPage(
   const { caller } = request.person;
   const mayChange = caller.grants.allows('billing:configure');
   const isPaid = subscription.current_period !== null && subscription.status !== 'trialing';
-  const body = html`${done(request, told)}${refusal(typed)}
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${planFacts(subscription)}
 ${isPaused(subscription) ? pausedNote : mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
 <h2>Modules</h2>
@@ -77,13 +77,14 @@ const pausedNote = html`<p role="status">The subscription is paused, and API key
 
 function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription): Html {
   const price = plan?.price_minor == null ? null : money(plan.price_minor, plan.currency);
-  return facts({
+  return factList({
     Plan: plan === null ? 'none' : plan.name,
     Price: price === null || plan === null ? null : `${price}, ${cycles[plan.billing_cycle].toLowerCase()}`,
     Status: rest.status.replaceAll('_', ' '),
-    'Trial until': rest.status === 'trialing' ? moment(rest.trial_end) : null,
-    Period: rest.current_period && html`${moment(rest.current_period.start)} to ${moment(rest.current_period.end)}`,
-    'Ends on': moment(rest.ends_at),
+    'Trial until': rest.status === 'trialing' ? formatTime(rest.trial_end) : null,
+    Period:
+      rest.current_period && html`${formatTime(rest.current_period.start)} to ${formatTime(rest.current_period.end)}`,
+    'Ends on': formatTime(rest.ends_at),
     Seats: `${seats.used} of ${seats.allowance} in use (${seats.included} included in the plan)`,
     'Scheduled changes': rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(wordsOf).join('; '),
     Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
@@ -181,7 +182,7 @@ const states: Readonly<Record<Module['status'], string>> = {
 function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
-    html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${moment(module.active_until)}`}`,
+    html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${formatTime(module.active_until)}`}`,
     module.included_in.join(', '),
     `${money(module.price_monthly_minor, module.currency)} per month`,
     plan === null
@@ -202,8 +203,8 @@ function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, n
 }
 
 function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {
-  return facts({
-    Month: html`${moment(period.start)} to ${moment(period.end)}`,
+  return factList({
+    Month: html`${formatTime(period.start)} to ${formatTime(period.end)}`,
     'API calls': calls.limit === null ? counted(calls.used) : `${counted(calls.used)} of ${counted(calls.limit)}`,
     Files: `${megabytes(storage.used_bytes)}${storage.limit_bytes === null ? '' : ` of ${megabytes(storage.limit_bytes)}`}`,
     Wallet: money(wallet.balance_minor, wallet.currency),
@@ -218,12 +219,12 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
   const next =
     pending === null
       ? null
-      : html`<p>Next invoice: ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html` on ${moment(pending.next_charge_at)}`}.</p>`;
+      : html`<p>Next invoice: ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html` on ${formatTime(pending.next_charge_at)}`}.</p>`;
   const rows = invoices.map(({ number, issued_at, total_minor, currency, status, pdf_url, hosted_url }) => {
     const file = pdf_url ?? hosted_url;
     return [
       file === null ? number : html`<a href="${file}">${number}</a>`,
-      moment(issued_at),
+      formatTime(issued_at),
       money(total_minor, currency),
       status,
     ];
@@ -239,13 +240,13 @@ export const startCheckout: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { testMode } = request;
   const back = (name: string): string => parts.baseUrl() + inMode(home, testMode, { done: name });
-  const amount = numberOf(given.get('amount'));
+  const amount = parseNumber(given.get('amount'));
   const what =
     given.get('kind') === 'wallet_topup'
       ? { amount_minor: typeof amount === 'number' ? Math.round(amount * 100) : amount }
       : { package_code: given.get('package_code') ?? '', billing_cycle: given.get('billing_cycle') ?? '' };
   const body = { kind: given.get('kind') ?? '', ...what, success_url: back('paid'), cancel_url: back('back') };
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const { checkout_session: session } = await ask(parts, request, 'createCheckoutSession', { body });
       return awayPage(request, 'Pay', 'Continue to the checkout of the payment provider.', session.url);
@@ -258,7 +259,7 @@ export const openPortal: Show = (parts, request) => {
   const back = parts.baseUrl() + inMode(home, request.testMode);
   // The operation accepts https addresses only.
   const body = back.startsWith('https:') ? { return_url: back } : {};
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const { url } = await ask(parts, request, 'createPortalSession', { body });
       return awayPage(
@@ -280,7 +281,7 @@ function awayPage(request: PersonalRequest, title: string, text: string, url: st
 }
 
 export const changePlan: Show = (parts, request) =>
-  orAgain(
+  submitOrShowAgain(
     async () => {
       const { applies, warnings } = await changed(parts, request, request.form as URLSearchParams);
       const isRaised = warnings.some(({ code }) => code === 'raises_bill');
@@ -299,7 +300,10 @@ async function changed(parts: ConsoleParts, request: PersonalRequest, given: URL
       return ask(parts, request, operation, { ...once, body: { package_code: plan } });
     }
     case 'seats':
-      return ask(parts, request, 'updateSubscriptionSeats', { ...once, body: { seats: numberOf(given.get('seats')) } });
+      return ask(parts, request, 'updateSubscriptionSeats', {
+        ...once,
+        body: { seats: parseNumber(given.get('seats')) },
+      });
     case 'add_module':
       return ask(parts, request, 'createSubscriptionModule', { ...once, body: { module_key: module } });
     case 'remove_module':

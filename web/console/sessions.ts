@@ -2,17 +2,17 @@
 import { endSessionOf, endSessionsOf, listSessionsOf } from '../../db/access/sessions.ts';
 import { notFound } from '../../runtime/errors.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';
-import { done, form, moment, table } from '../pages/forms.ts';
+import { doneMessage, form, formatTime, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, type Show } from '../pages/requests.ts';
 
-const told = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
+const doneMessages = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
 
 export const showSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = idsOf(request.person.caller);
   const sessions = await act(parts, request, [], ({ now, db: { sql } }) => listSessionsOf(sql, companyId, userId, now));
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
-    moment(createdAt),
+    formatTime(createdAt),
     ip ?? 'unknown',
     userAgent === null ? 'unknown' : isolated(userAgent),
     id === sessionId
@@ -24,7 +24,7 @@ export const showSessions: Show = async (parts, request) => {
     '/console/sessions/end-others',
     html`<button class="danger">End all other sessions</button>`,
   );
-  const body = html`${done(request, told)}
+  const body = html`${doneMessage(request, doneMessages)}
 <p>If you do not recognize a session, end it and change your <a href="/console/password">password</a>.</p>
 ${table('Your sessions', ['Signed in', 'IP address', 'Browser', 'Action'], rows)}
 ${sessions.length > 1 ? others : null}`;

@@ -4,27 +4,27 @@ import type { KeptSession, People, Person } from '../../runtime/credentials/peop
 import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
-import { type ConsoleParts, consoleAddress, factsOf, type Show } from '../pages/requests.ts';
+import { type ConsoleParts, consoleAddress, type Show, toRequestFacts } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
 /** Lifetime of the cookie in seconds: as long as a session can be renewed. */
-const keptSeconds = 7 * 86_400;
+const cookieMaxAgeSeconds = 7 * 86_400;
 
 /** Reads the session from the cookie. undefined if there is none. */
-export function keptSession(people: People, { headers }: ScreenRequest): KeptSession | undefined {
+export function readSession(people: People, { headers }: ScreenRequest): KeptSession | undefined {
   const cookies = headers.cookie?.split(';').map((each) => each.trim()) ?? [];
   const own = cookies.find((each) => each.startsWith(`${cookieName}=`));
   return own === undefined ? undefined : people.read(own.slice(cookieName.length + 1));
 }
 
-function cookieOf({ baseUrl }: ConsoleParts, value: string, seconds: number): string {
+function buildCookie({ baseUrl }: ConsoleParts, value: string, seconds: number): string {
   const secure = baseUrl().startsWith('https:') ? '; Secure' : '';
   return `${cookieName}=${value}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=${seconds}${secure}`;
 }
 
 const home = '/console';
 
-const told: Readonly<Record<string, string>> = {
+const doneMessages: Readonly<Record<string, string>> = {
   password: 'Your password was changed. Sign in with the new one.',
   out: 'You are signed out.',
 };
@@ -32,14 +32,14 @@ const told: Readonly<Record<string, string>> = {
 export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
   const { form, query, now, ip } = request;
   const next = consoleAddress((form ?? query).get('next')) ?? home;
-  const shown = { next, again: query.has('again'), done: told[query.get('done') ?? ''] };
+  const shown = { next, again: query.has('again'), done: doneMessages[query.get('done') ?? ''] };
   if (!form) return signInForm(200, shown);
   const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
   const answer = (await parts.takeSignIn(ip, now)) ? await token(parts, request, 'password', body) : undefined;
   const session = answer && sessionOf(answer, now.getTime());
   if (session) {
-    await endBefore(parts, request);
-    return { redirect: next, cookie: cookieOf(parts, parts.people.keep(session), keptSeconds) };
+    await endPreviousSession(parts, request);
+    return { redirect: next, cookie: buildCookie(parts, parts.people.keep(session), cookieMaxAgeSeconds) };
   }
   if (answer && answer.status >= 500)
     return signInForm(503, {
@@ -53,9 +53,9 @@ export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promi
 }
 
 /** Ends the previous session of the browser, because a browser has only one. */
-async function endBefore(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
-  const before = keptSession(parts.people, request);
-  const person = before && (await parts.people.find(before, factsOf(request), request.now));
+async function endPreviousSession(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
+  const before = readSession(parts.people, request);
+  const person = before && (await parts.people.find(before, toRequestFacts(request), request.now));
   if (person) await end(parts, person);
 }
 
@@ -66,20 +66,20 @@ const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Prom
  * Renews an expired session. Returns the person and the new cookie, or undefined if the session has
  * ended.
  */
-export async function renewed(
+export async function renewSession(
   parts: ConsoleParts,
   request: ScreenRequest,
   { refreshToken, signedInAt }: KeptSession,
 ): Promise<{ person: Person; cookie: string } | undefined> {
   const answer = await token(parts, request, 'refresh_token', { refresh_token: refreshToken });
   const session = sessionOf(answer, signedInAt);
-  const person = session && (await parts.people.find(session, factsOf(request), request.now));
-  return person && { person, cookie: cookieOf(parts, parts.people.keep(person.session), keptSeconds) };
+  const person = session && (await parts.people.find(session, toRequestFacts(request), request.now));
+  return person && { person, cookie: buildCookie(parts, parts.people.keep(person.session), cookieMaxAgeSeconds) };
 }
 
 export const signOut: Show = async (parts, { person }) => {
   await end(parts, person);
-  return { redirect: '/console/sign-in?done=out', cookie: cookieOf(parts, '', 0) };
+  return { redirect: '/console/sign-in?done=out', cookie: buildCookie(parts, '', 0) };
 };
 
 function token(
@@ -88,7 +88,7 @@ function token(
   grant_type: 'password' | 'refresh_token',
   body: object,
 ): Promise<Performed> {
-  const by = { caller: anonymous(factsOf(request)), configVersion: 0 };
+  const by = { caller: anonymous(toRequestFacts(request)), configVersion: 0 };
   return perform({ operationId: 'createSession', by, path: {}, query: { grant_type }, body });
 }
 

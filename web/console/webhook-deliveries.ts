@@ -2,7 +2,17 @@
 
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { changing, done, facts, form, moment, orAgain, refusal, type Typed, table } from '../pages/forms.ts';
+import {
+  changing,
+  doneMessage,
+  errorSummary,
+  factList,
+  form,
+  formatTime,
+  submitOrShowAgain,
+  type Typed,
+  table,
+} from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
 
@@ -18,9 +28,9 @@ export const statuses: Readonly<Record<Delivery['status'], string>> = {
 };
 
 /** Returns true if no further attempt follows. */
-const isOver = ({ status }: Delivery): boolean => status !== 'pending' && status !== 'retrying';
+const isFinal = ({ status }: Delivery): boolean => status !== 'pending' && status !== 'retrying';
 
-const told = { replayed: 'A copy of the delivery is being sent.' };
+const doneMessages = { replayed: 'A copy of the delivery is being sent.' };
 
 /** @param here the page of the webhook endpoint */
 export function deliveriesTable(deliveries: readonly Delivery[], here: string, testMode: boolean): Html {
@@ -30,7 +40,7 @@ export function deliveriesTable(deliveries: readonly Delivery[], here: string, t
     statuses[each.status],
     each.last_response_code ?? each.last_error,
     `${each.attempts} of ${each.max_attempts}`,
-    moment(each.created_at),
+    formatTime(each.created_at),
   ]);
   return table('Deliveries', ['Event', 'Status', 'Response', 'Attempts', 'Created'], rows);
 }
@@ -49,16 +59,16 @@ async function deliveryPage(
   const webhook = `/console/webhooks/${id}`;
   const here = `${webhook}/deliveries/${deliveryId}`;
   const original = delivery.replay_of;
-  const body = html`${done(request, told)}${refusal(typed)}
-${facts({
-  Status: isOver(delivery) ? statuses[delivery.status] : changing(statuses[delivery.status]),
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
+${factList({
+  Status: isFinal(delivery) ? statuses[delivery.status] : changing(statuses[delivery.status]),
   Event: html`<code>${delivery.event_id}</code>`,
   Attempts: `${delivery.attempts} of ${delivery.max_attempts}`,
   'Last response': delivery.last_response_code ?? delivery.last_error ?? 'none',
   Duration: delivery.duration_ms === null ? null : `${delivery.duration_ms} ms`,
-  'Next attempt': moment(delivery.next_attempt_at),
-  Created: moment(delivery.created_at),
-  Completed: moment(delivery.completed_at),
+  'Next attempt': formatTime(delivery.next_attempt_at),
+  Created: formatTime(delivery.created_at),
+  Completed: formatTime(delivery.completed_at),
   'Copy of':
     original === null ? null : html`<a href="${inMode(`${webhook}/deliveries/${original}`, testMode)}">${original}</a>`,
 })}
@@ -73,7 +83,7 @@ ${delivery.last_response_snippet ? html`<pre tabindex="0">${delivery.last_respon
 
 export const replayDelivery: Show = (parts, request) => {
   const { id = '', delivery: deliveryId = '' } = request.path;
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const { delivery } = await ask(parts, request, 'replayWebhookDelivery', { path: { deliveryId } });
       const to = `/console/webhooks/${id}/deliveries/${delivery.id}`;

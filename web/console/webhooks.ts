@@ -3,18 +3,18 @@
 import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated } from '../../runtime/pages/html.ts';
 import {
-  done,
-  facts,
+  checkbox,
+  doneMessage,
+  errorSummary,
+  factList,
   field,
   form,
-  further,
-  linesOf,
-  moment,
-  orAgain,
-  refusal,
+  formatTime,
+  nextPageLink,
+  splitLines,
+  submitOrShowAgain,
   type Typed,
   table,
-  tick,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
@@ -24,7 +24,7 @@ import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 type Subscription = Data<'getWebhookSubscription'>['subscription'];
 
 const home = '/console/webhooks';
-const told = {
+const doneMessages = {
   enabled: 'The webhook endpoint is enabled. Recover skipped deliveries below.',
   disabled: 'The webhook endpoint is disabled. New events are kept, and can be recovered.',
   deleted: 'The webhook endpoint was deleted.',
@@ -44,17 +44,17 @@ export const showWebhooks: Show = async (parts, request) => {
   });
   const rows = subscriptions.map(
     ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
-      html`<a href="${inMode(`${home}/${id}`, testMode)}"><code>${asciiOf(url)}</code></a>`,
+      html`<a href="${inMode(`${home}/${id}`, testMode)}"><code>${toAsciiUrl(url)}</code></a>`,
       events.join(', '),
       failures > 0 ? `${status}, ${failures} consecutive failures` : status,
-      moment(last, 'never'),
+      formatTime(last, 'never'),
     ],
   );
   const add = html`<p><a href="${inMode(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
-  const body = html`${done(request, told)}
+  const body = html`${doneMessage(request, doneMessages)}
 ${mayChange(request) ? add : null}
 ${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Last success'], rows)}
-${further(inMode(home, testMode, { cursor: next ?? '' }), next)}`;
+${nextPageLink(inMode(home, testMode, { cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Webhooks', body);
 };
 
@@ -72,13 +72,13 @@ ${field('url', 'URL', typed, { type: 'url', required: true, maxlength: 2048, hin
 ${field('events', 'Events', typed, { long: true, required: true, hint: 'One event per line. record.* selects a group, * selects all events.' })}
 <details><summary>Available events</summary><ul>${events.map(({ name }) => html`<li><code>${name}</code></li>`)}</ul></details>
 ${field('description', 'Description', typed, { maxlength: 200 })}
-${tick('changes', 'Include old and new values of changed fields', typed)}
+${checkbox('changes', 'Include old and new values of changed fields', typed)}
 <button>Add</button>`;
   return consolePage(
     request,
     status,
     'Add webhook endpoint',
-    html`${refusal(typed)}${form(request, `${home}/new`, fields)}`,
+    html`${errorSummary(typed)}${form(request, `${home}/new`, fields)}`,
   );
 }
 
@@ -86,11 +86,11 @@ export const createWebhook: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const body = {
     url: given.get('url') ?? '',
-    events: linesOf(given.get('events')),
+    events: splitLines(given.get('events')),
     description: given.get('description') || null,
     include: given.has('changes') ? ['changes'] : [],
   };
-  return orAgain(
+  return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () =>
         madeBy(await ask(parts, request, 'createWebhookSubscription', { body })),
@@ -111,9 +111,9 @@ export const showNewSecret = showOnce(async (_, request, { id, secret }) => {
 <p><code class="secret" tabindex="0">${secret}</code></p>
 <p><a href="${inMode(`${home}/${id}`, request.testMode)}">Continue to the webhook endpoint</a></p>`;
   return consolePage(request, 200, 'Signing secret of the webhook endpoint', body);
-}, shownBefore);
+}, secretGone);
 
-function shownBefore(request: PersonalRequest, id: string | null): ScreenAnswer {
+function secretGone(request: PersonalRequest, id: string | null): ScreenAnswer {
   const where =
     id === null
       ? html`See the <a href="${inMode(home, request.testMode)}">list of webhook endpoints</a> for those that exist.`
@@ -141,7 +141,7 @@ async function webhookPage(
     query: { status: wanted, cursor, limit: '25' },
   });
   const here = `${home}/${id}`;
-  const body = html`${done(request, told)}${refusal(typed)}${tested ? outcomeOf(tested) : null}
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}${tested ? outcomeOf(tested) : null}
 ${factsOf(subscription)}
 ${mayChange(request) ? buttons(request, here, subscription) : null}
 <h2>Deliveries</h2>
@@ -151,26 +151,26 @@ ${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wa
 <button class="quiet">Show</button>
 </form>
 ${deliveriesTable(deliveries, here, testMode)}
-${further(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
+${nextPageLink(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
 ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
   return consolePage(request, status, html`Webhook endpoint ${hostOf(subscription.url)}`, body);
 }
 
 /** Returns the URL as it is requested: with the host in ASCII. */
-const asciiOf = (url: string): string => new URL(url).href;
+const toAsciiUrl = (url: string): string => new URL(url).href;
 
 const factsOf = (each: Subscription): Html =>
-  facts({
-    URL: html`<code>${asciiOf(each.url)}</code>`,
+  factList({
+    URL: html`<code>${toAsciiUrl(each.url)}</code>`,
     Events: each.events.join(', '),
     Description: each.description === null ? null : isolated(each.description),
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Consecutive failures': each.consecutive_failures,
-    'Last success': moment(each.last_success_at, 'never'),
+    'Last success': formatTime(each.last_success_at, 'never'),
     'Signing secret': `ends in ${each.secret_last4}`,
-    'Previous secret valid until': moment(each.previous_secret_expires_at),
-    Added: html`${moment(each.created_at)} by ${isolated(each.created_by.name ?? each.created_by.kind)}`,
+    'Previous secret valid until': formatTime(each.previous_secret_expires_at),
+    Added: html`${formatTime(each.created_at)} by ${isolated(each.created_by.name ?? each.created_by.kind)}`,
   });
 
 const reasons = { manual: 'manually', failures: 'it kept failing', gone: 'it reported that it is gone' };
@@ -220,7 +220,7 @@ export const changeWebhook: Show = async (parts, request) => {
 
 export const testWebhook: Show = (parts, request) => {
   const { id = '' } = request.path;
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const { delivery } = await ask(parts, request, 'testWebhookSubscription', { path: { id } });
       return { redirect: inMode(`${home}/${id}`, request.testMode, { tested: delivery.id }) };
@@ -231,7 +231,7 @@ export const testWebhook: Show = (parts, request) => {
 
 export const rotateSecret: Show = (parts, request) => {
   const { id = '' } = request.path;
-  return orAgain(
+  return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () =>
         madeBy(await ask(parts, request, 'rotateWebhookSecret', { path: { id } })),
@@ -251,7 +251,7 @@ export const sendAgain: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '', how } = request.path;
   const [since, from, to] = ['since', 'from', 'to'].map((name) => given.get(name) ?? '');
-  return orAgain(
+  return submitOrShowAgain(
     async () => {
       const path = { id };
       const { queued, more } =

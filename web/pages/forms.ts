@@ -52,7 +52,7 @@ ${body}
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
   const { hint, id = name, choices, long, type = 'text' } = options;
   const value = type === 'password' ? '' : (typed?.get(name) ?? options.value ?? '');
-  const wrong = problemsOf(refused).filter((problem) => nameOf(problem) === name);
+  const wrong = problemsOf(refused).filter((problem) => fieldNameOf(problem) === name);
   const described = [...(hint === undefined ? [] : [`${id}-hint`]), ...(wrong.length === 0 ? [] : [`${id}-problem`])];
   const shared = html`id="${id}" name="${name}"${attributes({
     'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
@@ -82,7 +82,7 @@ ${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong
 export const changing = (state: string): Html => html`<span class="changing">${state}</span>`;
 
 /** Builds a checkbox. */
-export function tick(name: string, label: string, { form: typed }: Typed, isTicked = false): Html {
+export function checkbox(name: string, label: string, { form: typed }: Typed, isTicked = false): Html {
   const checked = typed ? typed.has(name) : isTicked;
   return html`<p><label for="${name}"><input type="checkbox" id="${name}" name="${name}" value="yes"${attributes({ checked: checked ? '' : undefined })}>${label}</label></p>`;
 }
@@ -92,16 +92,16 @@ const attributes = (given: Record<string, string | number | undefined>): Html[] 
   Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [html` ${name}="${value}"`]));
 
 /** Builds the error summary above a form, with a link to each invalid field. */
-export function refusal({ refused }: Typed): Html | null {
+export function errorSummary({ refused }: Typed): Html | null {
   if (!refused) return null;
   const problems = problemsOf(refused);
   if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
   return html`<div role="alert"><p>Please correct the following:</p>
-<ul>${problems.map((problem) => html`<li><a href="#${nameOf(problem)}">${problem.message}</a></li>`)}</ul></div>`;
+<ul>${problems.map((problem) => html`<li><a href="#${fieldNameOf(problem)}">${problem.message}</a></li>`)}</ul></div>`;
 }
 
 /** Returns the field of a form for a path such as `tags[0]`. */
-const nameOf = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
+const fieldNameOf = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
 
 function problemsOf(refused: ApiError | undefined): FieldProblem[] {
   return (refused?.details?.fields as FieldProblem[] | undefined) ?? [];
@@ -111,7 +111,7 @@ function problemsOf(refused: ApiError | undefined): FieldProblem[] {
  * Performs the action of a form, or shows the page again with the errors and the submitted values.
  * @throws ApiError 403 or 404, which no other input would change
  */
-export async function orAgain(
+export async function submitOrShowAgain(
   work: () => Promise<ScreenAnswer>,
   again: (refused: ApiError) => Promise<ScreenAnswer>,
 ): Promise<ScreenAnswer> {
@@ -124,14 +124,14 @@ export async function orAgain(
 }
 
 /** Splits a text by lines and commas. */
-export const linesOf = (text: string | null): string[] =>
+export const splitLines = (text: string | null): string[] =>
   (text ?? '')
     .split(/[\n,]/)
     .map((line) => line.trim())
     .filter((line) => line !== '');
 
 /** Parses a number. Other text is returned unchanged, so that the operation reports the error. */
-export const numberOf = (text: string | null): number | string | undefined => {
+export const parseNumber = (text: string | null): number | string | undefined => {
   if (text === null || text.trim() === '') return undefined;
   return Number.isNaN(Number(text)) ? text : Number(text);
 };
@@ -139,7 +139,8 @@ export const numberOf = (text: string | null): number | string | undefined => {
 type Cell = Html | string | number | null;
 
 /**
- * Builds a table. On a small screen each row is a card. @param caption the label for screen readers
+ * Builds a table. On a small screen each row is a card.
+ * @param caption the label for screen readers
  */
 export function table(caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Html {
   return html`<table aria-label="${caption}">
@@ -151,24 +152,27 @@ ${rows.map((row) => html`<tr>${row.map((cell, index) => html`<td data-label="${c
 }
 
 /** Builds a list of names and values. Omits null values. */
-export const facts = (given: Readonly<Record<string, Cell>>): Html =>
+export const factList = (given: Readonly<Record<string, Cell>>): Html =>
   html`<dl class="facts">${Object.entries(given).flatMap(([name, value]) =>
     value === null ? [] : [html`<dt>${name}</dt><dd>${value}</dd>`],
   )}</dl>`;
 
 /** Formats a time to the minute. @param none the text for no time */
-export function moment(time: string | Date | null, none: string | null = null): Html | string | null {
+export function formatTime(time: string | Date | null, none: string | null = null): Html | string | null {
   if (time === null) return none;
   const iso = typeof time === 'string' ? time : time.toISOString();
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
-/** Shows the message of a completed action. @param told messages by action */
-export function done({ query }: Pick<PersonalRequest, 'query'>, told: Readonly<Record<string, string>>): Html | null {
+/** Shows the message of a completed action. @param messages messages by action */
+export function doneMessage(
+  { query }: Pick<PersonalRequest, 'query'>,
+  messages: Readonly<Record<string, string>>,
+): Html | null {
   const name = query.get('done') ?? '';
-  return Object.hasOwn(told, name) ? html`<p role="status">${told[name] ?? ''}</p>` : null;
+  return Object.hasOwn(messages, name) ? html`<p role="status">${messages[name] ?? ''}</p>` : null;
 }
 
 /** Links to the next page of a list. @param cursor null if there is none */
-export const further = (href: string, cursor: string | null, text = 'Older'): Html | null =>
+export const nextPageLink = (href: string, cursor: string | null, text = 'Older'): Html | null =>
   cursor === null ? null : html`<p><a href="${href}">${text}</a></p>`;

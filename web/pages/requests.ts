@@ -46,8 +46,8 @@ export interface ConsoleParts {
   /** False if the server sends no email. */
   mailIsSent: boolean;
   /**
-   * Counts a sign-in attempt of an IP address, like the operation does. @returns false if there
-   * were too many
+   * Counts a sign-in attempt of an IP address, like the operation does.
+   * @returns false if there were too many
    */
   takeSignIn: (ip: string, now: Date) => Promise<boolean>;
   /** Counts a password reset email. @returns false if the address received too many */
@@ -66,7 +66,7 @@ export interface PersonalRequest extends ScreenRequest {
 export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<ScreenAnswer>;
 
 /** Returns the data of a request that authentication and audit need. */
-export const factsOf = ({ ip, headers }: ScreenRequest): RequestFacts => ({
+export const toRequestFacts = ({ ip, headers }: ScreenRequest): RequestFacts => ({
   requestId: newRequestId(),
   ip,
   userAgent: headers['user-agent']?.slice(0, 500) ?? null,
@@ -93,8 +93,8 @@ export function consoleAddress(given: string | null): string | undefined {
 }
 
 /**
- * Redirects to the sign-in page, which leads back to `path`. @param again true if a signed-in
- * person must enter the password again
+ * Redirects to the sign-in page, which leads back to `path`.
+ * @param again true if a signed-in person must enter the password again
  */
 export const toSignIn = (path: string, again = false): ScreenAnswer => ({
   redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,

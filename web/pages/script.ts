@@ -4,7 +4,7 @@
  * Polling interval in seconds, and the maximum number of polls, so that an open page does not poll
  * for hours.
  */
-const look = { every: 3, most: 100 };
+const polling = { every: 3, most: 100 };
 
 /** A module script at the end of each page. */
 export const script = `
@@ -21,8 +21,8 @@ for (const secret of document.querySelectorAll('.secret')) {
   });
   secret.after(button);
 }
-for (let looked = 0; looked < ${look.most} && document.querySelector('.changing'); looked += 1) {
-  await new Promise((resolve) => setTimeout(resolve, ${look.every * 1000}));
+for (let looked = 0; looked < ${polling.most} && document.querySelector('.changing'); looked += 1) {
+  await new Promise((resolve) => setTimeout(resolve, ${polling.every * 1000}));
   if (document.hidden) continue;
   const answer = await fetch(location.href).catch(() => undefined);
   if (!answer?.ok) continue;

@@ -10,12 +10,12 @@ import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from 
  * Milliseconds in which a new secret can be shown. The redirect after the form leads there
  * immediately.
  */
-const shownWithin = 10 * 60_000;
+const secretTtlMs = 10 * 60_000;
 /**
  * Milliseconds in which a repeated form has no effect. A form stays usable for less time, because
  * it needs a recent sign-in.
  */
-const keptFor = 60 * 60_000;
+const formTtlMs = 60 * 60_000;
 
 /** The created item. */
 export interface Made {
@@ -42,7 +42,7 @@ export async function makeOnce(
   if (!uuid.test(key))
     throw new ApiError('VALIDATION_ERROR', 'This form is incomplete. Reload the page and try again.');
   const form = sentForm(request, key);
-  const expiresAt = new Date(request.now.getTime() + keptFor);
+  const expiresAt = new Date(request.now.getTime() + formTtlMs);
   if (await act(parts, request, [], ({ now, db: { sql } }) => db.claimForm(sql, form, now, expiresAt))) {
     const { id, secret } = await work().catch(async (error: unknown) => {
       await act(parts, request, [], ({ db: { sql } }) => db.releaseForm(sql, form));
@@ -66,7 +66,7 @@ export function showOnce(
     // HEAD requests, such as link previews, must not use up the only view.
     const isRead = request.method === 'GET';
     const form = sentForm(request, request.path.once ?? '');
-    const since = new Date(request.now.getTime() - shownWithin);
+    const since = new Date(request.now.getTime() - secretTtlMs);
     const taken = isRead
       ? await act(parts, request, [], ({ db: { sql } }) => db.takeSecret(sql, form, since))
       : undefined;

@@ -22,7 +22,7 @@ export interface EngagementParts {
 export const engagementPolicy = { engagement: [{ limit: 3000, window: 60_000 }] };
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 const purposes = { open: 'opened emails', click: 'clicked links' } as const;
 
 /** A transparent GIF of one pixel. */
@@ -43,13 +43,18 @@ export function clickPath(tokens: SignedTokens, companyId: string, draftId: stri
 }
 
 /** The payload of a signed tracking address. */
-type Said = [companyId: string, draftId: string, url?: string];
+type TrackingPayload = [companyId: string, draftId: string, url?: string];
 
 export function engagementScreens(parts: EngagementParts): Screen[] {
   /** @param answer the response for a validly signed address */
-  const screen = (name: string, path: RegExp, purpose: string, answer: (said: Said) => ScreenAnswer): Screen => {
-    const read = ({ token = '' }: ScreenRequest['path']): Said | undefined =>
-      parts.tokens.read(purpose, token) as Said | undefined;
+  const screen = (
+    name: string,
+    path: RegExp,
+    purpose: string,
+    answer: (said: TrackingPayload) => ScreenAnswer,
+  ): Screen => {
+    const read = ({ token = '' }: ScreenRequest['path']): TrackingPayload | undefined =>
+      parts.tokens.read(purpose, token) as TrackingPayload | undefined;
     return {
       name,
       path,
@@ -57,7 +62,7 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
       methods: ['GET', 'HEAD'],
       async show({ method, path: place, now }) {
         const said = read(place);
-        return said && (await note(parts, said, method, now)) ? answer(said) : notFound;
+        return said && (await recordEngagement(parts, said, method, now)) ? answer(said) : notFound;
       },
       // A redirect works even if the click cannot be recorded.
       refuse(_status, place) {
@@ -73,20 +78,20 @@ export function engagementScreens(parts: EngagementParts): Screen[] {
 }
 
 /** Records an open or a click. @returns true if the email was sent by an active workspace */
-async function note(
+async function recordEngagement(
   { tenants, told }: EngagementParts,
-  [companyId, draftId, url]: Said,
+  [companyId, draftId, url]: TrackingPayload,
   method: string,
   now: Date,
 ): Promise<boolean> {
   const scope = { companyId, testMode: false };
   let isNoted = false;
-  const isKnown = await inTransaction(tenants, scope, patience, async (sql, tell, noteRow) => {
+  const isKnown = await inTransaction(tenants, scope, timeoutMs, async (sql, tell, noteRow) => {
     const draft = await findEngagedDraft(sql, scope, draftId);
     // Some programs only send HEAD requests. Scanners that read an email before its delivery load
     // the image before the draft counts as sent.
     if (!draft?.isSent || method === 'HEAD') return draft !== undefined;
-    const { changes } = await receiveReport(sql, scope, 'own', reportOf(draft, draftId, url, now), now);
+    const { changes } = await receiveReport(sql, scope, 'own', buildReport(draft, draftId, url, now), now);
     noteReport(scope, changes, now, tell, noteRow);
     isNoted = changes.length > 0;
     return true;
@@ -96,7 +101,7 @@ async function note(
 }
 
 /** Builds the report. Its `external_id` makes it unique per email, and per link of the email. */
-function reportOf({ recipient }: EngagedDraft, draftId: string, url: string | undefined, now: Date): Report {
+function buildReport({ recipient }: EngagedDraft, draftId: string, url: string | undefined, now: Date): Report {
   const about = { message_id: draftId, to: recipient, contacts: [{ kind: 'email', value: recipient }] as const };
   const report = { ...about, type: 'email_engagement', occurredAt: now } as const;
   return url === undefined

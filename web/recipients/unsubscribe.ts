@@ -17,7 +17,7 @@ import { html, isolated, page } from '../../runtime/pages/html.ts';
 export const unsubscribePolicy = { unsubscribe: [{ limit: 600, window: 60_000 }] };
 
 /** Transaction timeout in milliseconds. */
-const patience = 5000;
+const timeoutMs = 5000;
 const purpose = 'unsubscribe';
 
 /** Returns the path of the page for the recipient of a draft. */
@@ -37,17 +37,17 @@ export function unsubscribePage(tenants: Pool, tokens: SignedTokens): Screen {
       // Link scanners send GET requests. People submit the form, or their mail program sends the
       // one-click POST.
       if (body === undefined) {
-        const mailed = await inTransaction(tenants, scope, patience, (sql) => findMailedDraft(sql, scope, id));
-        return mailed ? asked(mailed) : notFound;
+        const mailed = await inTransaction(tenants, scope, timeoutMs, (sql) => findMailedDraft(sql, scope, id));
+        return mailed ? confirmationPage(mailed) : notFound;
       }
       const mailed = await suppress(tenants, scope, id, now);
-      return mailed ? done(mailed) : notFound;
+      return mailed ? donePage(mailed) : notFound;
     },
   };
 }
 
 function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Promise<MailedDraft | undefined> {
-  return inTransaction(tenants, scope, patience, async (sql, _tell, note) => {
+  return inTransaction(tenants, scope, timeoutMs, async (sql, _tell, note) => {
     const mailed = await findMailedDraft(sql, scope, id);
     if (!mailed) return undefined;
     const { entry, isNew } = await addSuppressed(sql, scope, {
@@ -73,7 +73,7 @@ export const notFound: ScreenAnswer = {
   html: page('Not found', html`<p>This page does not exist. Check that the link is complete.</p>`),
 };
 
-const asked = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+const confirmationPage = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'Unsubscribe',
@@ -84,7 +84,7 @@ const asked = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   ),
 });
 
-const done = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+const donePage = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
   status: 200,
   html: page(
     'You are unsubscribed',
