@@ -205,7 +205,7 @@ describe('an app', () => {
     expect(inFuture.map(({ id }) => id)).not.toContain(used.client_id);
   });
 
-  test('registers an app with refresh tokens and without scopes, whatever it requests', async () => {
+  test('registers an app with refresh tokens and without scopes, regardless of its request', async () => {
     const { status, body } = await post(base, '/auth/v1/oauth/clients/register', {
       client_name: 'Assistant',
       redirect_uris: ['http://127.0.0.1:1234/callback'],

@@ -70,7 +70,7 @@ describe('over HTTP', () => {
     await expectRefused(attack.hmacUnderPublicKey(good, jwk));
   });
 
-  test('rejects signatures of other keys, whatever the header says', async () => {
+  test('rejects signatures of other keys, regardless of the header', async () => {
     await expectRefused(await attack.signedByOthers(good));
   });
 
@@ -145,7 +145,7 @@ describe('over HTTP', () => {
     await expectRefused([theirs]);
   });
 
-  test('rejects a call at once that needs a role the user has lost', async () => {
+  test('rejects the next call that needs a role the user has lost', async () => {
     const person = await newPerson(tenant, 'Company_Admin');
     const { access_token: theirs } = await signIn(person.email);
     await expectStatus(200, 'GET', '/v1/api-keys', { token: theirs });

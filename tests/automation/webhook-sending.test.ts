@@ -202,7 +202,7 @@ describe('a delivery', () => {
     expect(delivery.last_response_snippet).toMatch(/^.é+$/);
   });
 
-  test('sends to no private address, whatever the subscription says', async () => {
+  test('sends to no private address, even if the subscription names one', async () => {
     const { tenant, receiver, id } = await subscribed();
     const sender = world.newSender({ client: new OutgoingClient({ privateAddresses: 'in_test_mode' }) });
     await world.tell(tenant, 'live');

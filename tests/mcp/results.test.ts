@@ -42,7 +42,7 @@ describe('oversized data', () => {
     expect(Object.keys(result.structuredContent ?? {})).toEqual([...Object.keys(data), 'truncated', 'hint']);
   });
 
-  test('keeps a cursor whole, whatever else is cut', async () => {
+  test('keeps a cursor whole when other values are cut', async () => {
     const cursor = 'c'.repeat(2000);
     const data = { records: [{ notes: dense(50_000) }], next_cursor: cursor, has_more: true };
     const { structuredContent } = await toResult(data, named('query_records'));

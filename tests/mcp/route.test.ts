@@ -135,7 +135,7 @@ const used = async ({ companyId }: Tenant): Promise<number> => {
 };
 
 describe('counting', () => {
-  test('counts each tool call and each reading of resources once, whatever it consists of', async () => {
+  test('counts each tool call and each reading of resources once, however many operations it performs', async () => {
     const tenant = await newWideTenant();
     const { key } = tenant;
     const accounts = { object: 'accounts', record: { name: 'Counted' }, idempotency_key: 'counted-once' };
@@ -336,7 +336,7 @@ describe('a cached key', () => {
     await vi.waitFor(async () => expect(await used(tenant)).toBe(3));
   });
 
-  test('counts each call of a cached key once, whatever its outcome', async () => {
+  test('counts each call of a cached key once, regardless of its outcome', async () => {
     const tenant = await newWideTenant();
     const key = await newKey(tenant, { perMinute: 2 });
     const asked: [string, object][] = [

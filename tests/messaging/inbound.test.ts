@@ -619,7 +619,7 @@ describe('an opt-out', () => {
     },
   );
 
-  test('keeps an opt-out, whatever the person writes later', async () => {
+  test('keeps an opt-out, regardless of later messages', async () => {
     const text = sms({ body: 'STOP' });
     await receive(text);
     const before = await listed(text.from);

@@ -112,7 +112,7 @@ describe('the first free person', () => {
     expect(booked.map((each) => each.user_id)).toEqual([ids[0], ids[1], ids[0], ids[1]]);
   });
 
-  test('rejects a booking with later times if nobody is free in the window', async () => {
+  test('rejects a booking with later times if no one is free in the window', async () => {
     const { id, policy_id } = await somebody();
     const window = { from: halfHour(4).toISOString(), to: halfHour(5).toISOString() };
     await book(tenant.key, [id], { policy_id, ...window });

@@ -103,7 +103,7 @@ type Step =
   | { do: 'cancel'; which: number };
 
 describe('overlapping holds, bookings, moves and cancellations', () => {
-  test('books nobody twice under overlapping holds, bookings, moves and cancellations, without deadlocks', async () => {
+  test('never books a person twice under overlapping holds, bookings, moves and cancellations, without deadlocks', async () => {
     const pool = await newPool(tenant, { members: 2, policy: { slot_interval_minutes: 10, exposure: 'shared' } });
     const { member_ids, policy_id } = pool;
     const minutes = fc.integer({ min: 0, max: 12 }).map((tens) => tens * 10);
