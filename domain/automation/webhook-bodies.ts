@@ -33,7 +33,7 @@ export function feedChanges(
 ): { changes: Record<string, unknown> } | { changes_truncated: true } {
   const shown = Object.fromEntries(Object.entries(changes).filter(([field]) => isShown(field)));
   const bytes = new TextEncoder().encode(JSON.stringify(shown)).length;
-  return bytes <= mostBodyBytes ? { changes: shown } : { changes_truncated: true };
+  return bytes <= maxBodyBytes ? { changes: shown } : { changes_truncated: true };
 }
 
 /** @param include `changes` adds the old and new values of changed fields */

@@ -153,7 +153,7 @@ export function matcherOf({ events, filter: given, skipOwn, createdByKind, creat
     (filter === undefined || passes(filter, data));
 }
 
-function passes(filter: Filter, data: ToldEvent['data']): boolean {
+function passes(filter: Filter, data: MatchableEvent['data']): boolean {
   return holds(filter, (condition) => {
     const value = Object.hasOwn(data, condition.field) ? data[condition.field] : undefined;
     // A missing field only matches `is_null`.
