@@ -30,6 +30,8 @@ import {
   exampleDelivery,
   exampleFile,
   exampleKeys,
+  exampleLinks,
+  exampleLinkTypes,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
@@ -174,12 +176,14 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       customObject,
       customFields,
       statuses: [exampleStatus],
+      linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
-  await insertRecords(sql, companyId, { ...data, attachments });
+  const links = exampleLinks(data.customers, data.adminId, data.founded);
+  await insertRecords(sql, companyId, { ...data, attachments, links });
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);

@@ -70,13 +70,13 @@ grant select, insert, update, delete on accounts to crm_app;
 grant select, insert, update, delete on accounts to crm_purge;
 create trigger accounts_changed_custom_values after update of custom on accounts for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger accounts_custom_values after insert on accounts for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger accounts_removed_custom_values after delete on accounts for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('accounts');
 create trigger forget_account before delete on accounts for each row execute function forget_account();
 create trigger note_added_texts after insert on accounts referencing new table as added for each statement
   execute function note_added_texts('accounts');
@@ -141,13 +141,13 @@ grant select, insert, update, delete on activities to crm_app;
 grant select, insert, update, delete on activities to crm_purge;
 create trigger activities_changed_custom_values after update of custom on activities for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger activities_custom_values after insert on activities for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger activities_removed_custom_values after delete on activities for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('activities');
 create trigger note_added_texts after insert on activities referencing new table as added for each statement
   execute function note_added_texts('activities');
 create trigger note_changed_text after update on activities for each row
@@ -731,11 +731,13 @@ create table custom_fields (
   required boolean not null default false,
   options jsonb,
   enabled boolean not null default true,
+  is_unique boolean not null default false,
   seq bigint not null generated always as identity,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, object, name)
 );
+create index custom_fields_unique on custom_fields (company_id, object, name) where is_unique;
 alter table custom_fields enable row level security, force row level security;
 create policy tenant on custom_fields to crm_app
   using (company_id = current_company())
@@ -806,13 +808,13 @@ grant select, insert, update, delete on custom_records to crm_app;
 grant select, insert, update, delete on custom_records to crm_purge;
 create trigger custom_records_changed_custom_values after update of custom on custom_records for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger custom_records_custom_values after insert on custom_records for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger custom_records_removed_custom_values after delete on custom_records for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('custom_records');
 create trigger note_added_texts after insert on custom_records referencing new table as added for each statement
   execute function note_added_texts('custom_records');
 create trigger note_changed_text after update on custom_records for each row
@@ -917,13 +919,13 @@ grant select, insert, update, delete on customers to crm_app;
 grant select, insert, update, delete on customers to crm_purge;
 create trigger customers_changed_custom_values after update of custom on customers for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger customers_custom_values after insert on customers for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger customers_removed_custom_values after delete on customers for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('customers');
 create trigger forget_customer before delete on customers for each row execute function forget_customer();
 create trigger note_added_texts after insert on customers referencing new table as added for each statement
   execute function note_added_texts('customers');
@@ -1010,11 +1012,12 @@ create index deals_by_won_at on deals (company_id, test_mode, won_at, id) where 
 create index deals_created on deals (company_id, test_mode, created_at, id);
 create index deals_in_name_of on deals (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
-create index deals_of_account on deals (company_id, test_mode, account_id) where account_id is not null;
-create index deals_of_customer on deals (company_id, test_mode, customer_id) where customer_id is not null;
+create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
+create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id)
+  where customer_id is not null;
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index deals_of_lead on deals (company_id, test_mode, lead_id) where lead_id is not null;
+create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at, id) where lead_id is not null;
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
@@ -1033,13 +1036,13 @@ grant select, insert, update, delete on deals to crm_app;
 grant select, insert, update, delete on deals to crm_purge;
 create trigger deals_changed_custom_values after update of custom on deals for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger deals_custom_values after insert on deals for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger deals_removed_custom_values after delete on deals for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('deals');
 create trigger note_added_texts after insert on deals referencing new table as added for each statement
   execute function note_added_texts('deals');
 create trigger note_changed_text after update on deals for each row
@@ -1390,13 +1393,13 @@ grant select, insert, update, delete on leads to crm_purge;
 create trigger forget_lead before delete on leads for each row execute function forget_lead();
 create trigger leads_changed_custom_values after update of custom on leads for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger leads_custom_values after insert on leads for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger leads_removed_custom_values after delete on leads for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('leads');
 create trigger note_added_texts after insert on leads referencing new table as added for each statement
   execute function note_added_texts('leads');
 create trigger note_changed_text after update on leads for each row
@@ -2703,13 +2706,13 @@ create trigger note_removed_texts after delete on tasks referencing old table as
   execute function note_removed_texts('tasks');
 create trigger tasks_changed_custom_values after update of custom on tasks for each row
   when (old.custom is distinct from new.custom)
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 create trigger tasks_custom_values after insert on tasks for each row
   when (new.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 create trigger tasks_removed_custom_values after delete on tasks for each row
   when (old.custom <> '{}')
-  execute function keep_custom_value_hashes();
+  execute function keep_custom_value_hashes('tasks');
 
 create table teams (
   company_id uuid not null references companies (id) on delete cascade,
@@ -3234,11 +3237,17 @@ CREATE OR REPLACE FUNCTION current_test_mode()
  STABLE PARALLEL SAFE
 RETURN (NULLIF(current_setting('app.test_mode'::text, true), ''::text))::boolean;
 
+CREATE OR REPLACE FUNCTION custom_field_hash(object text, field text)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (hashtextextended(((object || '.'::text) || field), (0)::bigint) & '-281474976710656'::bigint);
+
 CREATE OR REPLACE FUNCTION custom_value_hash(object text, field text, value text)
  RETURNS bigint
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN hashtextextended(((((object || '.'::text) || field) || '='::text) || value), (0)::bigint);
+RETURN (custom_field_hash(object, field) | (hashtextextended(((((object || '.'::text) || field) || '='::text) || value), (0)::bigint) & '281474976710655'::bigint));
 
 CREATE OR REPLACE FUNCTION drop_audit_partitions(before date)
  RETURNS integer
@@ -3346,16 +3355,26 @@ CREATE OR REPLACE FUNCTION keep_custom_value_hashes()
  LANGUAGE plpgsql
 AS $function$
 declare
-  source text := tg_table_name;
+  source text := tg_argv[0];
 begin
   if tg_op <> 'INSERT' and old.custom <> '{}' then
-    if tg_table_name = 'custom_records' then source := old.object; end if;
+    if tg_argv[0] = 'custom_records' then source := old.object; end if;
     delete from custom_value_hashes
     where company_id = old.company_id and test_mode = old.test_mode and record_id = old.id
       and hash in (select custom_value_hash(source, key, value) from jsonb_each_text(old.custom));
   end if;
   if tg_op <> 'DELETE' and new.custom <> '{}' then
-    if tg_table_name = 'custom_records' then source := new.object; end if;
+    if tg_argv[0] = 'custom_records' then source := new.object; end if;
+    perform pg_advisory_xact_lock_shared(unique_fields_lock(new.company_id, source));
+    -- A statement of its own: it must see what the lock's last holder committed.
+    if exists (
+      select from custom_fields f
+      where f.company_id = new.company_id and f.object = source and f.is_unique
+        and new.custom ? f.name and new.custom -> f.name is distinct from old.custom -> f.name
+        and position(' ' || source || '.' || f.name || ' ' in coalesce(current_setting('app.checked_unique_fields', true), '')) = 0
+    ) then
+      raise exception 'a field of the record has become unique' using errcode = 'CK003';
+    end if;
     insert into custom_value_hashes (company_id, test_mode, hash, record_id)
     select new.company_id, new.test_mode, custom_value_hash(source, key, value), new.id
     from jsonb_each_text(new.custom)
@@ -3672,6 +3691,12 @@ AS $function$
   where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'purged_companies'
   order by 1
 $function$;
+
+CREATE OR REPLACE FUNCTION unique_fields_lock(company_id uuid, object text)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN hashtextextended(((('unique fields '::text || company_id) || ' '::text) || object), (0)::bigint);
 
 CREATE OR REPLACE FUNCTION whole_months(since timestamp with time zone, until timestamp with time zone)
  RETURNS integer

@@ -2733,8 +2733,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove a link
-         * @description Removes a link of the record. The records stay.
+         * Delete a link
+         * @description Deletes a link of the record. The records stay.
          *
          *     Requires the edit scope of the object in the path, and the view scope of the object of the other record. Emits
          *     `record.unlinked`. **404**: the record has no such link, or the key cannot see one of the two records.
@@ -2762,7 +2762,7 @@ export interface paths {
          *     `index` is the position in the list that you sent. A link that already exists succeeds with `already_linked: true`.
          *     Each created link emits `record.linked`, and each removed link `record.unlinked`.
          *
-         *     Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
+         *     The call itself requires no scope. Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
          *     scope of the other object. Items fail with `FORBIDDEN_SCOPE` or `MODULE_DISABLED`; `NOT_FOUND`: a record or link does
          *     not exist or is not visible to the key; `VALIDATION_ERROR`: the object has no such link type, or the item is invalid;
          *     `CONFLICT`: as for a single link.
@@ -8578,9 +8578,15 @@ export interface components {
         };
         /** @description Send at least one field. */
         LinkTypePatch: {
-            /** @example People */
+            /**
+             * @description What people see for `name`.
+             * @example Vendors
+             */
             label?: string;
-            /** @example Company */
+            /**
+             * @description What people see for `inverse_name`.
+             * @example Buyers
+             */
             inverse_label?: string;
             /** @description A disabled link type keeps its links and rejects new ones. */
             is_enabled?: boolean;
@@ -8946,12 +8952,13 @@ export interface components {
             link_type: string;
             /**
              * @description The other record.
-             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40
              */
             to_id: string;
         };
         /** @description Send at least one of the two lists. */
         LinkBatch: {
+            /** @description Links to create. */
             create?: components["schemas"]["LinkBatchItem"][];
             /**
              * @description IDs of links.
@@ -20189,7 +20196,7 @@ export interface operations {
                      *       "data": {
                      *         "link_types": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f12",
                      *             "name": "contacts",
                      *             "inverse_name": "employer",
                      *             "label": "Contacts",
@@ -20263,14 +20270,14 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "link_type": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
-                     *           "name": "contacts",
-                     *           "inverse_name": "employer",
-                     *           "label": "Contacts",
-                     *           "inverse_label": "Employer",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f13",
+                     *           "name": "partners",
+                     *           "inverse_name": "partner_of",
+                     *           "label": "Partners",
+                     *           "inverse_label": "Partner of",
                      *           "from_object": "accounts",
-                     *           "to_object": "customers",
-                     *           "cardinality": "one_to_many",
+                     *           "to_object": "accounts",
+                     *           "cardinality": "many_to_many",
                      *           "is_system": false,
                      *           "is_enabled": true,
                      *           "created_at": "2026-11-20T23:55:00.000Z",
@@ -20328,13 +20335,13 @@ export interface operations {
                      *       "data": {
                      *         "link_type": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
-                     *           "name": "contacts",
-                     *           "inverse_name": "employer",
-                     *           "label": "Contacts",
-                     *           "inverse_label": "Employer",
-                     *           "from_object": "accounts",
-                     *           "to_object": "customers",
-                     *           "cardinality": "one_to_many",
+                     *           "name": "suppliers",
+                     *           "inverse_name": "supplied_by",
+                     *           "label": "Suppliers",
+                     *           "inverse_label": "Supplied by",
+                     *           "from_object": "deals",
+                     *           "to_object": "accounts",
+                     *           "cardinality": "many_to_many",
                      *           "is_system": false,
                      *           "is_enabled": true,
                      *           "created_at": "2026-11-20T23:55:00.000Z",
@@ -20429,8 +20436,8 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "label": "People",
-                 *       "inverse_label": "Company"
+                 *       "label": "Vendors",
+                 *       "inverse_label": "Buyers"
                  *     }
                  */
                 "application/json": components["schemas"]["LinkTypePatch"];
@@ -20453,13 +20460,13 @@ export interface operations {
                      *       "data": {
                      *         "link_type": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f10",
-                     *           "name": "contacts",
-                     *           "inverse_name": "employer",
-                     *           "label": "Contacts",
-                     *           "inverse_label": "Employer",
-                     *           "from_object": "accounts",
-                     *           "to_object": "customers",
-                     *           "cardinality": "one_to_many",
+                     *           "name": "suppliers",
+                     *           "inverse_name": "supplied_by",
+                     *           "label": "Suppliers",
+                     *           "inverse_label": "Supplied by",
+                     *           "from_object": "deals",
+                     *           "to_object": "accounts",
+                     *           "cardinality": "many_to_many",
                      *           "is_system": false,
                      *           "is_enabled": true,
                      *           "created_at": "2026-11-20T23:55:00.000Z",
@@ -21293,7 +21300,7 @@ export interface operations {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
                      *             "link_type": "contacts",
                      *             "object": "customers",
-                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *             "record_label": "Sara Ahmed",
                      *             "created_by": {
                      *               "kind": "api_key",
@@ -21357,7 +21364,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "link_type": "contacts",
-                 *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30"
+                 *       "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40"
                  *     }
                  */
                 "application/json": components["schemas"]["LinkCreate"];
@@ -21383,7 +21390,7 @@ export interface operations {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
                      *           "link_type": "contacts",
                      *           "object": "customers",
-                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "record_label": "Sara Ahmed",
                      *           "created_by": {
                      *             "kind": "api_key",
@@ -21422,7 +21429,7 @@ export interface operations {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
                      *           "link_type": "contacts",
                      *           "object": "customers",
-                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *           "record_label": "Sara Ahmed",
                      *           "created_by": {
                      *             "kind": "api_key",
@@ -21479,7 +21486,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Confirms the removal. */
+            /** @description Confirms the deletion. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -21540,11 +21547,11 @@ export interface operations {
                  *           "object": "accounts",
                  *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                  *           "link_type": "contacts",
-                 *           "to_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30"
+                 *           "to_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40"
                  *         }
                  *       ],
                  *       "delete": [
-                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20"
+                 *         "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f22"
                  *       ]
                  *     }
                  */
@@ -21576,7 +21583,7 @@ export interface operations {
                      *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20",
                      *                 "link_type": "contacts",
                      *                 "object": "customers",
-                     *                 "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d30",
+                     *                 "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
                      *                 "record_label": "Sara Ahmed",
                      *                 "created_by": {
                      *                   "kind": "api_key",

@@ -41,11 +41,13 @@ export interface DemoConfiguration {
     options: readonly object[] | null;
   }[];
   statuses: readonly object[];
+  linkTypes: readonly object[];
   activityTypes: readonly object[];
   slaPolicies: readonly { business_days: readonly number[] }[];
 }
 
 export interface DemoRecords {
+  links: readonly Row[];
   leads: readonly (Row & { source: string; lead_status: string; custom: object })[];
   accounts: readonly Row[];
   customers: readonly (Row & { source: string })[];
@@ -198,6 +200,7 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await sql`insert into tags ${sql(tags)}`;
   const added = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
   await sql`insert into statuses ${added(demo.statuses, changed)}`;
+  await sql`insert into link_types ${added(demo.linkTypes, changed)}`;
   await sql`insert into activity_types ${added(demo.activityTypes, { company_id: companyId })}`;
   const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
   await sql`insert into sla_policies ${added(policies, changed)}`;
@@ -286,6 +289,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     tag_id: find(ids, `tag ${rest.object} ${tag}`),
   }));
   await sql`insert into record_tags ${sql(tagged)}`;
+  await sql`insert into links ${sql(demo.links.map(row))}`;
 }
 
 /** Ids of what is configured, by what it is and its name. */

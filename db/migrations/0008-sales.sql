@@ -454,9 +454,9 @@ create index deals_in_name_of on deals (company_id, test_mode, created_by_user, 
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 -- Records by what they refer to.
-create index deals_of_account on deals (company_id, test_mode, account_id) where account_id is not null;
-create index deals_of_customer on deals (company_id, test_mode, customer_id) where customer_id is not null;
-create index deals_of_lead on deals (company_id, test_mode, lead_id) where lead_id is not null;
+create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
+create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id) where customer_id is not null;
+create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at, id) where lead_id is not null;
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
 -- Filters and sorting by a field.

@@ -23,6 +23,41 @@ export const exampleActivityType = {
   order_position: 11,
 } as const;
 
+/** The first has links, and the other one has none, so that it can be deleted. */
+export const exampleLinkTypes = [
+  {
+    id: exampleIds.linkTypeWithLinks,
+    name: 'contacts',
+    inverse_name: 'employer',
+    label: 'Contacts',
+    inverse_label: 'Employer',
+    from_object: 'accounts',
+    to_object: 'customers',
+    cardinality: 'one_to_many',
+  },
+  {
+    id: exampleIds.linkType,
+    name: 'suppliers',
+    inverse_name: 'supplied_by',
+    label: 'Suppliers',
+    inverse_label: 'Supplied by',
+    from_object: 'deals',
+    to_object: 'accounts',
+    cardinality: 'many_to_many',
+  },
+] as const;
+
+/** Links of the account that examples name: one to read and delete, and one for a batch. */
+export function exampleLinks(customers: readonly Customer[], createdBy: string, at: Date) {
+  return [exampleIds.link, exampleIds.linkOfBatch].flatMap((id, index) => {
+    const customer = customers[index];
+    if (!customer) return [];
+    const type = { link_type_id: exampleIds.linkTypeWithLinks, cardinality: 'one_to_many' };
+    const ends = { from_object: 'accounts', from_id: exampleIds.account, to_object: 'customers', to_id: customer.id };
+    return [{ id, ...type, ...ends, created_by: createdBy, created_at: at }];
+  });
+}
+
 export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
 
 /** Business hours of the office; times in minutes. */

@@ -118,7 +118,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   });
 
   test('refuse a port on which somebody listens, workers of another server among them', async () => {
-    await expect(start({ PORT: new URL(server.url).port })).rejects.toThrow('The port is taken');
+    await expect(start({ PORT: new URL(server.url).port })).rejects.toThrow('The port is in use');
   });
 
   test('of which one is told to stop under load fail no request, and another takes its place', async () => {

@@ -1586,9 +1586,9 @@ export interface Operations {
    */
   createLink: Method<'createLink'>;
   /**
-   * Remove a link
+   * Delete a link
    *
-   * Removes a link of the record. The records stay.
+   * Deletes a link of the record. The records stay.
    *
    * Requires the edit scope of the object in the path, and the view scope of the object of the other record. Emits
    * `record.unlinked`. **404**: the record has no such link, or the key cannot see one of the two records.
@@ -1603,7 +1603,7 @@ export interface Operations {
    * `index` is the position in the list that you sent. A link that already exists succeeds with `already_linked: true`.
    * Each created link emits `record.linked`, and each removed link `record.unlinked`.
    *
-   * Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
+   * The call itself requires no scope. Each item requires the edit scope of `object` (for a removal: of the object on one of the two sides) and the view
    * scope of the other object. Items fail with `FORBIDDEN_SCOPE` or `MODULE_DISABLED`; `NOT_FOUND`: a record or link does
    * not exist or is not visible to the key; `VALIDATION_ERROR`: the object has no such link type, or the item is invalid;
    * `CONFLICT`: as for a single link.
