@@ -21,6 +21,7 @@ import { slotRequests } from './slot-requests.ts';
 import { slotSearch } from './slot-search.ts';
 import { start } from './start.ts';
 import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
+import { upsertKeys } from './upsert-keys.ts';
 import { validatedPost } from './validated-post/measure.ts';
 import { webhookDelivery } from './webhook-delivery.ts';
 import { webhookWrites } from './webhook-writes.ts';
@@ -47,6 +48,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'slot-requests': slotRequests,
   'campaign-run': campaignRun,
   'mcp-call': mcpCall,
+  'upsert-keys': upsertKeys,
 };
 
 const settings: Settings = {

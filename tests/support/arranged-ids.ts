@@ -15,8 +15,11 @@ import { newDelivery, newWebhook, untold } from './webhooks.ts';
 export type Mode = 'live' | 'test';
 
 export interface ArrangedPath {
-  /** Path parameters of something that exists for a tenant in a mode; something new on each call. */
-  exists(tenant: Tenant, mode: Mode): Promise<Record<string, string>>;
+  /**
+   * Path parameters of something that exists for a tenant in a mode; something new on each call.
+   * @param body what is sent to it, if that is known
+   */
+  exists(tenant: Tenant, mode: Mode, body?: unknown): Promise<Record<string, string>>;
   /** Path parameters of something of another tenant, where they are not simply those that exist there. */
   foreign?(other: Tenant, mode: Mode): Promise<Record<string, string>>;
   /** True for configuration, which live and test keys share. */
@@ -130,7 +133,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/schema': anObject,
   '/v1/objects/{object}/fields': anObject,
   '/v1/objects/{object}/fields/{field}': {
-    exists: async (tenant) => ({ object: 'accounts', field: await newField(tenant, 'accounts') }),
+    exists: async (tenant, _, body) => {
+      const isUnique = (body as Example | undefined)?.unique === true;
+      return { object: 'accounts', field: await newField(tenant, 'accounts', isUnique ? 'text' : 'select') };
+    },
     shared: true,
   },
   '/v1/objects/{object}/records': inObject,
@@ -541,12 +547,13 @@ export async function newObject(tenant: Tenant): Promise<string> {
   return `object:${slug}`;
 }
 
-/** A custom select of an object; answers its name. */
-export async function newField(tenant: Tenant, object: string): Promise<string> {
+/** A custom field of an object, a select unless said otherwise; answers its name. */
+export async function newField(tenant: Tenant, object: string, type: 'select' | 'text' = 'select'): Promise<string> {
+  const options = type === 'select' ? database().json([{ label: 'Red', value: 'red' }]) : null;
   const name = `f_${randomUUID().slice(0, 8)}`;
   await database()`
     insert into custom_fields (company_id, object, name, label, type, options, created_at, updated_at)
-    values (${tenant.companyId}, ${object}, ${name}, 'Colour', 'select', ${database().json([{ label: 'Red', value: 'red' }])}, now(), now())`;
+    values (${tenant.companyId}, ${object}, ${name}, 'Colour', ${type}, ${options}, now(), now())`;
   return name;
 }
 

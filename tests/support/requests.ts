@@ -123,8 +123,8 @@ export async function goodRequest(
   tenant: Tenant,
   { mode = 'live', values, example = 0 }: RequestChoice = {},
 ): Promise<PreparedRequest> {
-  const filled = values ?? (await arrangedPaths[operation.path]?.exists(tenant, mode)) ?? {};
   const body = await exampleBody(operation, tenant, mode, example);
+  const filled = values ?? (await arrangedPaths[operation.path]?.exists(tenant, mode, body)) ?? {};
   const credential = await credentialFor(operation, tenant, mode);
   return {
     path: fillPath(operation.path, filled),
