@@ -95,8 +95,9 @@ describe('a batch of changes', () => {
       {
         index: 0,
         record: { ...a, city: 'Berlin', assigned_to: user.id, updated_at: data.succeeded[0].record.updated_at },
+        version: 2,
       },
-      { index: 3, record: c },
+      { index: 3, record: c, version: 1 },
     ]);
     expect(outcome(data.failed)).toEqual([
       [1, 'VALIDATION_ERROR'],
@@ -274,9 +275,9 @@ describe('a batch of reads', () => {
     const answer = await ask('batch-get', 'accounts', { ids: [b.id, ...hidden, a.id, b.id] });
     const { data } = answer.body;
     expect(data.succeeded).toEqual([
-      { index: 0, record: b },
-      { index: hidden.length + 1, record: a },
-      { index: hidden.length + 2, record: b },
+      { index: 0, record: b, version: 1 },
+      { index: hidden.length + 1, record: a, version: 1 },
+      { index: hidden.length + 2, record: b, version: 1 },
     ]);
     expect(data.failed).toEqual(
       hidden.map((_, index) => ({ index: index + 1, code: 'NOT_FOUND', message: 'There is no such resource.' })),

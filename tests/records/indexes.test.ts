@@ -130,7 +130,9 @@ describe('the fields whose values the document calls fast to find', () => {
     const page = { sort: [{ field, descending: false }], filter, after: undefined, limit: 26 };
     const [plan] = await plansOf(object, page, 'no sorts');
     expect(plan).toMatch(
-      new RegExp(`${object}_by_${field} [^]*Index Cond: .*${field} >= 'm_%'::text.*${field} < 'm_&'::text`),
+      new RegExp(
+        `${object}_by_${field} [^]*Index Cond: .*${field}\\)?(?:::text)? >= 'm_%'::text.*${field}\\)?(?:::text)? < 'm_&'::text`,
+      ),
     );
   });
 
