@@ -175,6 +175,7 @@ export const visitsObject = `object:${customObject.slug}`;
 export const customFields: readonly DemoField[] = [
   { ...field('leads', 'roof_type', 'Roof type', 'select'), options: roofTypes },
   field('leads', 'energy_use_kwh', 'Energy use per year (kWh)', 'number'),
+  field('leads', 'erp_number', 'ERP number', 'text'),
   { ...field(visitsObject, 'starts_at', 'Starts', 'datetime'), required: true },
   field(visitsObject, 'location', 'Location', 'text'),
   { ...field(visitsObject, 'outcome', 'Outcome', 'select'), options: visitOutcomes },

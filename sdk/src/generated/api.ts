@@ -1505,14 +1505,15 @@ export interface paths {
          *     that you add back is accepted again. To change only a label, send the option's `value` with it. A select keeps at most
          *     1,000 options, including omitted ones; more return 422 with the code TOO_LONG.
          *
-         *     **`unique: true`** checks the values that are stored, in live and test mode. If some are repeated, nothing changes, and
-         *     the call returns 409 CONFLICT with the reason `duplicate_values`. `details.examples` lists up to 20 repeated values
-         *     of each mode: `{"value": "A-1001", "test_mode": false, "record_ids": [...]}`, with up to ten records, the oldest
-         *     first. It contains only records that the caller can see, so it can be empty. Change those values and try again. Writes
-         *     of the object wait while the values are checked; none can add a repeated value meanwhile. A sixth unique field of an
-         *     object returns 409 CONFLICT with the reason `field_limit`. [Adding a field](#operation/createField) describes how
-         *     values are compared. `unique: false` ends the rule at once. A unique field that is retired keeps its values, and stays
-         *     unique.
+         *     **`unique: true`** checks the values that are stored, in live and test mode. If some are repeated, nothing changes,
+         *     and the call returns 409 CONFLICT with the reason `duplicate_values`. `details.examples` lists up to 20 repeated
+         *     values of each mode: `{"value": "A-1001", "test_mode": false, "record_ids": [...]}`, with up to ten records, the
+         *     oldest first. It contains only records that the caller can see, so it can be empty. Change those values and try again.
+         *     Writes of the object wait while the values are checked; none can add a repeated value meanwhile. If the check takes
+         *     longer than 1.5 seconds, as it can among millions of values, the call returns 503 with the reason `query_timeout`, and
+         *     nothing changes. A sixth unique field of an object returns 409 CONFLICT with the reason `field_limit`.
+         *     [Adding a field](#operation/createField) describes how values are compared. `unique: false` ends the rule at once. A
+         *     unique field that is retired keeps its values, and stays unique.
          *
          *     **`name` and `type` never change**: sending one of them returns 422 with the code IMMUTABLE, even if the value is the
          *     same.
