@@ -57,12 +57,13 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   object: { type: 'string', description: 'For example leads, deals, customers, accounts, tasks, or object:visits.' },
   expand: {
     type: 'string',
-    description: 'Up to three fields, separated by commas, whose related records are included.',
+    description:
+      'Up to three fields, separated by commas, whose related records are included; tags for the tags of leads and customers.',
   },
   filter: {
     type: 'object',
     description:
-      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null.',
+      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags for leads and customers, with in, not_in or is_null.',
   },
   fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
   limit: { type: 'integer', description: 'Number of items on a page.', default: defaultPageSize },

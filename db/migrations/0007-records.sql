@@ -241,6 +241,8 @@ create table record_tags (
   primary key (company_id, test_mode, object, record_id, tag_id),
   foreign key (company_id, tag_id) references tags (company_id, id) on delete cascade
 );
+-- Finds the records of a tag, for filters and when the tag is deleted.
+create index record_tags_of_tag on record_tags (company_id, tag_id, test_mode, record_id);
 alter table record_tags alter column company_id set (n_distinct = 100);
 alter table record_tags enable row level security, force row level security;
 create policy tenant on record_tags to crm_app

@@ -15,6 +15,8 @@ export function filterCondition(sql: Sql, table: RecordTable, filter: Filter, is
   if ('or' in filter) return joined(sql, table, filter.or, sql`or`, true);
   // Unknown is not true either, so that a record passes exactly one of a filter and its negation.
   if ('not' in filter) return sql`(${filterCondition(sql, table, filter.not, true)}) is not true`;
+  // A name that no field of a record can have.
+  if (filter.field === 'tags') return tagsCondition(sql, table, filter);
   if (filter.as) return readCondition(sql, filter, filter.as);
   return comparison(sql, table, filter, isOneOfSeveral);
 }
@@ -165,6 +167,17 @@ function joined(
     return index === 0 ? condition : sql`${by} ${condition}`;
   });
   return sql`(${conditions})`;
+}
+
+/** The record has one of the tags, none of them, any tag or no tag. */
+function tagsCondition(sql: Sql, { name }: RecordTable, filter: Condition): Fragment {
+  const isAbsent = filter.op === 'not_in' || (filter.op === 'is_null' && filter.isNull);
+  const ids = 'values' in filter ? filter.values.map(String) : undefined;
+  return sql`${isAbsent ? sql`not` : sql``} exists (
+    select from record_tags t
+    where t.company_id = r.company_id and t.test_mode = r.test_mode and t.object = ${name} and t.record_id = r.id
+      ${ids ? sql`and t.tag_id = any(${ids}::uuid[])` : sql``}
+  )`;
 }
 
 /** One of the values has the hash of what the row `r` holds in the tenant's own field: what an index finds, where nothing else could. */

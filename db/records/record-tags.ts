@@ -1,4 +1,4 @@
-// Tags of one record: those it has, and those that somebody puts on or takes off.
+// Tags of records: those they have, and those that somebody puts on or takes off.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -30,44 +30,28 @@ export async function listRecordTags(
     order by t.priority, t.name, t.id`;
 }
 
-/** Puts a tag on for good. @returns the tag, and whether that changed anything; undefined where the tag is gone */
-export async function addRecordTag(
-  sql: Sql,
-  { companyId, testMode }: TenantScope,
-  { object, id }: TaggedPath,
-  tagId: string,
-): Promise<(RecordTagRow & { changed: boolean }) | undefined> {
-  // Locked, since a tag that is being deleted must not be put on.
-  const [row] = await sql<(RecordTagRow & { changed: boolean })[]>`
-    with tag as materialized (
-      select id, name, color, priority from tags where company_id = ${companyId} and object = ${object} and id = ${tagId} for key share
-    ), put as (
-      insert into record_tags as r (company_id, test_mode, object, record_id, tag_id, is_manual)
-      select ${companyId}, ${testMode}, ${object}, ${id}, tag.id, true from tag
-      on conflict (company_id, test_mode, object, record_id, tag_id) do update set is_manual = true where not r.is_manual
-      returning r.tag_id
-    )
-    select tag.id, tag.name, tag.color, tag.priority, true as is_manual, exists (select from put) as changed from tag`;
-  return row;
+/** A tag as a list of records shows it. */
+interface ShownTag {
+  id: string;
+  name: string;
+  color: string;
+  automatic: boolean;
 }
 
-/** Takes off a tag that was put on. @returns whether it was put on by hand, which alone is taken off; undefined where the record does not have it */
-export async function removeRecordTag(
+/** The tags of records by the ids of the records, in the order in which they are shown. Records without tags are not in it. */
+export async function findShownTags(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  { object, id }: TaggedPath,
-  tagId: string,
-): Promise<{ wasManual: boolean } | undefined> {
-  const [row] = await sql<{ wasManual: boolean }[]>`
-    with there as materialized (
-      select is_manual from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${id} and tag_id = ${tagId}
-      for update
-    ), gone as (
-      delete from record_tags
-      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${id} and tag_id = ${tagId}
-        and is_manual
-    )
-    select is_manual as was_manual from there`;
-  return row;
+  object: string,
+  ids: readonly string[],
+): Promise<Map<string, ShownTag[]>> {
+  const rows = await sql<(ShownTag & { recordId: string })[]>`
+    select r.record_id, t.id, t.name, t.color, not r.is_manual as automatic
+    from record_tags r
+    join tags t on t.company_id = ${companyId} and t.id = r.tag_id
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.object = ${object}
+      and r.record_id = any(${[...ids]}::uuid[])
+    order by t.priority, t.name, t.id`;
+  const shown = Map.groupBy(rows, ({ recordId }) => recordId);
+  return new Map([...shown].map(([id, tags]) => [id, tags.map(({ recordId: _, ...tag }) => tag)]));
 }

@@ -40,23 +40,54 @@ export async function runReport(
   const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
   const none = { text: sql`null::text`, order: sql`null::numeric` };
   // Always two keys: without a field all records have the same one.
-  const [first = none, second = none] = groupBy.map((each) => grouped(sql, table, each, bucket));
-  const rows = await unprepared(sql<
-    (Figure & { key: string | null; other: string | null; isTotal: boolean; seen: number })[]
-  >`
-      with newest as (
-        select ${first.text} as key, ${first.order} as place, ${second.text} as other, ${second.order} as other_place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
+  const [first = none, second = none] = groupBy.map((each) =>
+    each.isMultiple ? none : grouped(sql, table, each, bucket),
+  );
+  const newest = sql`
+      newest as (
+        select r.id, ${first.text} as key, ${first.order} as place, ${second.text} as other, ${second.order} as other_place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
         from ${source.rows}
         where ${source.where}
           ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
-      )
-      select key, other, ${figure(sql, metric, field)} as value, count(*) as count, grouping(key) = 1 as is_total, (select count(*) from newest) as seen
+      )`;
+  const figures = sql`${figure(sql, metric, field)} as value, count(*) as count`;
+  const seenRows = sql`(select count(*) from newest) as seen`;
+  const order = sql`place nulls last, key collate "C" nulls last, other_place nulls last, other collate "C" nulls last`;
+  const byFields = sql`
+      with ${newest}
+      select key, other, ${figures}, grouping(key) = 1 as is_total, ${seenRows}
       from newest
       where number <= ${maxRows}
       group by grouping sets ((key, place, other, other_place), ())
-      order by grouping(key), place nulls last, key collate "C" nulls last, other_place nulls last, other collate "C" nulls last`);
+      order by grouping(key), ${order}`;
+  const { companyId, testMode } = scope;
+  const isFirst = groupBy[0]?.isMultiple;
+  // A record counts once in the group of each of its tags, and once in the total.
+  const byTags = sql`
+      with ${newest}, tagged as (
+        select ${isFirst ? sql`tag.name` : sql`n.key`} as key, n.place, ${isFirst ? sql`n.other` : sql`tag.name`} as other, n.other_place, n.measure
+        from newest n
+        left join record_tags t
+          on t.company_id = ${companyId} and t.test_mode = ${testMode} and t.object = ${object} and t.record_id = n.id
+        left join tags tag on tag.company_id = ${companyId} and tag.id = t.tag_id
+        where n.number <= ${maxRows}
+      )
+      select * from (
+        select key, place, other, other_place, ${figures}, false as is_total, ${seenRows}
+        from tagged
+        group by key, place, other, other_place
+        union all
+        select null, null, null, null, ${figures}, true, ${seenRows} from newest where number <= ${maxRows}
+      ) counted
+      order by is_total, ${order}`;
+  const isByTags = groupBy.some(({ isMultiple }) => isMultiple);
+  const rows = await unprepared(
+    sql<
+      (Figure & { key: string | null; other: string | null; isTotal: boolean; seen: number })[]
+    >`${isByTags ? byTags : byFields}`,
+  );
   const groups = rows
     .filter((row) => !row.isTotal)
     .map(({ key, other, value, count }) => ({ keys: [key, other].slice(0, groupBy.length), value, count }));

@@ -8,6 +8,7 @@ import {
   filterValue,
   type Operator,
   operatorsOf,
+  operatorsOfMultiple,
   type Reading,
   readAs,
   readings,
@@ -28,7 +29,7 @@ export function readComparison(given: Field, operator: unknown, value: unknown, 
   const reading = readings.find((each) => each === as);
   if (as !== undefined && !(reading && given.custom)) return { part: 'as', fault: faultOfReading(reading) };
   const field = reading ? readAs(given, reading) : given;
-  const allowed = operatorsOf(field.type);
+  const allowed = field.isMultiple ? operatorsOfMultiple : operatorsOf(field.type);
   const op = allowed.find((each) => each === operator);
   const same = { field: field.name, ...(reading ? { as: reading } : {}) };
   const fail = (fault: ValueFault): ReadComparison => ({ part: 'value', fault });

@@ -52,6 +52,9 @@ export function operatorsOf(type: FieldType): readonly Operator[] {
   return operatorsOfType[type];
 }
 
+/** The operators of a field of which a record can have several values. */
+export const operatorsOfMultiple: readonly Operator[] = ['in', 'not_in', 'is_null'];
+
 /** A value that cannot be compared with the field: what is wrong, without the field's name. */
 export interface ValueFault {
   code: FieldProblem['code'];

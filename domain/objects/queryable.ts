@@ -16,10 +16,30 @@ export function queryableField(object: WorkspaceObject, name: string): Field | u
 
 const createdBy: Field = { name: 'created_by', label: 'Created by', type: 'text', custom: false, required: false };
 
-/** A field that can be filtered by: a queryable one, or the ID of the actor that created the record. */
+/** A field that can be filtered by: a queryable one, the creator of the record, or its tags. */
 export function filterableField(object: WorkspaceObject, name: string): Field | undefined {
-  return queryableField(object, name) ?? (name === createdBy.name ? createdBy : undefined);
+  return queryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
 }
+
+/** The fields that records can be filtered by, but not sorted by. */
+function furtherFilterable(object: WorkspaceObject): Field[] {
+  const tags = tagsField(object);
+  return [createdBy, ...(tags ? [tags] : [])];
+}
+
+/** The tags of records as filters and reports name them; undefined if records of the object have none. */
+export function tagsField({ tags }: WorkspaceObject): Field | undefined {
+  return tags && { ...tagsOfRecords, items: tags };
+}
+
+const tagsOfRecords = {
+  name: 'tags',
+  label: 'Tags',
+  type: 'select',
+  custom: false,
+  required: false,
+  isMultiple: true,
+} as const;
 
 /** Their names: those that every record has, and the object's own in the order of its schema. */
 export function queryableNames(object: WorkspaceObject): string[] {
@@ -28,8 +48,8 @@ export function queryableNames(object: WorkspaceObject): string[] {
 
 /** The problem of a parameter that names a field which the object does not have. */
 export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
-  const names = queryableNames(object);
-  if (parameter === 'filter' && !names.includes(createdBy.name)) names.push(createdBy.name);
+  const further = parameter === 'filter' ? furtherFilterable(object).map((field) => field.name) : [];
+  const names = [...new Set([...queryableNames(object), ...further])];
   const meant = closest(name, names);
   return {
     field: quoteName(name),

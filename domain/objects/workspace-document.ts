@@ -1,5 +1,6 @@
 // The document as a workspace sees it: operations on the records of each object, with its fields.
 import type { components } from '../../generated/api.ts';
+import { mostTagNames } from '../service/request-limits.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
 type Json = Record<string, unknown>;
@@ -24,25 +25,25 @@ const own: Readonly<Record<string, (object: WorkspaceObject, generic: Json) => J
     description: `${label}: with the query parameter \`fields\`, only the named fields.`,
     properties: { ...mapped([...fields.values()], toFieldResponse), ...(record.properties as Json) },
   }),
-  RecordCreate: ({ label, fields }) => ({
+  RecordCreate: ({ label, fields, tags }) => ({
     type: 'object',
     description: label,
     required: [...fields.values()].filter(isNeeded).map(({ name }) => name),
     additionalProperties: false,
-    properties: mapped([...fields.values()].filter(isWritable), writtenField),
+    properties: { ...mapped([...fields.values()].filter(isWritable), writtenField), ...writtenTags(tags) },
   }),
-  RecordPatch: ({ label, fields }) => ({
+  RecordPatch: ({ label, fields, tags }) => ({
     type: 'object',
     description: `Changes to ${label}.`,
     minProperties: 1,
     additionalProperties: false,
-    properties: mapped([...fields.values()].filter(isChangeable), writtenField),
+    properties: { ...mapped([...fields.values()].filter(isChangeable), writtenField), ...writtenTags(tags) },
   }),
-  RecordUpsertFields: ({ label, fields }) => ({
+  RecordUpsertFields: ({ label, fields, tags }) => ({
     type: 'object',
     description: label,
     additionalProperties: false,
-    properties: mapped([...fields.values()].filter(isWritable), writtenField),
+    properties: { ...mapped([...fields.values()].filter(isWritable), writtenField), ...writtenTags(tags) },
   }),
 };
 
@@ -95,6 +96,12 @@ function writtenField(field: Field): Json {
     ...(field.max === undefined ? {} : { maximum: field.max }),
     ...(options.length === 0 ? {} : { enum: mayBeNull ? [...options, null] : options }),
   };
+}
+
+/** The tags of a request, for objects whose records have tags. */
+function writtenTags(tags: WorkspaceObject['tags']): Json {
+  if (!tags) return {};
+  return { tags: { type: 'array', description: 'Names of tags', maxItems: mostTagNames, items: { type: 'string' } } };
 }
 
 /** `object:service-visits` is ObjectServiceVisits. */

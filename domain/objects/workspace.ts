@@ -24,6 +24,8 @@ export interface Field extends Omit<BuiltinField, 'options'> {
   keptOptions?: readonly FieldOption[];
   /** No two records of a mode have the same value; on custom fields only. */
   unique?: boolean;
+  /** A record has any number of the items, e.g. of tags. */
+  isMultiple?: boolean;
   /** Whose numbers may be written without a country code; on telephones, where the tenant's country is known. */
   country?: CountryCode;
 }
@@ -31,6 +33,12 @@ export interface Field extends Omit<BuiltinField, 'options'> {
 /** A field whether it is published or not. */
 export interface ConfiguredField extends Field {
   enabled: boolean;
+}
+
+/** A tag that records of an object can have. */
+interface ObjectTag extends NamedItem {
+  /** Added and removed by its conditions. */
+  isAutomatic: boolean;
 }
 
 export interface WorkspaceObject {
@@ -43,12 +51,22 @@ export interface WorkspaceObject {
   /** Published fields by name, in order: enabled ones, custom ones that do not collide with a built-in. */
   fields: ReadonlyMap<string, Field>;
   oneOf: readonly string[];
+  /** In the order in which records show them; undefined for an object whose records have none. */
+  tags?: readonly ObjectTag[];
 }
 
 export interface Workspace extends Omit<WorkspaceRows, 'customObjects' | 'customFields' | 'fieldOverrides'> {
   /** Visible objects by API name: built-ins, then enabled custom ones. */
   objects: ReadonlyMap<string, WorkspaceObject>;
   rows: WorkspaceRows;
+}
+
+const taggedObjects: ReadonlySet<string> = new Set(['leads', 'customers']);
+
+function tagsOf(object: string, rows: WorkspaceRows): ObjectTag[] {
+  return rows.tags
+    .filter((tag) => tag.object === object)
+    .map(({ id, name, conditions }) => ({ id, name, isActive: true, isAutomatic: conditions.length > 0 }));
 }
 
 /** Joins the built-in objects with what the tenant changed and added. */
@@ -63,6 +81,7 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
       module: builtin.object,
       oneOf: builtin.oneOf ?? [],
       fields: publishedFields(builtin.object, rows),
+      ...(taggedObjects.has(builtin.object) ? { tags: tagsOf(builtin.object, rows) } : {}),
     });
   }
   for (const custom of rows.customObjects) {

@@ -2,6 +2,7 @@
 import type { ComparedRecord } from '../objects/comparisons.ts';
 import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import type { AppliedTag } from '../settings/record-tags.ts';
 
 /** Something that must exist and be visible; the database is asked for all of a body at once. */
 export interface NeededReference {
@@ -21,6 +22,8 @@ export interface CheckedRecord {
   custom: Record<string, StoredValue>;
   references: NeededReference[];
   problems: FieldProblem[];
+  /** Tags that the body names, with or without conditions; undefined if it does not send `tags`. */
+  tagIds?: readonly string[];
   /** On create: built-in fields that nobody sent and that got a default. */
   defaulted: Set<string>;
 }
@@ -45,9 +48,13 @@ export interface NewRecord {
   /** By the field's API name, built-in fields only. */
   values: Readonly<Record<string, StoredValue>>;
   custom: Readonly<Record<string, StoredValue>>;
+  /** Tags that are added by hand. */
+  manualTagIds?: readonly string[];
 }
 
 /** A record as it is stored: of its values the read-only ones too, of its custom fields those that have a value. */
 export interface StoredRecord extends ComparedRecord {
   version: number;
+  /** Only of a record that was locked to be changed. */
+  tags?: readonly AppliedTag[];
 }

@@ -4,7 +4,7 @@ import type { Grants } from '../access/scopes.ts';
 import { type Modules, moduleState } from '../billing/plans.ts';
 import type { NamedItem } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
-import { quoteName, unknownField } from '../objects/queryable.ts';
+import { quoteName, tagsField, unknownField } from '../objects/queryable.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
@@ -19,10 +19,19 @@ interface Relation {
   target: Target;
 }
 
+/** The tags of the record, which no field refers to. */
+interface TagsRelation {
+  field: 'tags';
+  target: { tagsOf: string };
+}
+
+const isOfTags = (relation: Relation | TagsRelation): relation is TagsRelation =>
+  relation.target !== 'user' && 'tagsOf' in relation.target;
+
 export interface Reading {
   /** Undefined: all. */
   fields: ReadonlySet<string> | undefined;
-  relations: readonly Relation[];
+  relations: readonly (Relation | TagsRelation)[];
 }
 
 const everything: Reading = { fields: undefined, relations: [] };
@@ -69,7 +78,7 @@ export function parseReading(
     if (object.fields.has(name) || always.some((each) => each === name)) fields?.add(name);
     else problems.push(unknownField('fields', name, object));
   }
-  const relations: Relation[] = [];
+  const relations: (Relation | TagsRelation)[] = [];
   const asked = namesIn(query.expand);
   if (asked.length > maxExpansions)
     problems.push(fieldProblem('expand', 'TOO_LONG', `must have at most ${maxExpansions} relations`));
@@ -81,14 +90,25 @@ const namesIn = (text: string | undefined): string[] => [
   ...new Set((text ?? '').split(',').flatMap((name) => name.trim() || [])),
 ];
 
-function readRelation(name: string, object: WorkspaceObject, relations: Relation[], problems: FieldProblem[]): void {
+function readRelation(
+  name: string,
+  object: WorkspaceObject,
+  relations: (Relation | TagsRelation)[],
+  problems: FieldProblem[],
+): void {
   const field = object.fields.get(name);
   const target = field && targetOf(object, field);
   if (target) {
     relations.push({ field: name, target });
     return;
   }
-  const allowed = [...object.fields.values()].filter((each) => targetOf(object, each)).map((each) => each.name);
+  const tags = tagsField(object);
+  if (name === tags?.name) {
+    relations.push({ field: 'tags', target: { tagsOf: object.object } });
+    return;
+  }
+  const related = [...object.fields.values()].filter((each) => targetOf(object, each));
+  const allowed = [...related, ...(tags ? [tags] : [])].map((each) => each.name);
   const meant = closest(name, allowed);
   const rule = field ? 'is not a relation' : `is not a field of ${object.object}`;
   problems.push({
@@ -110,10 +130,26 @@ interface Reader {
 export interface Wanted {
   users: readonly string[];
   records: ReadonlyMap<string, readonly string[]>;
+  /** Records of one object whose tags are wanted. */
+  tagged?: { object: string; ids: readonly string[] };
 }
 
+/** What the relations of a read refer to, from these records. */
 export function wantedBy(
-  { relations }: Pick<Reading, 'relations'>,
+  { relations }: Reading,
+  records: readonly StoredRecord[],
+  workspace: Workspace,
+  reader: Reader,
+): Wanted {
+  const references = relations.flatMap((relation) => (isOfTags(relation) ? [] : [relation]));
+  const wanted = wantedByReferences(references, records, workspace, reader);
+  const tags = relations.find(isOfTags);
+  return tags ? { ...wanted, tagged: { object: tags.target.tagsOf, ids: records.map(({ id }) => id) } } : wanted;
+}
+
+/** What the values of these fields refer to. */
+export function wantedByReferences(
+  relations: readonly Relation[],
   records: readonly Pick<StoredRecord, 'values'>[],
   workspace: Workspace,
   reader: Reader,
@@ -151,7 +187,11 @@ export interface Person {
 export interface Expansion {
   users: ReadonlyMap<string, Person>;
   records: ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
+  tags: ShownTags;
 }
+
+/** Tags by the ids of the records that have them, in the order in which they are shown. */
+export type ShownTags = ReadonlyMap<string, readonly components['schemas']['ExpandedTag'][]>;
 
 type Expanded = NonNullable<components['schemas']['CrmRecord']['expanded']>;
 
@@ -167,9 +207,24 @@ export function showRead(
   const shown = fields ? chosen(all, fields) : all;
   if (relations.length === 0) return shown;
   const expanded: Expanded = {};
-  for (const { field, target } of relations)
-    expanded[field] = expandedValue(record, field, target, expansion, workspace);
+  for (const relation of relations) {
+    if (isOfTags(relation)) Object.assign(expanded, tagsIn(expansion.tags, record));
+    else expanded[relation.field] = expandedValue(record, relation.field, relation.target, expansion, workspace);
+  }
   return { ...shown, expanded };
+}
+
+const tagsIn = (tags: ShownTags, { id }: StoredRecord) => ({ tags: [...(tags.get(id) ?? [])] });
+
+/** A record with every field and, if the object has tags, with its tags. */
+export function showTagged(
+  object: WorkspaceObject,
+  record: StoredRecord,
+  tags: ShownTags,
+): components['schemas']['CrmRecord'] {
+  const shown = showRecord(object, record);
+  const expanded: Expanded = {};
+  return object.tags ? { ...shown, expanded: Object.assign(expanded, tagsIn(tags, record)) } : shown;
 }
 
 function chosen(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {

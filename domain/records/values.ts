@@ -12,6 +12,7 @@ import {
 import { closest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { sendAtLeastOneOf, sendOnlyOneOf } from '../service/messages.ts';
+import { readTagNames } from '../settings/record-tags.ts';
 import { statusesOf } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { checkRules } from './rules.ts';
@@ -47,13 +48,20 @@ export function checkRecord(
   };
   for (const [name, given] of Object.entries(body)) {
     if (name === assigneeEmail && object.fields.has('assigned_to')) checkAssigneeEmail(draft, given, body.assigned_to);
+    else if (name === 'tags' && object.tags) checkTags(draft, given);
     else checkField(draft, name, given);
   }
   if (mode === 'create') complete(draft);
   checkOneOf(draft);
   checkRules(draft);
-  const { values, custom, references, problems, defaulted } = draft;
-  return { values, custom, references, problems, defaulted };
+  const { values, custom, references, problems, defaulted, tagIds } = draft;
+  return { values, custom, references, problems, defaulted, ...(tagIds ? { tagIds } : {}) };
+}
+
+function checkTags(draft: Draft, given: unknown): void {
+  const { tagIds, problems } = readTagNames(draft.object, given);
+  draft.problems.push(...problems);
+  draft.tagIds = tagIds;
 }
 
 /**

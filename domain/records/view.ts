@@ -47,7 +47,10 @@ export function builtinValues(object: WorkspaceObject, record: StoredRecord): Re
   return values;
 }
 
-export type Changes = Record<string, { from: StoredValue; to: StoredValue }>;
+/** Of a field, or of the names of tags. */
+type ChangedValue = StoredValue | readonly string[];
+
+export type Changes = Record<string, { from: ChangedValue; to: ChangedValue }>;
 
 /** Published fields that differ between two states of a record, with both values; empty when nothing changed. */
 export function changesBetween(
@@ -72,7 +75,7 @@ function auditable(object: WorkspaceObject, changes: Changes): Changes {
   return masked;
 }
 
-function lastDigits(number: StoredValue): StoredValue {
+function lastDigits(number: ChangedValue): StoredValue {
   return number === null ? null : `…${String(number).slice(-4)}`;
 }
 
@@ -130,14 +133,15 @@ export function updateOf(
   };
 }
 
-/** What a record leaves there that lost its reference to a deleted one. */
+/** What a record leaves there that lost its reference to a deleted one. @param tags the names of its tags, if they changed with it */
 export function clearingOf(
   object: WorkspaceObject,
   { id, field, from, changedAt }: { id: string; field: string; from: string; changedAt: Date },
+  tags?: Changes[string],
 ) {
   // A field that the workspace switched off is not told of.
   const changes = object.fields.has(field) ? { [field]: { from, to: null } } : {};
-  return updateOf(object, id, changes, changedAt);
+  return updateOf(object, id, tags ? { ...changes, tags } : changes, changedAt);
 }
 
 function possessionBefore(assignedTo: unknown, createdBy: Possession['createdBy']): Possession | undefined {

@@ -2,6 +2,7 @@
 
 import { type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { manualTagsOfNew } from '../settings/record-tags.ts';
 import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
 import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
 import { changeTime } from './version.ts';
@@ -36,13 +37,15 @@ export function newRecord(
 ): NewRecord {
   const entered = enteredStatus(object.object, undefined, checked.values);
   const values = { ...checked.values, ...statusEffects(object.object, entered, workspace, now) };
-  return { id, values, custom: checked.custom };
+  const manualTagIds = manualTagsOfNew(object, checked.tagIds);
+  return { id, values, custom: checked.custom, ...(manualTagIds.length > 0 ? { manualTagIds } : {}) };
 }
 
 /**
  * Joins an update with the record, at the timestamp of the change.
  * @param before the record, locked
  * @param now read after it was locked
+ * @param isRetagged whether tags change, too
  * @returns undefined when nothing would change
  */
 export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
@@ -51,12 +54,13 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
   checked: Pick<CheckedRecord, 'values' | 'custom'>,
   workspace: Workspace,
   now: Date,
+  isRetagged: boolean,
 ): Stored | undefined {
   const differs = (given: Values, stored: Values) =>
     Object.entries(given).some(([name, value]) => value !== (Object.hasOwn(stored, name) ? stored[name] : null));
   // A built-in field without a column of its own is kept among the custom ones.
   const stored = { ...before.custom, ...before.values };
-  if (!differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
+  if (!isRetagged && !differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
   const values = { ...before.values, ...checked.values };
   const entered = enteredStatus(object.object, before.values, values);
   const updatedAt = changeTime(before, now);

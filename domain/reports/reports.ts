@@ -4,6 +4,7 @@ import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readFilter } from '../objects/filter.ts';
 import { leavesOf } from '../objects/filter-tree.ts';
+import { tagsField } from '../objects/queryable.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
@@ -113,9 +114,11 @@ function named(
   problems: FieldProblem[],
 ): Field | undefined {
   if (name === null || name === undefined) return undefined;
-  const field = name === created.name ? created : object.fields.get(name);
+  const tags = place.startsWith('group_by') ? tagsField(object) : undefined;
+  const further = new Map([created, ...(tags ? [tags] : [])].map((each) => [each.name, each]));
+  const field = further.get(name) ?? object.fields.get(name);
   if (!field) {
-    const allowed = [...object.fields.keys(), created.name].slice(0, 50);
+    const allowed = [...object.fields.keys(), ...further.keys()].slice(0, 50);
     problems.push(
       fieldProblem(place, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
         allowed,

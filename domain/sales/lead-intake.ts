@@ -1,17 +1,17 @@
 // The body of lead intake: names instead of ids, on top of the rules that every lead follows.
 
 import { fieldProblem } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
-import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord } from '../records/draft.ts';
 import { type DuplicateField, duplicateSets } from '../records/duplicates.ts';
 import { checkCustomFields, checkRecord } from '../records/values.ts';
+import { readTagNames } from '../settings/record-tags.ts';
 
 export interface CheckedLead extends CheckedRecord {
   /** Whom to assign it to; null: the first active user in reach. */
   assigneeEmail: string | null;
-  /** In the order that tags are shown. */
-  tags: { id: string; name: string }[];
+  /** Tags that its sender names. */
+  tagIds: readonly string[];
   /** What a duplicate would have; the email counts by itself, whatever fields the tenant selected. */
   duplicates: DuplicateField[][];
 }
@@ -50,7 +50,8 @@ export function checkLead(body: Record<string, unknown>, workspace: Workspace, n
   const { tags, custom_fields: customFields, metadata: _, ...fields } = body;
   const checked = checkRecord(leads, fields, 'create', workspace, now);
   const intake = checkCustomFields(leads, isObject(customFields) ? customFields : {}, 'custom_fields');
-  const tagged = checkTags(tags, workspace);
+  // The document's own check refuses what is no list of names.
+  const tagged = readTagNames(leads, Array.isArray(tags) ? tags : []);
   const assignee = checked.references.find((reference) => reference.kind === 'user_email');
   return {
     values: checked.values,
@@ -66,29 +67,10 @@ export function checkLead(body: Record<string, unknown>, workspace: Workspace, n
       ...tagged.problems,
     ],
     assigneeEmail: assignee?.value ?? null,
-    tags: tagged.tags,
+    tagIds: tagged.tagIds,
   };
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function checkTags(given: unknown, workspace: Workspace): Pick<CheckedLead, 'tags' | 'problems'> {
-  const known = workspace.tags.filter((tag) => tag.object === 'leads');
-  const allowed = known.map((tag) => tag.name);
-  const problems: CheckedLead['problems'] = [];
-  const wanted = new Set<string>();
-  for (const [index, name] of (Array.isArray(given) ? given : []).entries()) {
-    if (typeof name !== 'string') continue;
-    const tag = findByName(known, name);
-    if (tag) wanted.add(tag.id);
-    else {
-      const meant = closest(name, allowed);
-      problems.push(
-        fieldProblem(`tags[${index}]`, 'INVALID_OPTION', 'must be the name of a lead tag', { allowed, meant }),
-      );
-    }
-  }
-  return { tags: known.filter((tag) => wanted.has(tag.id)).map(({ id, name }) => ({ id, name })), problems };
 }

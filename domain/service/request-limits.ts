@@ -33,6 +33,9 @@ export const maxReportRows = 5000;
 /** Reports of providers for a workspace in a minute, in each mode. */
 export const reportsPerMinute = 600;
 
+/** Names in `tags` of one record: enough to send back the tags that it shows. */
+export const mostTagNames = 100;
+
 /** What a workspace may configure; all of it is kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,

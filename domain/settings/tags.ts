@@ -8,6 +8,14 @@ import { queryableField, queryableNames } from '../objects/queryable.ts';
 import { isResolved } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import {
+  type AppliedTag,
+  changedTagNames,
+  joinTags,
+  manualTagsOf,
+  type TagChange,
+  type TagNames,
+} from './record-tags.ts';
 
 /** What a tag looks at, and when it is put on. Without conditions it is put on by hand only. */
 export interface TagRule {
@@ -201,8 +209,46 @@ export function tagsOfNew(
     .filter(({ tagIds }) => tagIds.length > 0);
 }
 
+/** New records with all their tags, added by hand or by their data; those without tags are left out. */
+export function appliedToNew(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  records: readonly (Pick<ComparedRecord, 'id' | 'values' | 'custom'> & { manualTagIds?: readonly string[] })[],
+  now: Date,
+): TagChange[] {
+  const automatic = new Map(tagsOfNew(object, workspace, records, now).map(({ id, tagIds }) => [id, tagIds]));
+  return records.flatMap(({ id, manualTagIds = [] }) => {
+    const after = joinTags(manualTagIds, automatic.get(id) ?? []);
+    return after.length > 0 ? [{ recordId: id, before: [], after }] : [];
+  });
+}
+
+/**
+ * Changed records with their tags before and after; none where the object has no tags.
+ * @param changes with the tags that are now added by hand, if they change
+ */
+export function appliedToChanged(
+  object: WorkspaceObject,
+  workspace: Workspace,
+  changes: readonly {
+    before: { tags?: readonly AppliedTag[] };
+    merged: ComparedRecord;
+    manualTagIds?: readonly string[];
+  }[],
+  now: Date,
+): TagChange[] {
+  const merged = changes.map((change) => change.merged);
+  const automatic = new Map(tagsOfChanged(object, workspace, merged, now).map(({ id, tagIds }) => [id, tagIds]));
+  return changes.flatMap(({ before: { tags: before }, merged: { id }, manualTagIds }) => {
+    const tagIds = automatic.get(id);
+    if (!tagIds) return [];
+    if (!before) throw new Error('a record was locked without its tags');
+    return [{ recordId: id, before, after: joinTags(manualTagIds ?? manualTagsOf(before), tagIds) }];
+  });
+}
+
 /** Changed records with all the tags that their data now puts on them; none where the object has no tags that could have to go. */
-export function tagsOfChanged(
+function tagsOfChanged(
   object: WorkspaceObject,
   workspace: Workspace,
   records: readonly ComparedRecord[],
@@ -231,6 +277,22 @@ export function recordsToRetag(
     ids: changed.filter(({ field }) => looked.has(field) || looked.has('updated_at')).map(({ id }) => id),
     tagsOf: (records: readonly ComparedRecord[]) => tagsOfChanged(object, workspace, records, now),
   };
+}
+
+/** A record whose tags were looked at again. */
+export interface RetaggedRecord extends TaggedRecord {
+  before: readonly AppliedTag[];
+}
+
+/** The names of tags before and after, by the ids of those records whose tags changed. */
+export function namesOfRetagged(object: WorkspaceObject, records: readonly RetaggedRecord[]): Map<string, TagNames> {
+  return new Map(
+    records.flatMap(({ id, before, tagIds }) => {
+      const after = joinTags(manualTagsOf(before), tagIds);
+      const names = changedTagNames(object, { recordId: id, before, after });
+      return names ? [[id, names] as const] : [];
+    }),
+  );
 }
 
 /** What an activity changes on the lead that it is logged on. */

@@ -1,6 +1,5 @@
 // Batches of upserts: each item changes the record that is meant, or creates one.
 import { findMatchesOfEach } from '../../db/records/matches.ts';
-import { lockRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { ambiguous, batchData, invalid, isObject, missing, refusedItem, repeated } from '../../domain/records/batch.ts';
 import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
@@ -18,6 +17,7 @@ import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { settle } from '../../services/records/batches.ts';
+import { lockEachForChange } from '../../services/records/locked-records.ts';
 import { holdReferences, prepareEach, resolveEach } from '../../services/records/preparation.ts';
 import { openObject, type Place } from '../../services/records/record-target.ts';
 import { writeChanges, writeNew } from '../../services/records/record-writes.ts';
@@ -144,7 +144,7 @@ async function recordsOf(call: Upsert, place: Place, meant: readonly Meant[], fa
       place,
       meant.map(({ fields }) => fields),
     ),
-    lockRecords(sql, caller, object.object, wanted),
+    lockEachForChange(call, object, wanted),
   ]);
   const locked = new Map(records.map((record) => [record.id, record]));
   return [...ids].flatMap(([each, id]) => {

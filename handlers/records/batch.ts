@@ -1,6 +1,6 @@
 // Many records at once: each stands or falls alone, unless all are to stand together.
 import { findExpansion } from '../../db/records/expansion.ts';
-import { findRecords, lockRecords } from '../../db/records/records.ts';
+import { findRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
 import { batchData, isObject, missing, readItems, refusedItem } from '../../domain/records/batch.ts';
@@ -11,6 +11,7 @@ import type { components } from '../../generated/api.ts';
 import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { settle } from '../../services/records/batches.ts';
+import { lockEachForChange } from '../../services/records/locked-records.ts';
 import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../services/records/preparation.ts';
 import { openObject } from '../../services/records/record-target.ts';
 import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../services/records/record-writes.ts';
@@ -57,10 +58,7 @@ export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
   const { named, failed } = readItems(items);
   const ids = named.map(({ id }) => id);
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
-  const [, records] = await Promise.all([
-    holdReferences(call, place, items),
-    lockRecords(sql, caller, object.object, ids),
-  ]);
+  const [, records] = await Promise.all([holdReferences(call, place, items), lockEachForChange(call, object, ids)]);
   const locked = new Map(records.map((record) => [record.id, record]));
 
   const checked = named.flatMap(({ index, id, fields }) => {

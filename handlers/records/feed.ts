@@ -1,13 +1,14 @@
 // The change feed: pages of what happened, and calls that wait for the next of it.
 import { isStillGood } from '../../db/access/standing.ts';
 import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
+import { findShownTags } from '../../db/records/record-tags.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
 import { eventData, feedChanges } from '../../domain/automation/webhook-bodies.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { isVisible } from '../../domain/records/reading.ts';
+import { isVisible, type ShownTags, showTagged } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { feedLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
@@ -86,10 +87,11 @@ async function readPage(
   const last = feed.events.length === limit ? feed.events.at(-1) : undefined;
   const next = last?.position ?? Math.min(feed.last, after + stretch);
   const records = await recordsOf(call, feed.events);
+  const tags = call.request.query.expand === 'tags' ? await tagsOf(call, workspace, records) : undefined;
   const changes = feed.events.flatMap((event) => {
     const record = event.recordId === null ? undefined : records.get(`${event.object} ${event.recordId}`);
     const isNamed = record !== undefined || event.recordId === null || event.wasInReach;
-    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace, caller)] : [];
+    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace, caller, tags)] : [];
   });
   return { changes, next, hasMore: next < feed.last };
 }
@@ -121,11 +123,35 @@ async function recordsOf(
   return new Map(lists.flat());
 }
 
+/** The tags of records that are shown: one statement for each object that has tags. @param records as `recordsOf` returns them */
+async function tagsOf(
+  { caller, db: { sql } }: FeedCall,
+  { objects }: Workspace,
+  records: ReadonlyMap<string, StoredRecord>,
+): Promise<ShownTags> {
+  const byObject = Map.groupBy([...records.keys()], (key) => key.split(' ')[0] ?? '');
+  const lists = await Promise.all(
+    [...byObject]
+      .filter(([object]) => objects.get(object)?.tags)
+      .map(([object, keys]) =>
+        findShownTags(
+          sql,
+          caller,
+          object,
+          keys.flatMap((key) => key.split(' ')[1] ?? []),
+        ),
+      ),
+  );
+  return new Map(lists.flatMap((list) => [...list]));
+}
+
+/** @param tags undefined if they are not asked for */
 function changeOf(
   event: ReadEvent,
   record: StoredRecord | undefined,
   { objects }: Workspace,
   caller: Caller,
+  tags: ShownTags | undefined,
 ): FeedChange {
   const object = objects.get(event.object ?? '');
   return {
@@ -137,7 +163,7 @@ function changeOf(
     actor: event.actor,
     ...(Array.isArray(event.data.changed_fields) ? { changed_fields: event.data.changed_fields as string[] } : {}),
     data: { ...dataFor(event, caller), ...changesOf(event, record, object, caller) },
-    record: object && record ? showRecord(object, record) : null,
+    record: object && record ? (tags ? showTagged(object, record, tags) : showRecord(object, record)) : null,
     version: object && record ? record.version : null,
   };
 }

@@ -1,20 +1,18 @@
 // Tags on leads and customers: which a record has, and those that somebody puts on or takes off.
-import { retag } from '../../db/records/applied-tags.ts';
-import {
-  addRecordTag,
-  listRecordTags as listStored,
-  type RecordTagRow,
-  removeRecordTag,
-} from '../../db/records/record-tags.ts';
+import { listRecordTags as listStored, type RecordTagRow } from '../../db/records/record-tags.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
 import { findByName } from '../../domain/objects/workspace.ts';
-import { tagsOfChanged } from '../../domain/settings/tags.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { manualTagsOf } from '../../domain/settings/record-tags.ts';
 import { conflict, found, notFound, validationFailed } from '../../runtime/errors.ts';
-import type { Handler } from '../../runtime/handler.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { openRecord } from '../../services/records/open-record.ts';
+import { lockForChange } from '../../services/records/locked-records.ts';
+import { prepareTags } from '../../services/records/preparation.ts';
+import { openObject, type Place } from '../../services/records/record-target.ts';
+import { writeChange } from '../../services/records/record-writes.ts';
 
 export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   const { caller } = call;
@@ -30,44 +28,51 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   return { status: 200, data: { tags: rows.map(toRecordTagResponse), ...rest } };
 };
 
+/** @throws ApiError 404 for an object that this workspace does not have, and for a record that the caller cannot see */
+async function lockTagged(
+  call: Call<'createRecordTag'> | Call<'deleteRecordTag'>,
+): Promise<{ place: Place; before: StoredRecord; manual: string[] }> {
+  const place = await openObject(call);
+  const before = found(await lockForChange(call, place.object, call.request.path.id));
+  return { place, before, manual: manualTagsOf(before.tags ?? []) };
+}
+
 export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
-  const { caller } = call;
   const { path, body } = call.request;
-  const { sql } = call.db;
-  const { object, id } = path;
-  const { workspace } = await openRecord(call);
-  const known = workspace.tags.filter((each) => each.object === object);
-  const wanted = findByName(known, body.name);
-  const put = wanted && (await addRecordTag(sql, caller, path, wanted.id));
-  if (!put) {
-    const allowed = known.map(({ name }) => name);
+  const { place, before, manual } = await lockTagged(call);
+  const { object, tags = [] } = place.object;
+  const wanted = findByName(tags, body.name);
+  if (wanted && !manual.includes(wanted.id)) {
+    const metadata = { tag_id: wanted.id, tag: wanted.name };
+    const prepared = prepareTags(call, place, before, [...manual, wanted.id]);
+    await writeChange(call, place, prepared, { action: 'record.tag', metadata });
+  }
+  // Not there if it was deleted meanwhile.
+  const tag = wanted && (await listStored(call.db.sql, call.caller, path)).find(({ id }) => id === wanted.id);
+  if (!tag) {
+    const allowed = tags.map(({ name }) => name);
     const meant = closest(body.name, allowed);
     const rule = `must be the name of a tag of ${object}`;
     throw validationFailed([fieldProblem('name', 'INVALID_OPTION', rule, { allowed, meant })], 422);
   }
-  const { changed, ...tag } = put;
-  if (changed)
-    call.db.record({ action: 'record.tag', object, recordId: id, metadata: { tag_id: tag.id, tag: tag.name } });
   return { status: 201, data: { tag: toRecordTagResponse(tag) } };
 };
 
 export const deleteRecordTag: Handler<'deleteRecordTag'> = async (call) => {
-  const { caller, now } = call;
   const { path } = call.request;
-  const { sql } = call.db;
-  const { object: name, id, tag_id: tagId } = path;
-  const { workspace, object } = await openRecord(call);
-  const { wasManual } = found(await removeRecordTag(sql, caller, path, tagId));
-  if (!wasManual)
+  const { tag_id: tagId } = path;
+  const { place, before, manual } = await lockTagged(call);
+  if (!before.tags?.some((tag) => tag.tagId === tagId)) throw notFound();
+  if (!manual.includes(tagId))
     throw conflict(
       'automatic_tag',
       "This tag was added by its conditions. Change the record or the tag's conditions to remove it.",
     );
-  const tagsOf = (records: Parameters<typeof tagsOfChanged>[2]) => tagsOfChanged(object, workspace, records, now);
-  await retag(sql, caller, { object: name, ids: [id], tagsOf });
-  const left = await listStored(sql, caller, path);
-  call.db.record({ action: 'record.untag', object: name, recordId: id, metadata: { tag_id: tagId } });
-  return { status: 200, data: { id: tagId, deleted: !left.some((tag) => tag.id === tagId) } };
+  const kept = manual.filter((id) => id !== tagId);
+  const prepared = prepareTags(call, place, before, kept);
+  await writeChange(call, place, prepared, { action: 'record.untag', metadata: { tag_id: tagId } });
+  const left = await listStored(call.db.sql, call.caller, path);
+  return { status: 200, data: { id: tagId, deleted: !left.some(({ id }) => id === tagId) } };
 };
 
 function toRecordTagResponse({ id, name, color, priority, isManual }: RecordTagRow) {

@@ -10,7 +10,7 @@ import {
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
-import { relationsOf, wantedBy } from '../../domain/records/reading.ts';
+import { relationsOf, wantedByReferences } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
 import { searchedFields } from '../../domain/reports/search.ts';
@@ -85,8 +85,8 @@ async function labelsOf(
   const valuesOf = (keys: readonly (string | null)[]) => ({
     values: Object.fromEntries(groupBy.map(({ name }, place) => [name, keys[place] ?? null])),
   });
-  const wanted = wantedBy(
-    { relations },
+  const wanted = wantedByReferences(
+    relations,
     groups.map(({ keys }) => valuesOf(keys)),
     workspace,
     caller,

@@ -1,6 +1,6 @@
 // Converting a lead: the customer, the account and the deal that it becomes, written together.
 
-import { findRecord, lockRecord } from '../../db/records/records.ts';
+import { findRecord } from '../../db/records/records.ts';
 import { findDealOfLead, findMatches } from '../../db/sales/lead-conversion.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
@@ -10,6 +10,7 @@ import { type ShownRecord, showRecord } from '../../domain/records/view.ts';
 import { accountOf, checkDeal, convertedStatus, customerOf, matchKeys } from '../../domain/sales/lead-conversion.ts';
 import { type ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../services/records/preparation.ts';
 import type { Place } from '../../services/records/record-target.ts';
 import { type Traced, writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
@@ -23,10 +24,8 @@ interface Party {
 }
 
 export const convertLead: Handler<'convertLead'> = async (call) => {
-  const { caller } = call;
-  const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const lead = found(await lockRecord(sql, caller, 'leads', call.request.path.id));
+  const lead = found(await lockForChange(call, builtinOf('leads', workspace), call.request.path.id));
   const deal = await wantedDeal(call, lead, workspace);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
@@ -112,9 +111,9 @@ async function partiesOf(
     const content = customerOf(lead, account?.id ?? null, workspace);
     return { customer: await makeParty(call, 'customers', content, workspace), account };
   }
-  const before = account && (await lockRecord(sql, caller, 'customers', known.id));
+  const place = { workspace, object: builtinOf('customers', workspace) };
+  const before = account && (await lockForChange(call, place.object, known.id));
   if (account && before) {
-    const place = { workspace, object: builtinOf('customers', workspace) };
     await writeOwn(call, place, before, { account_id: account.id });
   }
   return { customer: { id: known.id, created: false }, account };

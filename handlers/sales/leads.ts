@@ -32,13 +32,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const prepared = await prepareNew(call, place, await resolve(call, lead), duplicate);
 
   const metadata = body.metadata ? { metadata: body.metadata } : {};
-  const tagIds = writeLead(
-    call,
-    place,
-    prepared,
-    lead.tags.map((tag) => tag.id),
-    metadata,
-  );
+  const tagIds = writeLead(call, place, prepared, lead.tagIds, metadata);
   const tags = workspace.tags.filter((tag) => tagIds.has(tag.id));
   const shown = toLead(call, prepared.content, tags, assignee, workspace);
   return { status: 201, etag: etagOf({ version: 1 }), data: { lead: shown } };

@@ -1,6 +1,5 @@
 // Moving deals through their stages and leads through their statuses.
 
-import { lockRecord } from '../../db/records/records.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -10,6 +9,7 @@ import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
 import { statusItem } from '../../domain/settings/status-effects.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { lockForChange } from '../../services/records/locked-records.ts';
 import { holdReferences, type PreparedChange, prepareChange, resolve } from '../../services/records/preparation.ts';
 import type { Place } from '../../services/records/record-target.ts';
 import { writeChange } from '../../services/records/record-writes.ts';
@@ -35,14 +35,13 @@ export const updateLeadStatus: Handler<'updateLeadStatus'> = async (call) => {
 };
 
 async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
-  const { caller, now } = call;
+  const { now } = call;
   const { body } = call.request;
-  const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
   const object = builtinOf(name, workspace);
   const [, locked] = await Promise.all([
     holdReferences(call, { workspace, object }, [body.fields]),
-    lockRecord(sql, caller, name, call.request.path.id),
+    lockForChange(call, object, call.request.path.id),
   ]);
   const before = found(locked);
   const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);

@@ -14,7 +14,8 @@ import {
 } from '../../db/records/reference-clearing.ts';
 import { buildWorkspace, builtinOf, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { clearingOf } from '../../domain/records/view.ts';
-import { recordsToRetag } from '../../domain/settings/tags.ts';
+import type { TagNames } from '../../domain/settings/record-tags.ts';
+import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /**
@@ -63,8 +64,9 @@ async function clearBatch(
   const cleared = await clearReferences(sql, scope, pending.object, [pending.recordId], batchSize, now);
   for (const [name, changed] of Map.groupBy(cleared, ({ object }) => object)) {
     const object = builtinOf(name, workspace);
-    await retag(sql, scope, recordsToRetag(object, workspace, changed, now));
-    for (const each of changed) recordCleared(scope, object, each, pending, emit, audit);
+    const retagged = await retag(sql, scope, recordsToRetag(object, workspace, changed, now));
+    const tags = namesOfRetagged(object, retagged);
+    for (const each of changed) recordCleared(scope, object, each, tags.get(each.id), pending, emit, audit);
   }
   if (cleared.length < batchSize) await endClearing(sql, scope, pending);
   return true;
@@ -78,11 +80,12 @@ function recordCleared(
   scope: TenantScope,
   object: WorkspaceObject,
   cleared: ClearedReference,
+  tags: TagNames | undefined,
   { causedBy }: PendingClearing,
   emit: (event: EventRow) => void,
   audit: (row: AuditRow) => void,
 ): void {
-  const { action, changes, recordId, event } = clearingOf(object, cleared);
+  const { action, changes, recordId, event } = clearingOf(object, cleared, tags);
   const { actor, apiKeyId, keyName, requestId, ip, userAgent } = causedBy;
   const occurredAt = cleared.changedAt;
   audit({

@@ -9,6 +9,7 @@ import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/record
 import { type DuplicateField, duplicateSets, repeatsOf } from '../../domain/records/duplicates.ts';
 import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
 import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
+import { changedManualTags } from '../../domain/settings/record-tags.ts';
 import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
 import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
@@ -267,12 +268,37 @@ export async function prepareChange(
   { checked }: ResolvedRecord,
 ): Promise<PreparedChange | undefined> {
   if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
-  const merged = mergedRecord(place.object, before, checked, place.workspace, call.currentTime());
-  if (!merged) return undefined;
+  const change = changeOf(place, before, checked, call.currentTime());
+  if (!change) return undefined;
+  const { merged } = change;
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
   if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
   await refuseTaken(call, place, { index: 0, before, after: merged });
-  return new Prepared({ before, merged });
+  return new Prepared(change);
+}
+
+/** A change of nothing but the tags that a record, which is locked, has by hand. */
+export function prepareTags(
+  call: Pick<Writing, 'currentTime'>,
+  { workspace, object }: Place,
+  before: StoredRecord,
+  manualTagIds: readonly string[],
+): PreparedChange {
+  const merged = mergedRecord(object, before, { values: {}, custom: {} }, workspace, call.currentTime(), true);
+  if (!merged) throw new Error('a change of tags is a change of the record');
+  return new Prepared({ before, merged, manualTagIds });
+}
+
+/** Joins an update with the record, which is locked; undefined if nothing would change. */
+function changeOf(
+  { workspace, object }: Place,
+  before: StoredRecord,
+  checked: CheckedRecord,
+  now: Date,
+): ChangedRecord | undefined {
+  const manualTagIds = changedManualTags(object, before.tags, checked.tagIds);
+  const merged = mergedRecord(object, before, checked, workspace, now, manualTagIds !== undefined);
+  return merged && { before, merged, ...(manualTagIds ? { manualTagIds } : {}) };
 }
 
 async function checkEachChange(
@@ -283,16 +309,15 @@ async function checkEachChange(
 ): Promise<PreparedUpdate[]> {
   const now = call.currentTime();
   const good = items.flatMap(({ index, before, item: { checked } }) => {
-    if (checked.problems.length === 0)
-      return [{ index, before, merged: mergedRecord(place.object, before, checked, place.workspace, now) }];
+    if (checked.problems.length === 0) return [{ index, before, change: changeOf(place, before, checked, now) }];
     failed.push(invalid(index, checked.problems));
     return [];
   });
-  const changes = good.flatMap(({ before, merged }) => (merged ? [{ before, merged }] : []));
+  const changes = good.flatMap(({ change }) => change ?? []);
   const unmet = await unmetByChanges(call, place, changes);
-  return good.flatMap(({ index, before, merged }) => {
+  return good.flatMap(({ index, before, change }) => {
     const problems = unmet.get(before.id);
-    if (!problems) return [{ index, before, prepared: merged && new Prepared({ before, merged }) }];
+    if (!problems) return [{ index, before, prepared: change && new Prepared(change) }];
     failed.push(unfulfilled(index, problems));
     return [];
   });
@@ -302,6 +327,8 @@ async function checkEachChange(
 interface ChangedRecord {
   before: StoredRecord;
   merged: StoredRecord;
+  /** The tags that it then has by hand, if they change. */
+  manualTagIds?: readonly string[];
 }
 
 /**

@@ -1,5 +1,5 @@
 // Steps of every record write: rows, tags, SLA clocks, effects of activities, audit and events.
-import { retag, setAutomaticTags } from '../../db/records/applied-tags.ts';
+import { changeTags, retag } from '../../db/records/applied-tags.ts';
 import { type Deletion, deleteAndClear } from '../../db/records/deletion.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../../db/sales/activity-effects.ts';
@@ -10,9 +10,18 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import { changeTime } from '../../domain/records/version.ts';
 import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../../domain/records/view.ts';
 import { changedContact, contactOf } from '../../domain/records/writes.ts';
+import { changedTagNames } from '../../domain/settings/record-tags.ts';
 import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
 import { moveEvent } from '../../domain/settings/status-effects.ts';
-import { leadsToRetag, recordsToRetag, tagsOfChanged, tagsOfNew } from '../../domain/settings/tags.ts';
+import {
+  appliedToChanged,
+  appliedToNew,
+  leadsToRetag,
+  namesOfRetagged,
+  type RetaggedRecord,
+  recordsToRetag,
+  tagsOfNew,
+} from '../../domain/settings/tags.ts';
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
@@ -49,19 +58,20 @@ export async function writeNew(
   const planned = prepared.map(({ content }) => content);
   const written = insertRecords(sql, caller, object.object, planned, now);
   const records = await recordsOf(call, written, [
-    setAutomaticTags(sql, caller, object.object, tagsOfNew(object, workspace, planned, now)),
+    changeTags(sql, caller, object.object, appliedToNew(object, workspace, planned, now)),
     startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
   ]);
   let moved: EntityChange[] = [];
+  let retagged: RetaggedRecord[] = [];
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values));
     moved = await noteContacts(sql, caller, contacts, call.currentTime());
-    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    retagged = await retag(sql, caller, leadsToRetag(workspace, contacts, now));
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   for (const { id, createdAt } of records)
     call.db.record({ ...creationOf(object, id, createdAt), occurredAt: createdAt, ...traced });
-  traceEntities(call, workspace, moved);
+  traceEntities(call, workspace, moved, retagged);
   return records;
 }
 
@@ -82,27 +92,30 @@ export async function writeChanges(
   // If the owner changes, the event needs the creator too: both decide who could see the record
   // before.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
+  const tagged = appliedToChanged(object, workspace, changes, now);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
-  const records = await recordsOf(call, written, [
-    setAutomaticTags(sql, caller, object.object, tagsOfChanged(object, workspace, merged, now)),
-  ]);
+  const records = await recordsOf(call, written, [changeTags(sql, caller, object.object, tagged)]);
+  const tagsOf = new Map(tagged.map((each) => [each.recordId, changedTagNames(object, each)]));
   const pairs = changes.flatMap(({ before }, index) => {
     const after = records[index];
     return after ? [{ before, after }] : [];
   });
   const moved: EntityChange[] = [];
+  let retagged: RetaggedRecord[] = [];
   if (object.object === 'activities') {
     const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
     // One after the other: of several activities of one lead, the last one determines the next
     // follow-up.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
-    await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    retagged = await retag(sql, caller, leadsToRetag(workspace, contacts, now));
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
   await changeClocks(sql, caller, clocks, now);
   for (const { before, after } of pairs) {
-    const changed = changesBetween(object, showRecord(object, before), showRecord(object, after));
+    const tags = tagsOf.get(after.id);
+    const fields = changesBetween(object, showRecord(object, before), showRecord(object, after));
+    const changed = tags ? { ...fields, tags } : fields;
     const occurredAt = after.updatedAt;
     const entered = moveEvent(object.object, before, after, workspace, occurredAt);
     call.db.record({
@@ -112,7 +125,7 @@ export async function writeChanges(
       ...traced,
     });
   }
-  traceEntities(call, workspace, moved);
+  traceEntities(call, workspace, moved, retagged);
   return records;
 }
 
@@ -183,11 +196,12 @@ export async function noteDeletions(
   const { sql } = call.db;
   const now = call.currentTime();
   const moved: EntityChange[] = [];
+  let retagged: RetaggedRecord[] = [];
   if (object.object === 'activities') {
     const contacts = gone.filter(({ values }) => values.followup_at !== null).map(({ values }) => contactOf(values));
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
     for (const entity of entities.values()) moved.push(...(await recomputeFollowup(sql, caller, entity, now)));
-    await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
+    retagged = await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
   }
   const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
   await changeClocks(sql, caller, clocks, now);
@@ -197,22 +211,34 @@ export async function noteDeletions(
   }
   for (const [name, changed] of Map.groupBy(cleared, (each) => each.object)) {
     const referring = builtinOf(name, workspace);
-    await retag(sql, caller, recordsToRetag(referring, workspace, changed, now));
-    for (const each of changed) call.db.record({ ...clearingOf(referring, each), occurredAt: each.changedAt });
+    const tags = namesOfRetagged(
+      referring,
+      await retag(sql, caller, recordsToRetag(referring, workspace, changed, now)),
+    );
+    for (const each of changed)
+      call.db.record({ ...clearingOf(referring, each, tags.get(each.id)), occurredAt: each.changedAt });
   }
-  traceEntities(call, workspace, moved);
+  traceEntities(call, workspace, moved, retagged);
 }
 
 /**
  * Records the changes of leads and deals by activities: one row for each, from the first to the
  * last state.
  */
-function traceEntities(call: Writing, workspace: Workspace, changes: readonly EntityChange[]): void {
+function traceEntities(
+  call: Writing,
+  workspace: Workspace,
+  changes: readonly EntityChange[],
+  retagged: readonly RetaggedRecord[],
+): void {
+  const tags = namesOfRetagged(builtinOf('leads', workspace), retagged);
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));
   for (const [id, { entityType, after, changedAt }] of last) {
     const object = builtinOf(entityType === 'lead' ? 'leads' : 'deals', workspace);
-    const changed = changesBetween(object, { ...first.get(id)?.before }, { ...after });
+    const fields = changesBetween(object, { ...first.get(id)?.before }, { ...after });
+    const names = tags.get(id);
+    const changed = names ? { ...fields, tags: names } : fields;
     if (Object.keys(changed).length > 0)
       call.db.record({ ...updateOf(object, id, changed, changedAt), occurredAt: changedAt });
   }

@@ -1,11 +1,11 @@
 // Creates or changes one record under the rules of its object.
-import { lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { isMatch } from '../../domain/records/version.ts';
 import { builtinValues } from '../../domain/records/view.ts';
 import { notFound, versionMismatch } from '../../runtime/errors.ts';
+import { lockForChange } from './locked-records.ts';
 import { holdReferences, prepareChange, prepareNew, resolve } from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
 import { writeChange, writeNewRecord } from './record-writes.ts';
@@ -40,10 +40,7 @@ export async function change(
   const { sql } = call.db;
   const { workspace, object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, id);
-  const [, before] = await Promise.all([
-    holdReferences(call, place, [sent]),
-    lockRecord(sql, caller, object.object, id),
-  ]);
+  const [, before] = await Promise.all([holdReferences(call, place, [sent]), lockForChange(call, object, id)]);
   if (!before) throw notFound();
   if (!isMatch(ifMatch, before.version)) throw versionMismatch(before.version);
   const checked = checkRecord(object, adapt(sent, before), 'update', workspace, now, builtinValues(object, before));

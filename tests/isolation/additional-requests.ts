@@ -34,6 +34,20 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
     }
     case 'updateActivity':
       return [{ ...varied(probe, { body: { followup_at: null } }), path: `/v1/activities/${spares.followed}` }];
+    case 'listRecords':
+      return [
+        { filter: JSON.stringify({ field: 'tags', op: 'in', value: ['Warm'] }), expand: 'tags', count: 'true' },
+        { filter: JSON.stringify({ field: 'tags', op: 'is_null' }), count: 'true' },
+      ].map((query) => ({ ...varied(probe, { query }), path: '/v1/objects/leads/records' }));
+    case 'createRecord': {
+      const body = { first_name: 'Sara', email: `${randomUUID()}@x.example`, tags: ['Warm'] };
+      return [{ ...varied(probe, { body }), path: '/v1/objects/leads/records' }];
+    }
+    case 'updateRecord':
+      return [
+        [records.get('leads')?.[2], []],
+        [spares.bare, ['Warm']],
+      ].map(([id, tags]) => ({ ...varied(probe, { body: { tags } }), path: `/v1/objects/leads/records/${id}` }));
     case 'deleteRecord':
       return [{ ...varied(probe, {}), path: `/v1/objects/leads/records/${spares.bare}` }];
     case 'createSlaPolicy': {

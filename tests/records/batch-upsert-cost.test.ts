@@ -1,8 +1,8 @@
 // What looking up the items of a batch of upserts costs, right after an import.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { expectStatus, useServer } from '../support/client.ts';
+import { call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
-import { type StatementCost, statementCosts } from '../support/noted-statements.ts';
+import { forgetStatements, type StatementCost, statementCosts } from '../support/noted-statements.ts';
 import { newCustomField, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
@@ -80,6 +80,48 @@ test.each([
   expect(made?.calls).toBeLessThan(5);
   expect((made?.pages ?? 0) / (made?.calls ?? 1)).toBeLessThan(mostPages);
 });
+
+test.each([1, 100])(
+  'writes the tags of %i records with one statement, and reads those of changed ones with one',
+  async (count) => {
+    const tags = ['Fair', 'VIP', 'Newsletter'];
+    for (const name of tags) await newTag(name);
+    const body = Array.from({ length: count }, (_, index) => ({
+      first_name: 'T',
+      email: `t${index}@x.example`,
+      tags: tags.slice(index % 3),
+    }));
+    const send = async (verb: string, records: object[]): Promise<Json[]> => {
+      await forgetStatements(databaseUrl);
+      const path = `${recordsPath('leads')}:${verb}`;
+      const answer = await expectStatus(200, 'POST', path, {
+        key: tenant.key,
+        body: { records },
+        idempotencyKey: true,
+      });
+      expect(answer.body.data.failed_count).toBe(0);
+      return answer.body.data.succeeded;
+    };
+    /** The texts and rows of statements about tags of records; each is sent once unless a busy machine answers with 503. */
+    const ofTags = async (): Promise<StatementCost[]> =>
+      (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags'));
+    const made = await send('batch', body);
+    const [written, ...others] = await ofTags();
+    expect([written?.rows, others]).toEqual([body.reduce((sum, each) => sum + each.tags.length, 0), []]);
+    expect(written?.calls).toBeLessThan(5);
+    await send(
+      'batch-update',
+      made.map(({ record }, index) => ({ id: record.id, tags: tags.slice((index + 1) % 3) })),
+    );
+    const sent = await ofTags();
+    expect(sent.map(({ text }) => /^\s*(select|with)/.exec(text)?.[1]).toSorted()).toEqual(['select', 'with']);
+    for (const { calls } of sent) expect(calls).toBeLessThan(5);
+  },
+);
+
+async function newTag(name: string): Promise<void> {
+  await call('POST', '/v1/settings/tags/leads', { key: tenant.key, body: { name, fields: [] } });
+}
 
 /** Statements that look leads up: the oldest ones first, and not all of them. */
 async function lookUps(): Promise<StatementCost[]> {

@@ -215,7 +215,7 @@ describe('expand', () => {
 
   test('refuses what refers to nothing, custom fields, and more than three', async () => {
     const path = recordsPath('leads');
-    const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id'];
+    const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id', 'tags'];
     const [unknown, other] = await refused(path, { expand: 'assigned,first_name' });
     expect(unknown).toMatchObject({ field: 'expand', code: 'INVALID_OPTION', did_you_mean: 'assigned_to' });
     expect(unknown.message).toBe('expand: assigned is not a field of leads.');

@@ -6,6 +6,7 @@ import { type CallOptions, expectStatus, type Json, useServer } from '../support
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
 import { createRecord, createRecords, newCustomField, newCustomObject, refusedFields } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
+import { createSetting } from '../support/settings.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, newKey, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
 
@@ -187,6 +188,79 @@ describe('figures', () => {
       rows_scanned: 2,
     });
     expect((await report(key, { object: 'deals', field: 'amount_minor' })).total).toEqual({ value: 1, count: 2 });
+  });
+
+  test('by tags count a record once for each of its tags, and once in the total', async () => {
+    const tenant = await newTenant();
+    const { key } = tenant;
+    for (const name of ['fair', 'VIP', 'Alone'])
+      await createSetting(tenant, '/v1/settings/tags/customers', { name, fields: [] });
+    await createSetting(tenant, '/v1/settings/tags/leads', { name: 'Other', fields: [] });
+    await newCustomField(tenant, 'customers', 'score', { type: 'number' });
+    const customer = (score: number | null, tags: string[]) => ({ first_name: 'C', score, tags });
+    const customers = [customer(1, ['VIP', 'fair']), customer(3, ['VIP']), customer(null, ['VIP']), customer(5, [])];
+    await createRecords(key, 'customers', customers);
+    await createRecords(tenant.testKey, 'customers', [customer(7, ['VIP'])]);
+    const counted = await report(key, { object: 'customers', group_by: 'tags' });
+    expect(counted).toMatchObject({ group_by: 'tags', bucket: null, rows_scanned: 4, truncated: false });
+    expect(keysOf(counted)).toEqual([
+      ['VIP', 3, 3],
+      ['fair', 1, 1],
+      [null, 1, 1],
+    ]);
+    expect(counted.total).toEqual({ value: 4, count: 4 });
+    const averaged = await report(key, { object: 'customers', metric: 'avg', field: 'score', group_by: 'tags' });
+    expect(keysOf(averaged)).toEqual([
+      ['VIP', 2, 3],
+      ['fair', 1, 1],
+      [null, 5, 1],
+    ]);
+    expect(averaged.total).toEqual({ value: 3, count: 4 });
+    const filter = {
+      and: [
+        { field: 'tags', op: 'in', value: ['Fair'] },
+        { field: 'score', op: 'is_null', value: false },
+      ],
+    };
+    expect(keysOf(await report(key, { object: 'customers', group_by: 'tags', filter }))).toEqual([
+      ['VIP', 1, 1],
+      ['fair', 1, 1],
+    ]);
+    expect(keysOf(await report(key, { object: 'leads', group_by: 'tags' }))).toEqual([]);
+    const viewer = await newKey(tenant, { scopes: ['reports:view'] });
+    expect(keysOf(await report(viewer, { object: 'customers', group_by: 'tags' }))).toHaveLength(3);
+    const rowsOf = ({ groups }: Json) =>
+      groups.map(({ keys, labels, value, count }: Json) => [keys, labels, value, count]);
+    const byBoth = { object: 'customers', metric: 'sum', field: 'score', labels: true };
+    const first = await report(key, { ...byBoth, group_by: ['tags', 'score'] });
+    expect(first).toMatchObject({
+      group_by: 'tags',
+      group_by_fields: ['tags', 'score'],
+      total: { value: 9, count: 4 },
+    });
+    expect(rowsOf(first)).toEqual([
+      [['VIP', '1'], ['VIP', '1'], 1, 1],
+      [['VIP', '3'], ['VIP', '3'], 3, 1],
+      [['VIP', null], ['VIP', null], 0, 1],
+      [['fair', '1'], ['fair', '1'], 1, 1],
+      [[null, '5'], [null, '5'], 5, 1],
+    ]);
+    const second = await report(key, { ...byBoth, group_by: ['score', 'tags'] });
+    expect(second).toMatchObject({ group_by: 'score', total: { value: 9, count: 4 } });
+    expect(rowsOf(second)).toEqual([
+      [['1', 'VIP'], ['1', 'VIP'], 1, 1],
+      [['1', 'fair'], ['1', 'fair'], 1, 1],
+      [['3', 'VIP'], ['3', 'VIP'], 3, 1],
+      [['5', null], ['5', null], 5, 1],
+      [[null, 'VIP'], [null, 'VIP'], 0, 1],
+    ]);
+    const refused = (body: object, status = 422) => refusedFields(status, 'POST', path, { key, body });
+    expect(await refused({ object: 'deals', group_by: 'tags' })).toEqual(['group_by UNKNOWN_FIELD']);
+    expect(await refused({ object: 'customers', field: 'tags' })).toEqual(['field UNKNOWN_FIELD']);
+    expect(await refused({ object: 'customers', group_by: ['tags', 'tags'] }, 400)).toEqual(['group_by[1] DUPLICATE']);
+    expect(await refused({ object: 'customers', group_by: 'tags', bucket: 'day' }, 400)).toEqual([
+      'bucket CONFLICTING_FIELDS',
+    ]);
   });
 
   test('sum, avg, min and max run over the records with a value; of none they are 0 and null', async () => {

@@ -161,6 +161,37 @@ describe('a customer tag', () => {
   });
 });
 
+describe('a tag without conditions', () => {
+  test('is added by hand only, for leads and for customers', async () => {
+    const tenant = await newTenant();
+    for (const object of ['leads', 'customers']) {
+      const tag = await create(tenant, object, { name: 'Fair', fields: [] });
+      expect(tag.fields).toEqual([]);
+      const { id } = await createRecord(tenant.key, object, { ...lead, email: `${object}@x.example` });
+      expect(await tagsOf(id)).toEqual([]);
+      await patchRecord(tenant.key, object, id, { tags: ['fair'] });
+      await patchRecord(tenant.key, object, id, { last_name: 'L' });
+      expect(await tagsOf(id)).toEqual(['Fair*']);
+    }
+  });
+
+  test('is what a tag becomes that loses its conditions; records lose it with their next write unless they are given it', async () => {
+    const tenant = await newTenant();
+    const tag = await create(tenant, 'leads', urgent);
+    const [lost, kept] = await createRecords(tenant.key, 'leads', [
+      { ...lead, priority: 1 },
+      { ...lead, priority: 1 },
+    ]);
+    expect((await patch(tenant, 'leads', tag.id, { fields: [] })).fields).toEqual([]);
+    await patchRecord(tenant.key, 'leads', lost.id, { last_name: 'L' });
+    await patchRecord(tenant.key, 'leads', kept.id, { tags: ['Urgent'] });
+    expect([await tagsOf(lost.id), await tagsOf(kept.id)]).toEqual([[], ['Urgent*']]);
+    await patch(tenant, 'leads', tag.id, { fields: [condition('priority', 'eq', 1)] });
+    await patchRecord(tenant.key, 'leads', lost.id, { last_name: 'M' });
+    expect(await tagsOf(lost.id)).toEqual(['Urgent']);
+  });
+});
+
 describe('names', () => {
   test('are unique without case, of one object', async () => {
     const tenant = await newTenant();
@@ -198,7 +229,6 @@ describe('what is refused', () => {
     ['priority 0', 'leads', { ...urgent, priority: 0 }, 400, ['priority OUT_OF_RANGE']],
     ['priority 1001', 'leads', { ...urgent, priority: 1001 }, 400, ['priority OUT_OF_RANGE']],
     ['a colour without #', 'leads', { ...urgent, color: 'DC2626' }, 400, ['color INVALID_FORMAT']],
-    ['no conditions', 'leads', of(), 400, ['fields TOO_SHORT']],
     [
       '21 conditions',
       'leads',
@@ -263,6 +293,14 @@ describe('what is refused', () => {
     ['a condition for a customer', 'customers', of(condition('city', 'eq', 'x')), 422, ['fields[0] INVALID_TYPE']],
     ['an unknown name', 'customers', of('city', 'priority'), 422, ['fields[1] UNKNOWN_FIELD']],
     ['a name twice', 'customers', of('city', 'city'), 400, ['fields DUPLICATE']],
+    [
+      'a condition without names of fields',
+      'customers',
+      { ...of(), conditions: [condition('city', 'eq', 'x')] },
+      422,
+      ['conditions[0].field INVALID_OPTION'],
+    ],
+    ['fields that are null', 'leads', { name: 'X', fields: null }, 422, ['fields INVALID_TYPE']],
     [
       'a condition on another name',
       'customers',

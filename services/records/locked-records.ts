@@ -1,0 +1,50 @@
+// Records locked to be changed, with the tags that they have.
+import { findAppliedTags } from '../../db/records/applied-tags.ts';
+import { lockRecord, lockRecords } from '../../db/records/records.ts';
+import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { AppliedTag } from '../../domain/settings/record-tags.ts';
+import type { Writing } from './record-target.ts';
+
+type Locking = Pick<Writing, 'db' | 'caller'>;
+
+/** One record within reach, locked until the transaction ends. Sent at once. */
+export async function lockForChange(
+  call: Locking,
+  object: WorkspaceObject,
+  id: string,
+): Promise<StoredRecord | undefined> {
+  const { caller, db } = call;
+  const [record, tags] = await Promise.all([
+    lockRecord(db.sql, caller, object.object, id),
+    tagsOfLocked(call, object, [id]),
+  ]);
+  return record && withTags(record, tags);
+}
+
+/** Those that are within reach, locked until the transaction ends, in the order of their ids. Sent at once. */
+export async function lockEachForChange(
+  call: Locking,
+  object: WorkspaceObject,
+  ids: readonly string[],
+): Promise<StoredRecord[]> {
+  const { caller, db } = call;
+  const [records, tags] = await Promise.all([
+    lockRecords(db.sql, caller, object.object, ids),
+    tagsOfLocked(call, object, ids),
+  ]);
+  return records.map((record) => withTags(record, tags));
+}
+
+/** A statement of its own behind the lock, in the same round trip: it sees what was committed until the lock was held. */
+async function tagsOfLocked(
+  { caller, db }: Locking,
+  { object, tags = [] }: WorkspaceObject,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, readonly AppliedTag[]>> {
+  return tags.length === 0 ? new Map() : findAppliedTags(db.sql, caller, object, ids);
+}
+
+function withTags(record: StoredRecord, tags: ReadonlyMap<string, readonly AppliedTag[]>): StoredRecord {
+  return { ...record, tags: tags.get(record.id) ?? [] };
+}
