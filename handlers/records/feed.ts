@@ -6,6 +6,7 @@ import { findRecords } from '../../db/records/records.ts';
 import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
 import { eventData, feedChanges } from '../../domain/automation/webhook-bodies.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
+import { tagsField } from '../../domain/objects/queryable.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible, type ShownTags, showTagged } from '../../domain/records/reading.ts';
@@ -176,7 +177,7 @@ function changesOf(
   { reach }: Caller,
 ): Record<string, unknown> {
   if (!changes || !object || !(record || reach.kind === 'company')) return {};
-  return feedChanges(changes, (field) => object.fields.has(field));
+  return feedChanges(changes, (name) => object.fields.has(name) || name === tagsField(object)?.name);
 }
 
 /** Data that every event about a record has. */

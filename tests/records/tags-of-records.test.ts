@@ -455,6 +455,8 @@ describe('reading', () => {
       [plain.id, ['Fair']],
     ]);
     expect(body.data.changes.at(-1).changed_fields).toEqual(['tags']);
+    const told = await changesAfter(own.key, cursor, { include: 'changes' });
+    expect(told.at(-1)?.data.changes).toEqual({ tags: { from: [], to: ['Fair'] } });
     await expectStatus(400, 'GET', '/v1/changes', { key: own.key, query: { cursor, expand: 'assigned_to' } });
     const unknown = await expectStatus(400, 'GET', recordsPath('leads'), { key: own.key, query: { expand: 'tag' } });
     expect(unknown.body.error.details.fields[0]).toMatchObject({ code: 'INVALID_OPTION', did_you_mean: 'tags' });
