@@ -1984,6 +1984,7 @@ create table record_tags (
   foreign key (company_id, tag_id) references tags (company_id, id) on delete cascade
 );
 alter table record_tags alter column company_id set (n_distinct = 100);
+create index record_tags_of_tag on record_tags (company_id, tag_id, test_mode, record_id);
 alter table record_tags enable row level security, force row level security;
 create policy tenant on record_tags to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())

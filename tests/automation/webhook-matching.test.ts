@@ -136,7 +136,13 @@ describe('a filter', () => {
 describe('events', () => {
   test('matches events by name, by group, or all', () => {
     const names = (pattern: string): string[] => eventsNamed(pattern).map(({ name }) => name);
-    expect(names('record.*')).toEqual(['record.created', 'record.updated', 'record.deleted']);
+    expect(names('record.*')).toEqual([
+      'record.created',
+      'record.updated',
+      'record.deleted',
+      'record.linked',
+      'record.unlinked',
+    ]);
     expect(names('record.created')).toEqual(['record.created']);
     expect(names('*').length).toBeGreaterThan(8);
     for (const none of ['record', 'record.', 'rec*', '.*', '', 'record.created.*', '**'])

@@ -129,10 +129,16 @@ describe('the fields whose values the document calls fast to find', () => {
     const filter = { field, op: 'starts_with', value: 'm_%' } as const;
     const page = { sort: [{ field, descending: false }], filter, after: undefined, limit: 26 };
     const [plan] = await plansOf(object, page, 'no sorts');
+    // The plan shows the change of the collation as a cast.
+    const column = `\\(${field}\\)::text`;
     expect(plan).toMatch(
+<<<<<<< HEAD
       new RegExp(
         `${object}_by_${field} [^]*Index Cond: .*${field}\\)?(?:::text)? >= 'm_%'::text.*${field}\\)?(?:::text)? < 'm_&'::text`,
       ),
+=======
+      new RegExp(`${object}_by_${field} [^]*Index Cond: .*${column} >= 'm_%'::text.*${column} < 'm_&'::text`),
+>>>>>>> 886be262 (tests: follow versions of batches, report fields and index plans)
     );
   });
 

@@ -251,6 +251,7 @@ export interface paths {
          *     | number, currency | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | number, or a string that contains one |
          *     | boolean | eq, neq, is_null | true or false |
          *     | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
+         *     | `tags`, of leads and customers | in, not_in, is_null | names of tags, ignoring case; `in` finds records that have at least one of them, `not_in` those that have none of them |
          *
          *     - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
          *       stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
@@ -288,9 +289,9 @@ export interface paths {
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | |
          *     | `stop_when` of workforces | before each step | |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by` |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by` |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by` |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags` |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags` |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags` |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
@@ -300,10 +301,10 @@ export interface paths {
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
          *     texts, only the first 255 characters count.
          *
-         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, ranges (`gt`, `gte`, `lt`, `lte`,
-         *     `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone numbers, and sorting by `id`,
-         *     `created_at`, `updated_at` and all built-in fields. With an index, each page costs the same among a million records as
-         *     among a thousand, including the last page.
+         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
+         *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
+         *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the
+         *     same among a million records as among a thousand, including the last page.
          *
          *     These queries use no index and read all records that pass the rest of the filter:
          *
@@ -316,9 +317,9 @@ export interface paths {
          *
          *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
          *
-         *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`. `count=true`
-         *     adds `total`, the number of records that pass the filter on all pages. Counting stops at 10,000; `total_capped` says
-         *     whether there are more. `versions` has the version of each record, for `If-Match`.
+         *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, and with
+         *     `expand=tags` the tags of leads and customers. `count=true` adds `total`, the number of records that pass the filter
+         *     on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
          *
          *     **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
          *     valid only for the query that returned it.
@@ -339,6 +340,9 @@ export interface paths {
          *       status, the pre-conditions of the first status are not checked.
          *     - You can send numbers as strings. Amounts of money are in minor units.
          *     - IDs of other records must be visible to the key.
+         *     - For leads and customers, `tags` is a list of up to 100 tag names, ignoring case: `"tags": ["Trade fair"]`. They are
+         *       added by hand. Tags with conditions are added and removed by their conditions only: naming one has no effect and
+         *       causes no error. An unknown name returns `INVALID_OPTION` with the allowed names. Read tags with `expand=tags`.
          *     - An activity moves `last_contacted_at` of its lead or deal forward to `performed_at` (notes do not), and its
          *       `followup_at` becomes their `next_followup_at`. If this changes the lead or deal, it also emits `record.updated`.
          *
@@ -405,6 +409,11 @@ export interface paths {
          *     create. Rules that involve several fields also consider the stored values: for example, a lead must keep an email or a
          *     mobile number. An activity cannot be moved to another record (`IMMUTABLE`). Requires the edit scope of the object.
          *
+         *     **Tags.** For leads and customers, `tags` replaces all tags that were added by hand: `[]` removes them, and a tag that
+         *     you leave out goes. Tags that conditions added stay, whether you name them or not, so you can send back the names from
+         *     `expanded.tags`. A tag with conditions stays added by hand if it was and you name it. If you do not send `tags`, they
+         *     stay.
+         *
          *     **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
          *     when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
          *     `lost_reason`. A deal that enters a lost stage gets `probability` 0. Sending another `probability` returns 422
@@ -412,9 +421,9 @@ export interface paths {
          *     pre-conditions return 422 with `details.reason` `pre_conditions_not_met`, as for POST /v1/deals/{id}/stage.
          *
          *     **Events.** Concurrent changes of different fields are both kept. A call that changes nothing returns the unchanged
-         *     record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`. A new
-         *     status or stage also emits `lead.status_changed` or `deal.stage_changed`, with the names `from` and `to` and the IDs
-         *     `from_id` and `to_id`.
+         *     record and emits no event. Any other call updates `updated_at` and emits `record.updated` with `changed_fields`, which
+         *     includes `tags` if the tags of the record changed. A new status or stage also emits `lead.status_changed` or
+         *     `deal.stage_changed`, with the names `from` and `to` and the IDs `from_id` and `to_id`.
          *
          *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to update only the version that you have. If someone else
          *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch` and
@@ -2211,8 +2220,8 @@ export interface paths {
          *
          *     | | `fields` | `conditions` | `condition_logic` |
          *     |---|---|---|---|
-         *     | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
-         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
+         *     | lead tag | up to 20 conditions, all must be true; without any, the tag is only added by hand | not accepted | not accepted |
+         *     | customer tag | up to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
          *
          *     **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
          *     intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
@@ -2268,8 +2277,8 @@ export interface paths {
          *
          *     | | `fields` | `conditions` | `condition_logic` |
          *     |---|---|---|---|
-         *     | lead tag | 1 to 20 conditions, all must be true | not accepted | not accepted |
-         *     | customer tag | 1 to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
+         *     | lead tag | up to 20 conditions, all must be true; without any, the tag is only added by hand | not accepted | not accepted |
+         *     | customer tag | up to 20 names of fields | up to 20, on names in `fields`; without any, the tag is only added by hand | `AND` (the default) or `OR` |
          *
          *     **Evaluation.** Conditions are evaluated in the transaction of each write to a record: single, in a batch, by lead
          *     intake, or by an activity logged on it. The tag is added if the conditions are true, and removed if they no longer
@@ -2575,6 +2584,10 @@ export interface paths {
          *     Groups are sorted by key, numbers numerically. Records without a value come last, under the key null. Without
          *     `group_by`, there is one group with the key null, even if no record matches.
          *
+         *     For leads and customers, `tags` groups by the names of their tags, alone or in a list. A record counts once for each
+         *     of its tags, and once in `total`, so the groups can add up to more than `total`. Records without tags are under the
+         *     key null.
+         *
          *     With a list, each group has `keys`, one for each field in the order of the list, and `key` is the first of them. There
          *     is a group for each combination that occurs. Groups are sorted by the first key, then by the second. `bucket` applies
          *     to every date in the list. The response also has `group_by_fields`, and `group_by` is the first field.
@@ -2856,7 +2869,11 @@ export interface paths {
          * Add a tag to a record
          * @description Adds one of the workspace's tags to a lead or a customer. The tag stays until it is removed by hand, regardless of its
          *     conditions. Adding a tag that was already added by hand changes nothing and returns the same response. If the record
-         *     already has the tag by its conditions, it keeps the tag from then on.
+         *     already has the tag by its conditions, it keeps the tag from then on. To set several tags, or those of many records,
+         *     send `tags` when you create or update records.
+         *
+         *     If this changes the record's tags, `updated_at` and the `ETag` change too, and the call emits `record.updated` with
+         *     `tags` in `changed_fields`.
          *
          *     Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **400**: `name` is
          *     missing or too long. **404**: the record does not exist, or the key cannot see it. **422**: the object has no such tag
@@ -2898,7 +2915,7 @@ export interface paths {
         /**
          * Delete a tag from a record
          * @description Removes a tag that was added by hand. If the record meets the tag's conditions, it keeps the tag as an automatic one,
-         *     and `deleted` is false. To remove the tag then, change the record or the tag.
+         *     and `deleted` is false. To remove the tag then, change the record or the tag. Emits `record.updated`, as for adding.
          *
          *     Requires the edit scope of the object, for example `leads:edit`, and permission to view the record. **404**: the
          *     record does not exist, the key cannot see it, or it does not have the tag. **409** CONFLICT `automatic_tag`: the tag
@@ -3812,10 +3829,12 @@ export interface paths {
          *     /v1/webhook-events](#operation/listWebhookEvents). Data of messages, meetings and attachments is included only if the
          *     key has `inbox:view`, `bookings:view` or `attachments:view`. `record` is the record **as it is now**, not as it was at
          *     the time of the event: store it for every event. It is null if the record was deleted, if the key can no longer see
-         *     it, and for events that concern no record. `version` is the version of that record.
+         *     it, and for events that concern no record. `version` is the version of that record. With `expand=tags`, leads and
+         *     customers have their tags in `expanded`. Renaming or deleting a tag in the settings emits no event.
          *
          *     **Values.** With `include=changes`, `data` of `record.updated` has `changes`: `{"city": {"from": null, "to": "Berlin"}}`.
-         *     Fields that have been switched off since are left out, and all values if the key can no longer see the record.
+         *     Tags are there by name: `{"tags": {"from": [], "to": ["Trade fair"]}}`. Fields that have been switched off since are
+         *     left out, and all values if the key can no longer see the record.
          *
          *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
          *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
@@ -3828,7 +3847,8 @@ export interface paths {
          *
          *     Errors:
          *
-         *     - **400**: the cursor is invalid or belongs to another workspace or mode; `wait` is not 0 to 30.
+         *     - **400**: the cursor is invalid or belongs to another workspace or mode; `wait` is not 0 to 30; `expand` is not
+         *       `tags`.
          *     - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
          *       causes no error.
          *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
@@ -6258,6 +6278,16 @@ export interface components {
          * @example accounts
          */
         RecordObjectName: string;
+        /** @description A tag of a record. */
+        ExpandedTag: {
+            id: components["schemas"]["Uuid"];
+            /** @example Urgent */
+            name: string;
+            /** @example #DC2626 */
+            color: string;
+            /** @description True if the conditions of the tag added it, false if it was added by hand. */
+            automatic: boolean;
+        };
         /** @description A user, an item of a configured list, or a record with its fields. */
         RecordExpansion: {
             [key: string]: string | number | boolean | null;
@@ -6273,6 +6303,9 @@ export interface components {
          *     }
          */
         RecordExpanded: {
+            /** @description Only with `expand=tags`, for leads and customers. The tags of the record, highest priority first. */
+            tags?: components["schemas"]["ExpandedTag"][];
+        } & {
             [key: string]: components["schemas"]["RecordExpansion"];
         };
         /** @description The value of a field. Only `expanded` is an object. */
@@ -6319,7 +6352,10 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         IdempotencyKeyValue: string;
-        /** @description Field values by name. Unknown and read-only fields are rejected. */
+        /**
+         * @description Field values by name and, for leads and customers, `tags` with the names of tags. Unknown and read-only fields are
+         *     rejected.
+         */
         RecordCreate: {
             [key: string]: unknown;
         };
@@ -6343,7 +6379,10 @@ export interface components {
             data: components["schemas"]["RecordDeleted"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description Field values by name; null clears a field. Unknown, read-only and immutable fields are rejected. */
+        /**
+         * @description Field values by name; null clears a field. For leads and customers, `tags` replaces the tags that were added by hand.
+         *     Unknown, read-only and immutable fields are rejected.
+         */
         RecordPatch: {
             [key: string]: unknown;
         };
@@ -6354,7 +6393,10 @@ export interface components {
          *     ]
          */
         RecordMatchOn: string[];
-        /** @description Field values by name and, with `match_on` `["id"]`, the ID. Unknown and read-only fields are rejected. */
+        /**
+         * @description Field values by name, for leads and customers also `tags`, and, with `match_on` `["id"]`, the ID. Unknown and read-only
+         *     fields are rejected.
+         */
         RecordUpsertFields: {
             [key: string]: unknown;
         };
@@ -6374,8 +6416,8 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description A flat object of field values, as for a single create. An item of any other kind fails on its own with
-         *     `VALIDATION_ERROR`.
+         * @description A flat object of field values, as for a single create, including `tags` of leads and customers. An item of any other
+         *     kind fails on its own with `VALIDATION_ERROR`.
          */
         RecordBatchItem: unknown;
         RecordBatchItems: components["schemas"]["RecordBatchItem"][];
@@ -6419,8 +6461,8 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
-         * @description The `id` of a record, and the fields to change, as for a single update. An item of any other kind fails on its own with
-         *     `VALIDATION_ERROR`.
+         * @description The `id` of a record, and the fields to change, as for a single update, including `tags` of leads and customers. An item
+         *     of any other kind fails on its own with `VALIDATION_ERROR`.
          */
         RecordBatchUpdateItem: unknown;
         RecordBatchUpdateItems: components["schemas"]["RecordBatchUpdateItem"][];
@@ -6430,8 +6472,8 @@ export interface components {
         };
         RecordBatchUpdate: components["schemas"]["RecordBatchUpdateItems"] | components["schemas"]["RecordBatchUpdates"];
         /**
-         * @description A flat object of field values and, with `match_on` `["id"]`, the ID. An item of any other kind fails on its own with
-         *     `VALIDATION_ERROR`.
+         * @description A flat object of field values, including `tags` of leads and customers, and, with `match_on` `["id"]`, the ID. An item of
+         *     any other kind fails on its own with `VALIDATION_ERROR`.
          */
         RecordBatchUpsertItem: unknown;
         RecordBatchUpsert: {
@@ -8428,7 +8470,7 @@ export interface components {
              * @default 100
              */
             priority?: number;
-            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            /** @description Conditions of a lead tag; names of fields of a customer tag. Empty for a tag that is only added by hand. */
             fields: (string | components["schemas"]["TagCondition"])[];
             /** @description Only for customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
@@ -8463,7 +8505,7 @@ export interface components {
             color?: string;
             /** @description Lower numbers come first. */
             priority?: number;
-            /** @description Conditions of a lead tag; names of fields of a customer tag. */
+            /** @description Conditions of a lead tag; names of fields of a customer tag. Empty for a tag that is only added by hand. */
             fields?: (string | components["schemas"]["TagCondition"])[];
             /** @description Only for customer tags. */
             conditions?: components["schemas"]["TagCondition"][];
@@ -8750,7 +8792,7 @@ export interface components {
             metric?: components["schemas"]["ReportMetric"];
             /** @description The field to measure. Required unless the metric is count. */
             field?: string | null;
-            /** @description A published field or created_at, or a list of one or two of them. */
+            /** @description A published field, created_at or, for leads and customers, tags. Or a list of one or two of them. */
             group_by?: string | string[] | null;
             /**
              * @description Adds the names of what IDs refer to.
@@ -13916,7 +13958,8 @@ export interface components {
          * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
          *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
          *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
-         *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
+         *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
+         *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
          * @example assigned_to
          */
         RecordExpand: string;
@@ -14930,7 +14973,8 @@ export interface operations {
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
-                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
+                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -15121,7 +15165,8 @@ export interface operations {
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
-                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
+                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -15984,7 +16029,8 @@ export interface operations {
                  * @description Up to three fields that refer to another object, separated by commas. The referenced objects are returned in `expanded`,
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
-                 *     key cannot see the object. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
+                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -24973,6 +25019,11 @@ export interface operations {
                  * @example leads,deals
                  */
                 objects?: string;
+                /**
+                 * @description `tags` returns the tags of each lead and customer in `record.expanded`. Nothing else can be expanded here.
+                 * @example tags
+                 */
+                expand?: "tags";
                 /**
                  * @description Changes per page, 1 to 1000. A value out of range is set to the nearest bound.
                  * @example 100
