@@ -11,6 +11,7 @@ import { folderProblems, headerProblems, mentionProblems, packageProblems } from
 import { heldFunctionProblems } from './functions.ts';
 import { imageProblems } from './image.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
+import { languageProblems } from './language.ts';
 import { listFolders, listPictures, readSources, type Source } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -86,6 +87,7 @@ const checks: Record<string, Check> = {
     ...dependencyProblems(sources.filter(isInSdk), sdkManifest),
   ],
   'every file describes its content in its first line': () => headerProblems(sources),
+  'comments and texts use plain words': () => languageProblems(sources),
   'no file names one machine': () => mentionProblems(sources),
   'folders have specific names': () => folderProblems(listFolders(root)),
   'pages name files that exist, and decisions name their enforcer': () => [

@@ -390,7 +390,7 @@ export interface paths {
          *     **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
          *     of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
          *     `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
-         *     status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
+         *     status is **202**: the record is deleted, nothing can refer to it, and the references are cleared within the
          *     next minutes, a few hundred at a time. Until then they still show its ID, which expands to null.
          *
          *     **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
@@ -3533,7 +3533,7 @@ export interface paths {
         put?: never;
         /**
          * Release a phone number
-         * @description Releases a number: nothing is sent from it any more, and it can be registered again. Drafts that name it will fail with
+         * @description Releases a number: nothing more is sent from it, and it can be registered again. Drafts that name it will fail with
          *     `no_sender`. If it was the default, there is no default until you choose another one. If it is already released, the
          *     response is the same and nothing changes.
          *
@@ -9340,7 +9340,7 @@ export interface components {
         MessageDraftStatus: "draft" | "approved" | "sent" | "failed" | "rejected" | "withdrawn";
         /**
          * @description `on_dnc_list`, `suppressed_email`: the recipient is on the do-not-call list or the suppression list. `no_sender`: no number
-         *     of the workspace can send it any more, or the user whose address it comes from is not active. `module_disabled`: the plan no
+         *     of the workspace can send it now, or the user whose address it comes from is not active. `module_disabled`: the plan no
          *     longer includes the inbox. `refused`: the provider rejected it. `undeliverable`: the provider could not be reached for a
          *     day.
          * @example on_dnc_list
@@ -11980,7 +11980,7 @@ export interface components {
             id: components["schemas"]["Uuid"];
             /** @example Sales */
             name: string;
-            /** @example Whoever sells */
+            /** @example All sales representatives */
             description: string | null;
             member_ids: components["schemas"]["Uuid"][];
             members: components["schemas"]["PoolMember"][];
@@ -12011,7 +12011,7 @@ export interface components {
         SchedulingName: string;
         /**
          * @description The purpose of the pool.
-         * @example Whoever sells
+         * @example All sales representatives
          */
         PoolDescription: string | null;
         /**
@@ -22830,7 +22830,7 @@ export interface operations {
                      *           {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
                      *             "name": "Winter offer",
-                     *             "description": "Whoever asked for an offer in autumn",
+                     *             "description": "Leads that asked for an offer in autumn",
                      *             "status": "completed",
                      *             "object": "leads",
                      *             "filter": {
@@ -22932,7 +22932,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "draft",
                      *           "object": "leads",
                      *           "filter": {
@@ -23008,7 +23008,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a10",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "completed",
                      *           "object": "leads",
                      *           "filter": {
@@ -23115,7 +23115,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "description": "Whoever asked for an offer in autumn"
+                 *       "description": "Leads that asked for an offer in autumn"
                  *     }
                  */
                 "application/json": components["schemas"]["CampaignPatch"];
@@ -23139,7 +23139,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "draft",
                      *           "object": "leads",
                      *           "filter": {
@@ -23234,7 +23234,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a12",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "scheduled",
                      *           "object": "leads",
                      *           "filter": {
@@ -23320,7 +23320,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a13",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "paused",
                      *           "object": "leads",
                      *           "filter": {
@@ -23406,7 +23406,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a14",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "scheduled",
                      *           "object": "leads",
                      *           "filter": {
@@ -23492,7 +23492,7 @@ export interface operations {
                      *         "campaign": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9a15",
                      *           "name": "Winter offer",
-                     *           "description": "Whoever asked for an offer in autumn",
+                     *           "description": "Leads that asked for an offer in autumn",
                      *           "status": "cancelled",
                      *           "object": "leads",
                      *           "filter": {
@@ -28818,7 +28818,7 @@ export interface operations {
                      *           {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
                      *             "name": "Sales",
-                     *             "description": "Whoever sells",
+                     *             "description": "All sales representatives",
                      *             "member_ids": [
                      *               "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *               "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
@@ -28906,7 +28906,7 @@ export interface operations {
                      *         "pool": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
                      *           "name": "Sales",
-                     *           "description": "Whoever sells",
+                     *           "description": "All sales representatives",
                      *           "member_ids": [
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
@@ -28983,7 +28983,7 @@ export interface operations {
                      *         "pool": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
                      *           "name": "Sales",
-                     *           "description": "Whoever sells",
+                     *           "description": "All sales representatives",
                      *           "member_ids": [
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"
@@ -29096,7 +29096,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "description": "Whoever sells in Europe"
+                 *       "description": "Sales representatives in Europe"
                  *     }
                  */
                 "application/json": components["schemas"]["SchedulingPoolPatch"];
@@ -29120,7 +29120,7 @@ export interface operations {
                      *         "pool": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
                      *           "name": "Sales",
-                     *           "description": "Whoever sells",
+                     *           "description": "All sales representatives",
                      *           "member_ids": [
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *             "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d1a"

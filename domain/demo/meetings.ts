@@ -72,13 +72,13 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
       {
         id: exampleIds.schedulingPool,
         name: 'Sales',
-        description: 'Whoever sells',
+        description: 'All sales representatives',
         members: sellers.map((user_id) => ({ user_id, weight: 1 })),
       },
       {
         id: random.uuid(now),
         name: 'Engineering',
-        description: 'Whoever knows roofs',
+        description: 'Users who know roofs',
         members: experts.map((user_id, index) => ({ user_id, weight: index + 1 })),
       },
     ],

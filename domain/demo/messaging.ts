@@ -165,7 +165,7 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     campaigns: [
       campaign(exampleIds.campaign, 'Winter offer', {
         status: 'completed',
-        description: 'Whoever asked for an offer in autumn',
+        description: 'Leads that asked for an offer in autumn',
         audienceSize: written.length,
         startedAt: yesterday,
         completedAt: yesterday,

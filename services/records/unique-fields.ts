@@ -35,7 +35,7 @@ export async function findUniqueConflicts(
   );
   const wanted = unique.flatMap(({ takes }) => takes);
   if (wanted.length === 0) return new Map();
-  // Whoever changes an activity locks its lead or deal first: so do those who add one, before they lock values.
+  // A change of an activity first locks its lead or deal, as an insert does before it locks values.
   const contacts = object.object === 'activities' ? writes.map(({ after }) => contactOf(after.values)) : [];
   const [, holders] = await Promise.all([
     contacts.length > 0 ? lockNamedEntities(sql, caller, contacts) : undefined,

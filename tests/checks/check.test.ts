@@ -10,6 +10,7 @@ import { driverProblems } from '../../checks/driver.ts';
 import { folderProblems, headerProblems, mentionProblems, packageProblems } from '../../checks/files.ts';
 import { heldFunctionProblems } from '../../checks/functions.ts';
 import { dependencyProblems, importProblems } from '../../checks/imports.ts';
+import { languageProblems } from '../../checks/language.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -279,6 +280,19 @@ describe('files and folders', () => {
   });
 });
 
+describe('words', () => {
+  test('finds words of the old private language, and says what to use instead', () => {
+    const text = '// Whoever is told of it must mend it anew.\\n// A pending amendment tells nothing.';
+    expect(languageProblems([{ path: 'runtime/a.ts', text }]).map((line) => line.split(': ')[0])).toEqual([
+      'runtime/a.ts:1 says "Whoever"',
+      'runtime/a.ts:1 says "told of"',
+      'runtime/a.ts:1 says "mend"',
+      'runtime/a.ts:1 says "anew"',
+    ]);
+    expect(languageProblems([{ path: 'generated/api.ts', text }])).toEqual([]);
+  });
+});
+
 describe('pages', () => {
   const named = (text: string, path = 'docs/a.md') =>
     namedFileProblems(
@@ -360,6 +374,7 @@ test('make check reports every kind of violation in a project that has one of ea
       `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'\nsql.next = () => 1\nsql.options.preamble = 1`,
     );
     writeFileSync(join(copy, 'docs/decisions/again.md'), '# Decisions\n\n## As before\n');
+    writeFileSync(join(copy, 'docs/again.md'), 'Mend it.\n');
     const ignored = join(copy, '.dockerignore');
     writeFileSync(ignored, readFileSync(ignored, 'utf8').replace('!services\n', ''));
     const manifest = join(copy, 'package.json');
@@ -368,8 +383,9 @@ test('make check reports every kind of violation in a project that has one of ea
     // At low priority, because other tests call the server at the same time.
     const run = spawnSync('nice', ['-n', '10', process.execPath, 'checks/run.ts'], { cwd: copy, encoding: 'utf8' });
     expect(run.stdout.match(/^pass .*$/gm)).toBeNull();
-    expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(17);
+    expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(18);
     expect(run.stdout).toContain('domain/utils/wrong.ts:6 must not use preamble of the patched driver');
+    expect(run.stdout).toContain('docs/again.md:1 says "Mend"');
     expect(run.stdout).toContain('generated/openapi.json is out of date');
     expect(run.stdout).toMatch(/^ +Unused /m);
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');
@@ -380,7 +396,7 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('move this enum to schemas and reference it');
     expect(run.stdout).toContain('domain/utils/wrong.ts:1 must not import ../../db/nowhere.ts');
     expect(run.stdout).toMatch(/handlers\/\S+ needs services\/\S+, which is not in the image/);
-    expect(run.stdout).toMatch(/\n17 of 17 checks failed\n$/);
+    expect(run.stdout).toMatch(/\n18 of 18 checks failed\n$/);
     expect(run.status).toBe(1);
   } finally {
     rmSync(copy, { recursive: true });

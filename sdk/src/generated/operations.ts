@@ -261,7 +261,7 @@ export interface Operations {
    * **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
    * of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
    * `record.updated` with `changed_fields`. Up to 1,000 of them are changed in this call. If more refer to the record, the
-   * status is **202**: the record is deleted, nothing can refer to it any more, and the references are cleared within the
+   * status is **202**: the record is deleted, nothing can refer to it, and the references are cleared within the
    * next minutes, a few hundred at a time. Until then they still show its ID, which expands to null.
    *
    * **Events.** Emits `record.deleted` for the record, then one for each activity and each task deleted with it.
@@ -1966,7 +1966,7 @@ export interface Operations {
   /**
    * Release a phone number
    *
-   * Releases a number: nothing is sent from it any more, and it can be registered again. Drafts that name it will fail with
+   * Releases a number: nothing more is sent from it, and it can be registered again. Drafts that name it will fail with
    * `no_sender`. If it was the default, there is no default until you choose another one. If it is already released, the
    * response is the same and nothing changes.
    *
