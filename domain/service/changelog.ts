@@ -7,7 +7,7 @@ export const changelog: readonly ChangelogEntry[] = [
   {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Custom fields of the types text, number, email, phone and url can be unique: set `unique` when you add or change a field. Every field shows `unique`. A write that repeats a value returns 409 ALREADY_EXISTS with `matched_fields` and `existing_id`, and an item of a batch fails with the same code. Existing fields stay as they are.',
     operations: [
       'createField',
@@ -26,14 +26,14 @@ export const changelog: readonly ChangelogEntry[] = [
   {
     id: '2026-11-28-reports-over-time',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Reports can group by two fields (`group_by` as a list), compare `from` and `to` with any date field (`date_field`), and name what IDs refer to (`labels`).',
     operations: ['searchReport'],
   },
   {
     id: '2026-11-28-versions-of-many-records',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Lists of records have `versions`, and each record of a batch or of the change feed has a `version` beside it: in quotes, the ETag to send as If-Match. GET /v1/changes can leave out events that the calling credential caused (`skip_own`) and add the old and new values of fields (`include=changes`), as webhooks do.',
     operations: [
       'listRecords',
@@ -47,7 +47,7 @@ export const changelog: readonly ChangelogEntry[] = [
   {
     id: '2026-11-28-filter-operators-and-relative-dates',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Filters have the combinator `not` and the operators `between`, `starts_with`, `ends_with` and `not_in`. Date and datetime fields can be compared with relative dates such as `{"relative": "last_7_days"}`, in the time zone of the workspace. Records can be filtered by `created_by`. A condition on a custom field can read its values as numbers or dates (`as`).',
     operations: [
       'listRecords',
@@ -84,7 +84,7 @@ export const changelog: readonly ChangelogEntry[] = [
   {
     id: '2026-11-28-tags-in-writes',
     date: '2026-11-28',
-    kind: 'added',
+    kind: 'changed',
     text: 'Creates, updates, upserts and batches of leads and customers take `tags`. `expand=tags` returns them, on records and in the change feed, lists filter by `tags`, and reports group by them. `record.updated` names `tags` in `changed_fields` if the tags of the record changed, also by their conditions or by the operations on single tags, which now change the `ETag` of the record. A tag can be without conditions, with `fields: []`.',
     operations: [
       'createRecord',
