@@ -38,8 +38,8 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
     return `${status} ${body.data.status}`;
   };
   const logged = (text: string, server = 0): number => (servers[server]?.output() ?? '').split(text).length - 1;
-  const alone = 'this process counts rate limits for itself';
-  const together = 'rate limits are counted together';
+  const alone = 'this process counts rate limits on its own';
+  const together = 'rate limits are shared';
   const untilHealthy = (): Promise<unknown> =>
     vi.waitUntil(async () => (await health(0)) === '200 ok' && (await health(1)) === '200 ok');
   const figuresOf = ({ headers }: Answer) => ({
