@@ -184,7 +184,7 @@ export async function findSamePairs(
     )`;
 }
 
-/** Returns links by their ids, in no order, whoever may see their records. */
+/** Returns links by their ids, in no order, regardless of the caller's visibility. */
 export async function findLinks(
   sql: Sql,
   { companyId, testMode }: Scope,

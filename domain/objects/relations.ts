@@ -58,8 +58,6 @@ export interface Relation {
   side: 'from' | 'to';
   /** The object on the other side; null if it can be any. */
   otherObject: string | null;
-  /** True if a record on this side has at most one record on the other. */
-  isToOne: boolean;
   type: SystemLinkType | LinkType;
 }
 
@@ -67,7 +65,7 @@ export interface Relation {
 export const isSystem = (type: SystemLinkType | LinkType): type is SystemLinkType => 'field' in type;
 
 /** Returns all relations of an object, system link types first. */
-export function relationsOf(object: string, { linkTypes }: Pick<Workspace, 'linkTypes'>): Relation[] {
+export function listRelations(object: string, { linkTypes }: Pick<Workspace, 'linkTypes'>): Relation[] {
   return [...systemLinkTypes, ...linkTypes].flatMap((type) => {
     const sides: Relation[] = [];
     if (type.fromObject === object || type.fromObject === null)
@@ -75,7 +73,6 @@ export function relationsOf(object: string, { linkTypes }: Pick<Workspace, 'link
         name: type.name,
         side: 'from',
         otherObject: type.toObject,
-        isToOne: type.cardinality === 'one_to_one',
         type,
       });
     if (type.toObject === object)
@@ -83,7 +80,6 @@ export function relationsOf(object: string, { linkTypes }: Pick<Workspace, 'link
         name: type.inverseName,
         side: 'to',
         otherObject: type.fromObject,
-        isToOne: type.cardinality !== 'many_to_many',
         type,
       });
     return sides;

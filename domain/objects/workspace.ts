@@ -24,7 +24,7 @@ export interface Field extends Omit<BuiltinField, 'options'> {
   keptOptions?: readonly FieldOption[];
   /** No two records of a mode have the same value; on custom fields only. */
   unique?: boolean;
-  /** A record has any number of the items, e.g. of tags. */
+  /** True if a record can have several of the items, such as tags. */
   isMultiple?: boolean;
   /** Whose numbers may be written without a country code; on telephones, where the tenant's country is known. */
   country?: CountryCode;

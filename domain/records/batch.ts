@@ -89,19 +89,24 @@ export function readItems(items: readonly unknown[]): { named: NamedItem[]; fail
   return { named, failed };
 }
 
-/** The data of a batch's answer; both lists in the order of the items. */
+/** Returns the data of a batch's response. */
 export function batchData<Success extends { index: number }>(
   object: string,
   succeeded: readonly Success[],
   failed: readonly Failure[],
 ) {
-  const inOrder = <Item extends { index: number }>(items: readonly Item[]) =>
-    items.toSorted((a, b) => a.index - b.index);
+  return { object, ...batchResult(succeeded, failed) };
+}
+
+/** Returns what succeeded and what failed, both in the order of the items. */
+export function batchResult<Success extends { index: number }, Failed extends { index: number }>(
+  succeeded: readonly Success[],
+  failed: readonly Failed[],
+) {
   return {
-    object,
     succeeded_count: succeeded.length,
     failed_count: failed.length,
-    succeeded: inOrder(succeeded),
-    failed: inOrder(failed),
+    succeeded: succeeded.toSorted((a, b) => a.index - b.index),
+    failed: failed.toSorted((a, b) => a.index - b.index),
   };
 }

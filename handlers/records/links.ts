@@ -3,9 +3,10 @@ import { deleteLinks, findLinks, listLinks as listStored, type StoredLink } from
 import { findRecord, hasRecord } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { fieldProblem, toUuid } from '../../domain/objects/field-values.ts';
-import { isSystem, type Relation, relationsOf } from '../../domain/objects/relations.ts';
+import { isSystem, listRelations, type Relation } from '../../domain/objects/relations.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
+import { batchResult } from '../../domain/records/batch.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
@@ -16,9 +17,9 @@ import {
   linkChange,
   type OwnRelation,
   type SeenLink,
-  seenFrom,
   toLinkResponses,
   toOwnRelation,
+  viewFrom,
   visibleRelations,
   type WantedLink,
   writeLinks,
@@ -32,22 +33,25 @@ export const listLinks: Handler<'listLinks'> = async (call) => {
   const { path, query } = call.request;
   const { sql } = call.db;
   const { workspace } = await openObject(call);
-  const record = found(await findRecord(sql, caller, path.object, path.id));
   const visible = visibleRelations(path.object, workspace, caller);
-  const relations = query.type === undefined ? visible : [findRelation(path.object, query.type, visible, 'type', 400)];
-  const references = referencesOf(record, relations).filter(({ otherObject }) =>
-    isVisible(otherObject, workspace, caller),
-  );
+  const relations = query.type === undefined ? visible : visible.filter(({ name }) => name === query.type);
   const { rows, ...rest } = await pageOf(
     call,
     ['links', path.object, path.id, query.type ?? null],
     async (after: [string, string] | undefined, limit) => {
-      const links = (await listStored(sql, caller, path, relations, after, limit)).map(
-        ({ linkTypeId, side, tie, ...link }) => ({ ...link, tie, name: nameOf(relations, linkTypeId, side) }),
+      const [record, stored] = await Promise.all([
+        findRecord(sql, caller, path.object, path.id),
+        listStored(sql, caller, path, relations, after, limit),
+      ]);
+      const references = listReferences(found(record), relations).filter(
+        (link) => isVisible(link.otherObject, workspace, caller) && isAfter(link, after),
       );
-      return [...links, ...references.filter((reference) => isAfter(reference, after))]
-        .sort(newestFirst)
-        .slice(0, limit);
+      if (query.type !== undefined) findRelation(path.object, query.type, visible, 'type', 400);
+      const links = stored.map(({ linkTypeId, side, ...link }) => ({
+        ...link,
+        name: findRelationName(relations, linkTypeId, side),
+      }));
+      return [...links, ...references].sort(newestFirst).slice(0, limit);
     },
     (last) => [last.createdAt.toISOString(), last.tie] as [string, string],
   );
@@ -56,19 +60,20 @@ export const listLinks: Handler<'listLinks'> = async (call) => {
 };
 
 export const createLink: Handler<'createLink'> = async (call) => {
-  const { path, body } = call.request;
+  const { path } = call.request;
   const { workspace } = await openObject(call);
-  const relation = await readLinkType(call, workspace);
-  const held = await holdBoth(call, [{ relation, object: path.object, id: path.id, otherId: body.record_id }]);
-  if (!held.has(path.id)) throw notFound();
-  if (!held.has(body.record_id))
+  const wanted = await readWantedLink(call, workspace);
+  const { relation, id, otherId } = wanted;
+  const held = await holdBoth(call, [{ ...wanted, object: path.object }]);
+  if (!held.has(id)) throw notFound();
+  if (!held.has(otherId))
     throw validationFailed(
       [fieldProblem('record_id', 'NOT_FOUND', `must be a record of ${relation.otherObject}`)],
       422,
     );
-  const [outcome] = await writeLinks(call, [{ relation, id: path.id, otherId: body.record_id }]);
+  const [outcome] = await writeLinks(call, [wanted]);
   if (!outcome || 'error' in outcome) throw outcome?.error ?? notFound();
-  const [response] = await toLinkResponses(call, workspace, [seenFrom(relation, outcome.link)]);
+  const [response] = await toLinkResponses(call, workspace, [viewFrom(relation, outcome.link)]);
   const link = found(response);
   return outcome.alreadyLinked
     ? { status: 200, data: { link, already_linked: true } }
@@ -84,13 +89,13 @@ export const deleteLink: Handler<'deleteLink'> = async (call) => {
     findLinks(sql, caller, [path.link_id]),
     hasRecord(sql, caller, path.object, path.id),
   ]);
-  const ends = link && isThere ? otherEnd(link, path) : undefined;
+  const ends = link && isThere ? findOtherEnd(link, path.object, found(toUuid(path.id))) : undefined;
   if (!link || !ends) throw notFound();
-  call.authorize(`${moduleOf(workspace, ends.object)}:view`);
+  call.authorize(`${requireModule(workspace, ends.object)}:view`);
   if (!(await hasRecord(sql, caller, ends.object, ends.id))) throw notFound();
   const [deleted] = await deleteLinks(sql, caller, [link.id]);
   if (deleted === undefined) throw notFound();
-  call.db.record(linkChange('unlink', link, typeNameOf(workspace, link), now));
+  call.db.record(linkChange('unlink', link, findTypeName(workspace, link), now));
   return { status: 200, data: { id: link.id, deleted: true } };
 };
 
@@ -116,7 +121,7 @@ async function createEach(
       if (!object) throw notFound();
       call.authorize(`${object.module}:edit`);
       const relation = openRelation(workspace, item.object, item.link_type);
-      call.authorize(`${moduleOf(workspace, relation.otherObject)}:view`);
+      call.authorize(`${requireModule(workspace, relation.otherObject)}:view`);
       if (id === undefined || otherId === undefined) throw notFound();
       if (id === otherId)
         throw validationFailed([fieldProblem('to_id', 'INVALID_OPTION', 'must be another record')], 422);
@@ -142,13 +147,13 @@ async function createEach(
   const links = await toLinkResponses(
     call,
     workspace,
-    written.map(({ relation, link }) => seenFrom(relation, link)),
+    written.map(({ relation, link }) => viewFrom(relation, link)),
   );
   const succeeded = written.flatMap(({ index, alreadyLinked }, place) => {
     const link = links[place];
     return link ? [{ index, link, ...(alreadyLinked ? { already_linked: true as const } : {}) }] : [];
   });
-  return toBatchResult(succeeded, failed);
+  return batchResult(succeeded, failed);
 }
 
 async function removeEach(
@@ -197,15 +202,15 @@ async function removeEach(
       failed.push(toFailure(index, notFound()));
       continue;
     }
-    call.db.record(linkChange('unlink', link, typeNameOf(workspace, link), now));
+    call.db.record(linkChange('unlink', link, findTypeName(workspace, link), now));
     succeeded.push({ index, id: link.id, deleted: true });
   }
-  return toBatchResult(succeeded, failed);
+  return batchResult(succeeded, failed);
 }
 
 /** @throws ApiError 403 unless the caller can edit one side and view the other */
 function authorizeRemoval(call: Call, workspace: Workspace, link: StoredLink): void {
-  const [from, to] = [moduleOf(workspace, link.fromObject), moduleOf(workspace, link.toObject)];
+  const [from, to] = [requireModule(workspace, link.fromObject), requireModule(workspace, link.toObject)];
   try {
     call.authorize(`${from}:edit`);
     call.authorize(`${to}:view`);
@@ -217,12 +222,14 @@ function authorizeRemoval(call: Call, workspace: Workspace, link: StoredLink): v
 }
 
 /** @throws ApiError 404 for a record that the caller cannot see, before any problem of the body */
-async function readLinkType(call: Call<'createLink'>, workspace: Workspace): Promise<OwnRelation> {
+async function readWantedLink(call: Call<'createLink'>, workspace: Workspace): Promise<WantedLink> {
   const { path, body } = call.request;
+  // Clients may send ids in upper case.
+  const [id, otherId] = [found(toUuid(path.id)), found(toUuid(body.record_id))];
   try {
     const relation = openRelation(workspace, path.object, body.link_type);
-    call.authorize(`${moduleOf(workspace, relation.otherObject)}:view`);
-    if (body.record_id !== path.id) return relation;
+    call.authorize(`${requireModule(workspace, relation.otherObject)}:view`);
+    if (otherId !== id) return { relation, id, otherId };
     throw validationFailed([fieldProblem('record_id', 'INVALID_OPTION', 'must be another record')], 422);
   } catch (error) {
     found((await hasRecord(call.db.sql, call.caller, path.object, path.id)) || null);
@@ -232,7 +239,7 @@ async function readLinkType(call: Call<'createLink'>, workspace: Workspace): Pro
 
 /** @throws ApiError 422 for a name that the object does not have, 409 for a link type that accepts no new links */
 function openRelation(workspace: Workspace, object: string, name: string): OwnRelation {
-  const relations = relationsOf(object, workspace).filter(
+  const relations = listRelations(object, workspace).filter(
     ({ otherObject }) => otherObject === null || workspace.objects.has(otherObject),
   );
   const relation = toOwnRelation(findRelation(object, name, relations, 'link_type', 422));
@@ -279,19 +286,19 @@ async function holdRecords(
 }
 
 /** @throws ApiError 404 for an object that is disabled */
-const moduleOf = (workspace: Workspace, object: string): string => found(workspace.objects.get(object)).module;
+const requireModule = (workspace: Workspace, object: string): string => found(workspace.objects.get(object)).module;
 
-const typeNameOf = (workspace: Workspace, { linkTypeId }: StoredLink): string =>
+const findTypeName = (workspace: Workspace, { linkTypeId }: StoredLink): string =>
   found(workspace.linkTypes.find(({ id }) => id === linkTypeId)).name;
 
 /** Returns the other record of a link, or undefined if the link is not one of this record. */
-function otherEnd(link: StoredLink, { object, id }: { object: string; id: string }) {
+function findOtherEnd(link: StoredLink, object: string, id: string) {
   if (link.fromObject === object && link.fromId === id) return { object: link.toObject, id: link.toId };
   if (link.toObject === object && link.toId === id) return { object: link.fromObject, id: link.fromId };
   return undefined;
 }
 
-function nameOf(relations: readonly Relation[], linkTypeId: string, side: Relation['side']): string {
+function findRelationName(relations: readonly Relation[], linkTypeId: string, side: Relation['side']): string {
   return found(relations.find((relation) => relation.type.id === linkTypeId && relation.side === side)).name;
 }
 
@@ -299,8 +306,8 @@ interface PlacedLink extends SeenLink {
   tie: string;
 }
 
-/** The references that the record itself has, as links. */
-function referencesOf(record: StoredRecord, relations: readonly Relation[]): PlacedLink[] {
+/** Returns the references that the record itself has, as links. */
+function listReferences(record: StoredRecord, relations: readonly Relation[]): PlacedLink[] {
   return relations.flatMap(({ type, side, name, otherObject }) => {
     if (!isSystem(type) || side !== 'to') return [];
     const otherId = record.values[type.field];
@@ -308,8 +315,8 @@ function referencesOf(record: StoredRecord, relations: readonly Relation[]): Pla
     const object = otherObject ?? record.values.object;
     if (typeof otherId !== 'string' || typeof object !== 'string') return [];
     const { createdAt } = record;
-    const nobody = { createdByKind: null, createdById: null, createdByName: null };
-    return [{ id: null, name, otherObject: object, otherId, createdAt, tie: otherId, ...nobody }];
+    const noCreator = { createdByKind: null, createdById: null, createdByName: null };
+    return [{ id: null, name, otherObject: object, otherId, createdAt, tie: otherId, ...noCreator }];
   });
 }
 
@@ -325,15 +332,4 @@ function newestFirst(a: PlacedLink, b: PlacedLink): number {
 
 function toFailure(index: number, { code, message, details }: ApiError): Failure {
   return { index, code: code as Failure['code'], message, ...(details ? { details } : {}) };
-}
-
-function toBatchResult<Success extends { index: number }>(succeeded: Success[], failed: Failure[]) {
-  const inOrder = <Item extends { index: number }>(items: readonly Item[]) =>
-    items.toSorted((a, b) => a.index - b.index);
-  return {
-    succeeded_count: succeeded.length,
-    failed_count: failed.length,
-    succeeded: inOrder(succeeded),
-    failed: inOrder(failed),
-  };
 }

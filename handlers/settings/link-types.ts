@@ -10,7 +10,7 @@ import {
   updateLinkType as updateStored,
 } from '../../db/settings/link-types.ts';
 import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
-import { relationsOf, type SystemLinkType, systemLinkTypes } from '../../domain/objects/relations.ts';
+import { listRelations, type SystemLinkType, systemLinkTypes } from '../../domain/objects/relations.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
@@ -129,7 +129,7 @@ function checkBody(call: Call<'createLinkType'>, workspace: Workspace): void {
 
 /** @throws ApiError 409 if the object already has a relation with this name */
 function assertFree(object: string, field: 'name' | 'inverse_name', name: string, workspace: Workspace): void {
-  const twin = relationsOf(object, workspace).find((relation) => relation.name === name);
+  const twin = listRelations(object, workspace).find((relation) => relation.name === name);
   if (twin) throw alreadyExists(`${object} already has a link type named ${name}.`, [field], twin.type.id);
 }
 

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { findSamePairs, insertLinks, type LinkRow, type NewLink, type StoredLink } from '../../db/records/links.ts';
 import { findRecords } from '../../db/records/records.ts';
-import { isSystem, type Relation, relationsOf, type SystemLinkType } from '../../domain/objects/relations.ts';
+import { isSystem, listRelations, type Relation, type SystemLinkType } from '../../domain/objects/relations.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
 import { isVisible } from '../../domain/records/reading.ts';
@@ -26,7 +26,7 @@ export interface WantedLink {
   otherId: string;
 }
 
-/** What became of a link that was wanted. */
+/** The outcome of a wanted link. */
 export type LinkOutcome = { link: StoredLink; alreadyLinked: boolean } | { error: ApiError };
 
 /** Returns the relations of an object whose other side the caller can view, or that can have any object there. */
@@ -35,7 +35,7 @@ export function visibleRelations(
   workspace: Workspace,
   reader: Parameters<typeof isVisible>[2],
 ): Relation[] {
-  return relationsOf(object, workspace).filter(
+  return listRelations(object, workspace).filter(
     ({ otherObject }) => otherObject === null || isVisible(otherObject, workspace, reader),
   );
 }
@@ -73,19 +73,19 @@ export async function writeLinks(call: Writing, wanted: readonly WantedLink[]): 
     caller,
     links.filter(({ id }) => !made.has(id)),
   );
-  const existing = new Map(same.map((link) => [pairOf(link), link]));
+  const existing = new Map(same.map((link) => [toPairKey(link), link]));
   return links.map((link) => {
     const created = made.get(link.id);
     if (created) {
       call.db.record(linkChange('link', created, link.type.name, now));
       return { link: created, alreadyLinked: false };
     }
-    const before = existing.get(pairOf({ ...link, linkTypeId: link.type.id }));
+    const before = existing.get(toPairKey({ ...link, linkTypeId: link.type.id }));
     return before ? { link: before, alreadyLinked: true } : { error: linkLimitReached(link) };
   });
 }
 
-const pairOf = ({ linkTypeId, fromId, toId }: Pick<StoredLink, 'linkTypeId' | 'fromId' | 'toId'>): string =>
+const toPairKey = ({ linkTypeId, fromId, toId }: Pick<StoredLink, 'linkTypeId' | 'fromId' | 'toId'>): string =>
   `${linkTypeId} ${fromId} ${toId}`;
 
 function inLockOrder(a: NewLink, b: NewLink): number {
@@ -125,7 +125,7 @@ type Link = components['schemas']['RecordLink'];
 export type SeenLink = Omit<LinkRow, 'linkTypeId' | 'side' | 'tie'> & { name: string };
 
 /** Returns a stored link as a record on one of its sides sees it. */
-export function seenFrom({ side, name }: Relation, link: StoredLink): SeenLink {
+export function viewFrom({ side, name }: Relation, link: StoredLink): SeenLink {
   const [otherObject, otherId] = side === 'from' ? [link.toObject, link.toId] : [link.fromObject, link.fromId];
   return { ...link, name, otherObject, otherId };
 }

@@ -93,6 +93,18 @@ test('a pair that is already linked answers 200 and changes nothing', async () =
   expect((await leftBehind(from)).events.filter(({ event }) => event === 'record.linked')).toHaveLength(1);
 });
 
+test('accepts ids in upper case', async () => {
+  const [from, to] = [await account(), await customer()];
+  const made = await link('accounts', from.toUpperCase(), 'contacts', to.toUpperCase());
+  expect(made).toMatchObject({ record_id: to });
+  expect(await list('accounts', from.toUpperCase())).toEqual([made]);
+  const self = { link_type: 'partners', record_id: from };
+  const on = linksPath('accounts', from.toUpperCase());
+  expect(await refusedFields(422, 'POST', on, { key, body: self })).toEqual(['record_id INVALID_OPTION']);
+  const path = `${linksPath('accounts', from)}/${made.id.toUpperCase()}`;
+  await expectStatus(200, 'DELETE', path, { key });
+});
+
 test('removes a link from either side, once, with an event', async () => {
   const [from, to] = [await account(), await customer()];
   const made = await link('accounts', from, 'contacts', to);
@@ -342,7 +354,7 @@ describe('a batch', () => {
     expect((await batch({ delete: [made.id] }, editor)).deleted.succeeded).toHaveLength(1);
   });
 
-  test('of 100 links takes a constant number of statements and is stored once for its key', async () => {
+  test('links 100 records in one call, and rejects more than 100, none, and a missing key', async () => {
     const from = await account();
     const to = await Promise.all(Array.from({ length: 100 }, () => customer()));
     const create = to.map((id) => ({ object: 'accounts', record_id: from, link_type: 'contacts', to_id: id }));
