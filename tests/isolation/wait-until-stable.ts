@@ -13,7 +13,8 @@ export function settled(url: string): Promise<void> {
   return inDatabase(url, async (sql) => {
     const noted = async (): Promise<string | undefined> => {
       const [row] = await sql<{ noted: string }[]>`
-        select concat_ws(' ', (select count(*) from audit_logs), (select count(*) from outbox_events), (select count(*) from feed_events)) as noted`;
+        select concat_ws(' ', (select count(*) from audit_logs), (select count(*) from outbox_events),
+          (select count(*) from feed_events), (select count(*) from webhook_deliveries)) as noted`;
       return row?.noted;
     };
     let last = await noted();
