@@ -64,6 +64,9 @@ sdk: $(packages) ## Build the TypeScript client in sdk/; publish it with npm pub
 sdks: $(packages) ## Generate the clients for Python, Go, Java and PHP in sdk/<language>/
 	@node sdk/generators/main.ts $(generated)/openapi.json others sdk
 
+hooks: $(packages) ## Let git check the subjects of your commits (CONTRIBUTING.md)
+	@git config core.hooksPath checks/git-hooks
+
 format: $(packages) ## Format all code
 	@biome check --write . >/dev/null
 
@@ -90,4 +93,4 @@ $(built): $(packages) $(server_sources)
 	@echo 'Building dist/ (takes a few seconds) ...' >&2
 	@node cli/build.ts || echo 'The server runs from its sources.' >&2
 
-.PHONY: help start build test torture mutants bench seed-large check generate schema sdk sdks format migrate docs platform-key rotate-signing-key
+.PHONY: help start build test torture mutants bench seed-large check generate schema sdk sdks hooks format migrate docs platform-key rotate-signing-key
