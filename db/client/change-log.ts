@@ -1,4 +1,4 @@
-// The traces of a change: its rows in the audit log, and its events.
+// The audit rows and events of a change.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { Possession } from '../../domain/possession.ts';
@@ -25,10 +25,13 @@ export interface AuditRow {
   idempotencyKeyHash: Buffer | null;
 }
 
-/** What a row of the audit log says of a thing. */
+/** The parts of an audit row that describe what changed. */
 type AuditedThing = Partial<Pick<AuditRow, 'object' | 'recordId' | 'changes' | 'metadata'>>;
 
-/** A row for what the server does by itself. @param by the part of it that does it, e.g. `billing` */
+/**
+ * Returns an audit row for an action of the server itself.
+ * @param by the part of the server that acts, e.g. `billing`
+ */
 export function ownAuditRow(
   { companyId, testMode }: TenantScope,
   by: string,
@@ -62,19 +65,20 @@ export interface EventRow {
   event: string;
   occurredAt: Date;
   actor: object;
-  /** null: the server did it by itself. */
+  /** null if the server itself caused the event. */
   requestId: string | null;
   data: object;
-  /** Of an update: from what to what. */
+  /** Of an update: the values before and after. */
   changes?: object | undefined;
-  /** Whose the record was, where the event takes it from them. */
+  /** The ownership before the change, if the change takes the record away from someone. */
   takenFrom?: Possession | undefined;
 }
 
-// Statements that are sent without waiting must all be started with execute(): a plain await starts a microtask later, and so out of order.
+// Statements that are sent without waiting must all be started with execute(). A plain await starts
+// a microtask later, and so out of order.
 export function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknown> {
-  // The driver writes bytes that are a parameter; in JSON they stand as PostgreSQL reads them.
-  const hashOf = ({ idempotencyKeyHash: hash }: AuditRow) =>
+  // The driver encodes a parameter of bytes. In JSON, bytes need PostgreSQL's text format.
+  const encodeHash = ({ idempotencyKeyHash: hash }: AuditRow) =>
     hash === null || rows.length === 1 ? hash : `\\x${hash.toString('hex')}`;
   const values = rows.map((row) => ({
     company_id: row.companyId,
@@ -93,14 +97,14 @@ export function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknow
     changes: row.changes,
     metadata: row.metadata,
     test_mode: row.testMode,
-    idempotency_key_hash: hashOf(row),
+    idempotency_key_hash: encodeHash(row),
   }));
   return auditRows.of(sql, values).execute();
 }
 
 export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
-  // Creations, the busiest, have none of it, and a statement that is as short as can be.
-  const hasMore = rows.some(({ changes, takenFrom }) => changes || takenFrom);
+  // Creations are the most frequent events and have neither, so they use a shorter statement.
+  const hasDetails = rows.some(({ changes, takenFrom }) => changes || takenFrom);
   const values = rows.map((row) => ({
     company_id: row.companyId,
     id: uuidv7(),
@@ -110,12 +114,12 @@ export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unkno
     actor: row.actor,
     request_id: row.requestId,
     data: row.data,
-    ...(hasMore ? furtherColumns(row) : {}),
+    ...(hasDetails ? toDetailColumns(row) : {}),
   }));
-  return (hasMore ? eventsOfMore : events).of(sql, values).execute();
+  return (hasDetails ? detailedEvents : events).of(sql, values).execute();
 }
 
-function furtherColumns({ changes, takenFrom }: EventRow) {
+function toDetailColumns({ changes, takenFrom }: EventRow) {
   return {
     changes: changes ?? null,
     assigned_to: takenFrom?.assignedTo ?? null,
@@ -127,4 +131,4 @@ function furtherColumns({ changes, takenFrom }: EventRow) {
 
 const auditRows = new Insertion({ table: 'audit_logs', documents: ['changes', 'metadata'] });
 const events = new Insertion({ table: 'outbox_events', documents: ['actor', 'data'] });
-const eventsOfMore = new Insertion({ table: 'outbox_events', documents: ['actor', 'data', 'changes'] });
+const detailedEvents = new Insertion({ table: 'outbox_events', documents: ['actor', 'data', 'changes'] });

@@ -1,4 +1,4 @@
-// Who made a row: its columns, written from who calls and read as the actor that answers show.
+// The creator of a row: its columns, and the actor that responses show.
 
 export interface CreatedByRow {
   createdByKind: 'api_key' | 'oauth_client' | 'user' | 'system';
@@ -6,14 +6,14 @@ export interface CreatedByRow {
   createdByName: string | null;
 }
 
-/** Who makes a row. */
+/** The creator of a row. */
 export interface Actor {
   kind: CreatedByRow['createdByKind'];
   id: string;
   name: string | null;
 }
 
-/** @param caller userId is the user in whose name an app or a session acts; null for keys */
+/** @param caller userId is the user for whom an app or a session acts; null for keys */
 export function createdColumns({ actor, userId }: { actor: Actor; userId: string | null }) {
   return {
     createdByKind: actor.kind,

@@ -1,48 +1,63 @@
-// The clock of a database, estimated from the times with which it answered.
+// The clock of a database, estimated from the times in its responses.
 
-/** Milliseconds for which an answer is used. Clocks that drift apart by 100 µs a second differ by 6 ms then. */
-const goodFor = 60_000;
 /**
- * Milliseconds after which any newer answer replaces it, even a slower one. Much less than `goodFor`: a transaction that has
- * noted an answer must still know the time when it commits.
+ * Milliseconds for which a sample is used. Clocks that drift by 100 µs a second differ by 6 ms
+ * then.
  */
-const replacedAfter = 30_000;
-/** Milliseconds by which this machine's two clocks may part meanwhile: more is a machine that slept, or a clock that was set. */
-const mostParted = 20;
+const maxSampleAge = 60_000;
+/**
+ * Milliseconds after which any newer sample replaces it, even a slower one. Much less than
+ * `maxSampleAge`: a transaction that has noted a sample must still know the time when it commits.
+ */
+const preferredSampleAge = 30_000;
+/**
+ * Milliseconds by which this machine's two clocks may drift apart. More means that the machine
+ * slept, or that its clock was set.
+ */
+const maxClockDrift = 20;
 
-interface Seen {
-  /** Milliseconds by which the database's clock is ahead of performance.now(), or less: the answer took its time. */
+interface Sample {
+  /**
+   * Milliseconds by which the database's clock is ahead of performance.now(), at least: the
+   * response took time to arrive.
+   */
   ahead: number;
   at: number;
-  /** Of this machine's own two clocks. */
-  parted: number;
+  /** The difference between Date.now() and performance.now() at that time. */
+  clockDifference: number;
 }
 
 export class DatabaseClock {
-  #seen: Seen | undefined;
+  #sample: Sample | undefined;
 
-  /** Notes a time with which the database answered. The fastest of recent answers is used. */
+  /** Adds a time from a response of the database. The fastest of the recent responses is used. */
   note(database: Date): void {
     const at = performance.now();
     const ahead = database.getTime() - at;
-    const best = this.#good(at);
-    if (!best || at - best.at > replacedAfter || ahead >= best.ahead)
-      this.#seen = { ahead, at, parted: Date.now() - at };
+    const best = this.#usableSample(at);
+    if (!best || at - best.at > preferredSampleAge || ahead >= best.ahead)
+      this.#sample = { ahead, at, clockDifference: Date.now() - at };
   }
 
   /**
-   * The database's time at a timestamp, or one before it, by as much as that answer took at most: never one that comes later.
+   * Returns the database's time at a timestamp, as ISO 8601. It may be too early, by at most the
+   * time that the response took, but is never too late. Returns undefined if no recent response is
+   * known.
    * @param timestamp by performance.now()
-   * @returns as ISO 8601; undefined: it was not seen of late
    */
   at(timestamp: number): string | undefined {
-    const seen = this.#good(performance.now());
-    return seen && new Date(Math.floor(timestamp + seen.ahead)).toISOString();
+    const sample = this.#usableSample(performance.now());
+    return sample && new Date(Math.floor(timestamp + sample.ahead)).toISOString();
   }
 
-  #good(now: number): Seen | undefined {
-    const seen = this.#seen;
-    if (!seen || now - seen.at > goodFor || Math.abs(Date.now() - now - seen.parted) > mostParted) return undefined;
-    return seen;
+  #usableSample(now: number): Sample | undefined {
+    const sample = this.#sample;
+    if (
+      !sample ||
+      now - sample.at > maxSampleAge ||
+      Math.abs(Date.now() - now - sample.clockDifference) > maxClockDrift
+    )
+      return undefined;
+    return sample;
   }
 }

@@ -1,10 +1,10 @@
-// Idempotency keys: claimed by locks that end with the transaction, kept with what it writes.
+// Idempotency keys: claimed by transaction locks, stored together with the writes.
 import { hash } from 'node:crypto';
 import { hasCode, type Sql } from './pool.ts';
 import { on, type Preamble, PreparedPreamble } from './preambles.ts';
 import { removeByCompany } from './sweeping.ts';
 
-/** Hours that an answer is kept. */
+/** Hours for which a response is stored. */
 export const keptHours = 24;
 
 export interface Claim {
@@ -27,50 +27,52 @@ export interface StoredResponse {
   body: string;
 }
 
-/** Raised for a key that is not free. */
+/** SQLSTATE of a claim whose key is not free. */
 const taken = 'CK001';
 
-/** True for the failure of a claim whose key is not free. */
+/** Returns true if a claim failed because its key is not free. */
 export function isTaken(error: unknown): boolean {
   return hasCode(error, taken);
 }
 
-const refusal = `refuse('the key is taken', '${taken}')`;
+const rejection = `refuse('the key is taken', '${taken}')`;
 
 /**
- * The locks of a claim, as by claimNow. What is sent next, behind `afterLocks`, is planned without reading whole tables: a plan that is kept
- * from when no answer was kept would read all that are kept later.
+ * Takes the locks of a claim, as claimNow does. Sequential scans are disabled until `afterLocks`: a
+ * plan that was cached while the table was empty would later read the whole table.
  */
 const locking = new PreparedPreamble(
   'lock a key',
   `select case when ${on('enable_seqscan', 'off')} and pg_try_advisory_xact_lock_shared($1::bigint)
-     and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${refusal} end`,
+     and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${rejection} end`,
 );
 
-/** Takes the locks of a claim; fails where the key is not free. */
+/** Returns the preamble that takes the locks of a claim. It fails if the key is not free. */
 export function lock(claim: Claim): Preamble {
-  const { keyLock, bodyLock } = locksOf(claim);
+  const { keyLock, bodyLock } = computeLockIds(claim);
   return locking.bind([bodyLock, keyLock]);
 }
 
-/** Takes back what the locks said of plans; a condition that is true. */
+/** A condition that is always true and enables sequential scans again. */
 export const afterLocks = on('enable_seqscan', 'on');
 
 /**
- * Nothing is kept of a key whose locks are held; fails otherwise, whatever it is. Part of a statement behind that which took the locks: it must
- * see what their last holder committed.
+ * Returns an SQL expression that fails if anything is stored for a key whose locks are held. It
+ * belongs in a statement after the one that took the locks, because it must see what their last
+ * holder committed.
  */
 export const noneStored = (companyId: string, testMode: string, endpoint: string, key: string): string =>
-  `(select ${refusal} from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
+  `(select ${rejection} from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
- * Claims a key until the transaction ends, without a word about whoever has it; sent at once. What is sent behind it in the same
- * transaction does nothing where the key is taken, since the transaction has failed by then.
- * @returns false when the key is taken: it runs now, or has an answer, or was used with another body
+ * Claims a key until the transaction ends, without finding out who holds it. Sends its statement
+ * immediately. If the key is taken, the transaction fails, so later statements of it have no
+ * effect.
+ * @returns false if the key is taken: its call is running, has a response, or had another body
  */
 export async function claimNow(sql: Sql, claimed: Claim): Promise<boolean> {
   const { companyId, testMode, endpoint, key } = claimed;
-  const { keyLock, bodyLock } = locksOf(claimed);
+  const { keyLock, bodyLock } = computeLockIds(claimed);
   try {
     await sql`select claim_key(${companyId}, ${testMode}, ${endpoint}, ${key}, ${keyLock}::bigint, ${bodyLock}::bigint)`.execute();
     return true;
@@ -81,13 +83,14 @@ export async function claimNow(sql: Sql, claimed: Claim): Promise<boolean> {
 }
 
 /**
- * Claims a key, or finds out what became of it. Two locks are taken, as by claimNow: a shared one on the key with this body, then the
- * exclusive one on the key. Whoever finds the key taken sees from the holder's other lock whether it runs the same body. They are taken
- * by way of the company's row, as all locks on what is not stored.
+ * Claims a key, or returns the state of the call that has it. It takes two locks, as claimNow does:
+ * a shared one on the key with this body, then the exclusive one on the key. If the key is taken,
+ * the holder's other lock shows whether it runs the same body. The statements read the company's
+ * row, like all locks on values that are not stored, so that they run where that row is.
  */
 export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
-  const { keyLock, bodyLock } = locksOf(claimed);
-  // Always a statement of its own: it must see what the lock's last holder committed.
+  const { keyLock, bodyLock } = computeLockIds(claimed);
+  // Always a separate statement: it must see what the lock's last holder committed.
   const find = () =>
     sql<{ requestHash: Buffer; status: number; body: string }[]>`
       select request_hash, status, body
@@ -95,7 +98,7 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
         and created_at > now() - interval '24 hours' and (leased_until is null or leased_until > now())`.execute();
-  const verdictOn = (record: { requestHash: Buffer; status: number; body: string }): Verdict =>
+  const toVerdict = (record: { requestHash: Buffer; status: number; body: string }): Verdict =>
     !record.requestHash.equals(claimed.requestHash)
       ? { kind: 'conflict' }
       : record.status === running
@@ -107,35 +110,37 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       select pg_advisory_xact_lock_shared(${bodyLock}::bigint), pg_try_advisory_xact_lock(${keyLock}::bigint) as locked
       from companies where id = ${claimed.companyId}`;
     const [[lock], [record]] = await Promise.all([locking.execute(), find()]);
-    if (record) return verdictOn(record);
+    if (record) return toVerdict(record);
     if (!lock) throw new Error('an Idempotency-Key is claimed in a company that does not exist');
     if (lock.locked) return { kind: 'ours' };
     const holding = sql<{ hasBody: boolean | null }[]>`
       select holder_has_body(${keyLock}::bigint, ${bodyLock}::bigint) as has_body
       from companies where id = ${claimed.companyId}`;
-    // The holder may have come after the one that ran the call, and only be reading its answer; that answer then decides.
+    // The holder may have come after the call that ran, and may only be reading its response. That
+    // response then decides.
     const [[holder], [late]] = await Promise.all([holding.execute(), find()]);
-    if (late) return verdictOn(late);
-    // No holder any more: it has just finished, so its answer is there to be found.
+    if (late) return toVerdict(late);
+    // The holder has just finished, so its response can be read now.
     if (!holder || holder.hasBody === null) continue;
     if (holder.hasBody) return { kind: 'in_progress' };
-    // A holder that ends gives its locks back one after the other: only who is seen twice without this body has another.
+    // A holder that ends releases its locks one after the other, so only a second look proves that
+    // it has another body.
     otherBodies += 1;
     if (otherBodies === 2) return { kind: 'conflict' };
   }
   return { kind: 'in_progress' };
 }
 
-/** In place of a status, while a call holds its key and no connection. */
+/** Stored instead of a status while a call holds its key without a connection. */
 const running = 0;
-/** Seconds after which a call that holds its key so is thought to be dead. */
-const heldSeconds = 60;
+/** Seconds after which a call that holds its key in this way counts as dead. */
+const leaseSeconds = 60;
 
-/** Holds a claimed key beyond the end of the transaction, for a call that goes on without one. */
+/** Holds a claimed key beyond the end of the transaction, for a call that continues without one. */
 export async function hold(sql: Sql, { companyId, testMode, endpoint, key, requestHash }: Claim): Promise<void> {
   await sql`
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at, leased_until)
-    values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, ${running}, '', now(), now() + ${heldSeconds} * interval '1 second')
+    values (${companyId}, ${testMode}, ${endpoint}, ${key}, ${requestHash}, ${running}, '', now(), now() + ${leaseSeconds} * interval '1 second')
     on conflict (company_id, test_mode, endpoint, key) do update
     set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at,
       leased_until = excluded.leased_until`.execute();
@@ -144,12 +149,12 @@ export async function hold(sql: Sql, { companyId, testMode, endpoint, key, reque
 /** Extends the lease of a key that is held, for a call that suspends its transaction again. */
 export async function renewHold(sql: Sql, { companyId, testMode, endpoint, key, requestHash }: Claim): Promise<void> {
   await sql`
-    update idempotency_records set leased_until = now() + ${heldSeconds} * interval '1 second'
+    update idempotency_records set leased_until = now() + ${leaseSeconds} * interval '1 second'
     where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key}
       and status = ${running} and request_hash = ${requestHash}`.execute();
 }
 
-/** Gives back a key that was held, where its call has no answer that is kept; sent at once. */
+/** Releases a held key if no response is stored for its call. Sends its statement immediately. */
 export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Claim): Promise<void> {
   await sql`
     delete from idempotency_records
@@ -157,8 +162,9 @@ export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Cl
 }
 
 /**
- * Keeps an answer. A record older than 24 hours that the sweep has not reached gives way.
- * @param isFirst nothing is kept of the key, as its holder knows: to find that out once more costs a third of the statement
+ * Stores a response. It replaces a record older than 24 hours that was not removed yet.
+ * @param isFirst the caller knows that nothing is stored for the key; checking again would cost a
+ * third of the statement
  */
 export function save(sql: Sql, { claim, status, body }: StoredResponse, now: Date, isFirst: boolean): Promise<unknown> {
   const { companyId, testMode, endpoint, key, requestHash } = claim;
@@ -173,14 +179,17 @@ export function save(sql: Sql, { claim, status, body }: StoredResponse, now: Dat
       leased_until = null`.execute();
 }
 
-/** Removes answers that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired responses.
+ * @returns how many, at most the limit
+ */
 export async function sweep(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptHours * 3_600_000);
   const due = await sql<{ companyId: string; testMode: boolean; endpoint: string; key: string }[]>`
     select company_id, test_mode, endpoint, key
     from idempotency_records where created_at < ${before} order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
-    // The age again: a key that was used anew has a new answer.
+    // Checks the age again: if the key was used again, it has a new response.
     const removed = await sql`
       delete from idempotency_records r
       using jsonb_to_recordset(${sql.json(rows as never)}) as due ("testMode" boolean, endpoint text, key text)
@@ -190,12 +199,18 @@ export async function sweep(sql: Sql, limit: number, now: Date): Promise<number>
   });
 }
 
-function locksOf({ companyId, testMode, endpoint, key, requestHash }: Claim): { keyLock: string; bodyLock: string } {
+function computeLockIds({ companyId, testMode, endpoint, key, requestHash }: Claim): {
+  keyLock: string;
+  bodyLock: string;
+} {
   const scope = [companyId, String(testMode), endpoint, key];
   return { keyLock: lockId(scope), bodyLock: lockId([...scope, requestHash.toString('hex')]) };
 }
 
-/** 63 bits of a digest: the range of PostgreSQL's advisory locks. The same in all versions, which may run side by side. */
+/**
+ * Returns 63 bits of a digest, which fit PostgreSQL's advisory locks. All versions must compute the
+ * same, because they may run side by side.
+ */
 function lockId(parts: readonly string[]): string {
   return (BigInt(`0x${hash('sha256', parts.join('\n'), 'hex').slice(0, 16)}`) >> 1n).toString();
 }

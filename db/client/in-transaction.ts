@@ -1,14 +1,18 @@
-// A transaction for work that is no call: of jobs, pages, and providers that report something.
+// A transaction for work outside of calls: of jobs, pages, and inbound reports of providers.
 //
-// Calls get theirs from the runtime. It is not part of the jobs' runner, since services, integrations and pages need it as well; jobs use the
-// runner's, which adds the job's connections and timeout.
+// Calls get their transaction from the runtime. Jobs use the function of their runner, which adds
+// the job's connections and timeout. This one is here because services, integrations and pages need
+// it, too.
 import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Pool, Sql } from './pool.ts';
 import type { Scope } from './preconditions.ts';
 import { WriteTransaction } from './write-transaction.ts';
 
-/** Work of a transaction: gets the statements' function, and two that note events for the outbox and rows for the audit log. */
+/**
+ * The work of a transaction. It gets the function for statements, and two that add events to the
+ * outbox and rows to the audit log.
+ */
 export type TransactionWork<Result> = (
   sql: Sql,
   emit: (event: EventRow) => void,
@@ -16,9 +20,10 @@ export type TransactionWork<Result> = (
 ) => Promise<Result>;
 
 /**
- * Runs work in a transaction of its own; what it throws undoes all of it.
- * @param milliseconds after which the connection is given up: a database that hangs does not say so
- * @returns what the work returned, once it is committed
+ * Runs work in its own transaction. If the work throws, the transaction is rolled back.
+ * @param milliseconds after which the connection is closed, because a database that hangs does not
+ * respond
+ * @returns what the work returned, after the commit
  */
 export async function inTransaction<Result>(
   pool: Pool,
@@ -28,7 +33,7 @@ export async function inTransaction<Result>(
 ): Promise<Result> {
   const transaction = await WriteTransaction.open(pool, scope);
   const cancel = startResponsiveTimeout(() => transaction.destroy(), milliseconds);
-  // On the same clock: time in which this process was blocked is not the database's.
+  // On the same clock: time in which this process was blocked does not count.
   const end = responsiveNow() + milliseconds;
   const events: EventRow[] = [];
   const audit: AuditRow[] = [];

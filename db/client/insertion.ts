@@ -1,21 +1,23 @@
-// Rows that are inserted by statements whose texts are made once.
+// Insert statements whose texts are built once.
 import type { Sql } from './pool.ts';
 
 export interface InsertionParts {
   table: string;
-  /** By default those of the first row; all rows have the same then. */
+  /** By default those of the first row; then all rows must have the same. */
   columns?: readonly string[];
-  /** Those that are JSON. */
+  /** The columns that are JSON. */
   documents: readonly string[];
-  /** What it answers with, of the row `r`. */
+  /** The `returning` list; the row is `r`. */
   returning?: string;
 }
 
 type Row = Readonly<Record<string, unknown>>;
 
 /**
- * To put a text together each time took longer than to send it. One row goes by its values, which costs least. Many are one parameter: PostgreSQL takes 65,535, and any number of rows is then the same
- * prepared statement; as json, since jsonb would sort all names first.
+ * Building a text for each call took longer than sending it. A single row is sent as separate
+ * values, which costs least. Many rows are one parameter, because PostgreSQL accepts at most
+ * 65,535, and because any number of rows is then the same prepared statement. The parameter is
+ * json, since jsonb would sort all names first.
  */
 export class Insertion {
   readonly #parts: InsertionParts;
@@ -25,10 +27,10 @@ export class Insertion {
     this.#parts = parts;
   }
 
-  /** @param rows one at least; what a row does not say is null */
+  /** @param rows at least one; missing columns are null */
   of(sql: Sql, rows: readonly Row[]) {
     const [first = {}] = rows;
-    this.#texts ??= textsOf(this.#parts, this.#parts.columns ?? Object.keys(first));
+    this.#texts ??= buildTexts(this.#parts, this.#parts.columns ?? Object.keys(first));
     const { columns, one, many } = this.#texts;
     if (rows.length > 1) return sql.unsafe(many, [JSON.stringify(rows)], { prepare: true });
     const values = columns.map(({ name, isDocument }) => {
@@ -39,7 +41,7 @@ export class Insertion {
   }
 }
 
-function textsOf({ table, documents, returning }: InsertionParts, columns: readonly string[]) {
+function buildTexts({ table, documents, returning }: InsertionParts, columns: readonly string[]) {
   const names = columns.map((name) => `"${name}"`).join(', ');
   const places = columns.map((_, index) => `$${index + 1}`).join(', ');
   const target = `insert into ${table} as r (${names})`;

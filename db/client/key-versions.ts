@@ -1,40 +1,48 @@
-// Whether an API key is still what it was when it was looked up, asked by each request itself.
+// Checks in each request that a cached API key has not changed since it was looked up.
 
 import { afterLocks, type Claim, noneStored } from './idempotency.ts';
 import { hasCode, type Sql } from './pool.ts';
 import { on, type Planning, type Preamble, PreparedPreamble } from './preambles.ts';
 import { asId, type TenantScope } from './tenant.ts';
 
-/** What a key's look-up was made from. */
+/** The version of the credentials from which a key was looked up. */
 export interface KeyVersion {
   companyId: string;
-  /** As in keyStamp. */
+  /** As selected by keyStamp. */
   stamp: string;
 }
 
-/** The version of all that the look-ups of a company's keys read: any change of it makes another. null: there is no such company. */
-const stampOf = (companyId: string): string =>
+/**
+ * Returns an SQL expression for the version of a company's credentials. Every change that affects
+ * the lookup of its keys raises it. null: the company does not exist.
+ */
+const selectVersion = (companyId: string): string =>
   `(select version::text from credential_versions where company_id = ${companyId})`;
 
-/** The same for a look-up: the versions of the companies c. */
+/** The same for a lookup: the versions of the companies c. */
 export const keyStamp = (sql: Sql) => sql`(select version::text from credential_versions v where v.company_id = c.id)`;
 
-/** A statement without parameters that asks for the stamp of now: it may travel in one message with others. */
-export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${stampOf(asId(companyId))} as stamp`;
+/**
+ * Returns a statement without parameters that selects the current stamp. It can be sent in one
+ * message with others.
+ */
+export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${selectVersion(asId(companyId))} as stamp`;
 
-/** Raised for a credential that is not what it was. */
+/** SQLSTATE of a credential that has changed. */
 const changed = 'CK002';
 
-/** True for the failure of a begin statement whose credential has changed. */
+/** Returns true if a begin statement failed because its credential has changed. */
 export function isChanged(error: unknown): boolean {
   return hasCode(error, changed);
 }
 
 /**
- * Returns the statement behind begin: the settings of the tenant, the preconditions and the time. It can stay prepared. If a precondition
- * does not hold, it fails, and so does what was sent behind it: isChanged and isTaken say which. A `case` keeps the order, and so do the columns.
+ * Returns the statement behind begin: the tenant's settings, the preconditions and the time. It can
+ * stay prepared. If a precondition does not hold, the statement fails, and so do those behind it;
+ * isChanged and isTaken say why. The `case` and the order of the columns fix the order of
+ * evaluation.
  * @param credential undefined: none is compared
- * @param claim whose locks are held; undefined: there is none
+ * @param claim the claim whose locks are held; undefined: there is none
  */
 export function beginStatement(
   { companyId, testMode }: TenantScope,
@@ -50,13 +58,13 @@ export function beginStatement(
 const settings = "set_config('app.company_id', $1, true) = $1 and set_config('app.test_mode', $2, true) = $2";
 
 function selectStamp(conditions: string): string {
-  return `select case when ${conditions} then ${stampOf('$3')} end as stamp`;
+  return `select case when ${conditions} then ${selectVersion('$3')} end as stamp`;
 }
 
 const time = 'clock_timestamp() as clock';
 const claiming = `${settings} and ${afterLocks}`;
 const unchanged = (conditions: string): string => `case when ${conditions} then
-  case when ${stampOf('$3')} = $4 then 'same' else refuse('the credential is not what it was', '${changed}') end end`;
+  case when ${selectVersion('$3')} = $4 then 'same' else refuse('the credential is not what it was', '${changed}') end end`;
 const beginStatements = {
   plain: {
     free: `select ${settings}, ${time}`,
@@ -69,17 +77,17 @@ const beginStatements = {
 };
 
 const once = on('plan_cache_mode', 'force_generic_plan');
-const ways: Readonly<Record<Planning, readonly string[]>> = {
+const planningSettings: Readonly<Record<Planning, readonly string[]>> = {
   auto: [],
   once: [once],
-  // Nothing else has an order without sorting.
+  // Without sorting, only an index can provide the order.
   'in order': [once, on('enable_sort', 'off')],
-  anew: [on('plan_cache_mode', 'force_custom_plan')],
+  custom: [on('plan_cache_mode', 'force_custom_plan')],
 };
 
 /** The preambles of a read session by planning: without and with the version of the key. */
 const readPreambles = new Map(
-  Object.entries(ways).map(([planning, more]) => {
+  Object.entries(planningSettings).map(([planning, more]) => {
     const conditions = [settings, on('transaction_read_only', 'on'), ...more].join(' and ');
     const name = `enter to read, ${planning}`;
     return [
@@ -93,9 +101,10 @@ const readPreambles = new Map(
 );
 
 /**
- * Returns the preamble of a statement that only reads: the settings of the tenant, and the present version of the key.
+ * Returns the preamble of a statement that only reads: the tenant's settings, and the current
+ * version of the key.
  * @param credential undefined: its version is not selected
- * @param onStamp runs with each answer, with the version if it was selected
+ * @param onStamp runs with each response, with the version if it was selected
  */
 export function readPreamble(
   { companyId, testMode }: TenantScope,
@@ -108,7 +117,10 @@ export function readPreamble(
   return credential ? withStamp.bind([...parameters, credential.companyId], onStamp) : plain.bind(parameters, onStamp);
 }
 
-/** True while nothing that a key's look-up read has changed. @param stamp of now */
+/**
+ * Returns true if nothing that the key's lookup read has changed.
+ * @param stamp the current version
+ */
 export function isKeyUnchanged(stamp: string | null | undefined, known: KeyVersion): boolean {
   return typeof stamp === 'string' && stamp === known.stamp;
 }

@@ -1,4 +1,4 @@
-// Lists as PostgreSQL writes them, for connections that have not asked for its types.
+// Array literals of PostgreSQL, for connections whose driver does not know its array types.
 
 export function listLiteral(items: readonly (string | number)[]): string {
   return `{${items.map((item) => JSON.stringify(item)).join(',')}}`;

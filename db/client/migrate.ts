@@ -8,7 +8,10 @@ export class MigrationError extends Error {}
 
 const folder = new URL('../migrations/', import.meta.url);
 
-/** The first migration of development versions. The baseline took the place of all of theirs before the first release. */
+/**
+ * The first migration of development versions. The baseline replaced all of these before the first
+ * release.
+ */
 const firstBeforeBaseline = '0001-foundation.sql';
 
 /**
@@ -21,7 +24,7 @@ export async function migrate(url: string): Promise<string[]> {
   const sql = postgres(url, { max: 1, onnotice: () => undefined, connect_timeout: 5, fetch_types: false });
   const applied: string[] = [];
   try {
-    // Two servers that start at once must not both migrate.
+    // Two servers that start at the same time must not both migrate.
     await sql`select pg_advisory_lock(hashtext('headless-crm migrations'))`;
     await sql`create table if not exists migrations (name text primary key, digest text not null, applied_at timestamptz not null default now())`;
     const known = new Map(

@@ -1,4 +1,4 @@
-// The only file that uses what our patch adds to postgres.js; patches/README.md explains the patch.
+// The only file that uses the additions of the postgres.js patch; see patches/README.md.
 import postgres from 'postgres';
 import type { Planning, Preamble } from './preambles.ts';
 import { rowNames } from './row-names.ts';
@@ -7,24 +7,30 @@ import { rowNames } from './row-names.ts';
 export type Sql = postgres.ISql<{}>;
 
 /**
- * A patched statement. It is sent when somebody waits for it or calls `execute()`, and only then has a promise. It can be awaited like a
- * promise but is none: `instanceof Promise` is false.
+ * A patched statement. It is sent, and gets a promise, when it is awaited or `execute()` is called.
+ * It can be awaited like a promise, but `instanceof Promise` is false.
  */
 export interface Statement<Rows = unknown> extends PromiseLike<Rows> {
-  /** Sends the statement at once. `await` alone sends it a microtask later, behind statements that were executed meanwhile. */
+  /**
+   * Sends the statement immediately. `await` alone sends it a microtask later, behind statements
+   * that were executed meanwhile.
+   */
   execute(): this;
   catch<Other>(onRejected: (error: unknown) => Other): Promise<Rows | Other>;
 }
 
 /** The options of a statement that the patched driver reads when it sends the statement. */
 interface StatementOptions {
-  /** Keeps the statement prepared on its connection. Only for texts of which there are few. */
+  /** Keeps the statement prepared on its connection. Only for texts that have few variants. */
   prepare?: boolean | undefined;
   /** Sends the text as a simple query, which takes neither parameters nor a preamble. */
   simple?: boolean;
   /** Sent in the same message, in front of the statement. */
   preamble?: Preamble;
-  /** Skips the round trip that asks for the types of parameters, unless there are lists or JSON among them. */
+  /**
+   * Skips the round trip that asks for the types of parameters, unless there are lists or JSON
+   * among them.
+   */
   skipDescribe?: boolean;
 }
 
@@ -38,8 +44,8 @@ interface ClientOptions {
 export type Client = postgres.Sql;
 
 /**
- * Array types by their element types, with the numbers that PostgreSQL gives its own types everywhere. The unpatched driver asks each new
- * connection for all array types, a sixth of what opening it costs.
+ * Array types by their element types, with PostgreSQL's fixed type ids. The unpatched driver asks
+ * each new connection for all array types, which is a sixth of the cost of opening it.
  */
 const arrayTypes: readonly (readonly [element: number, array: number])[] = Object.entries({
   16: 1000,
@@ -65,12 +71,15 @@ export function createClient(
   return postgres(url, { ...options, transform: rowNames, fetch_types: arrayTypes as never }) as unknown as Client;
 }
 
-/** Returns whether what a client sends in one turn of the event loop is one message with one answer. */
+/**
+ * Returns true if everything that a client sends in one turn of the event loop is one message with
+ * one response.
+ */
 export function isPipelined(client: Client): boolean {
   return (client.options as ClientOptions).pipelined === true;
 }
 
-/** Starts or ends pipelining, for what is sent from now on. */
+/** Starts or ends pipelining for the statements that follow. */
 export function setPipelined(client: Client, value: boolean): void {
   (client.options as ClientOptions).pipelined = value;
 }
@@ -92,8 +101,9 @@ export function sendSimple(sql: Sql, text: string): Statement<readonly object[]>
 }
 
 /**
- * Returns the driver's functions that create statements, with a function that runs first for each.
- * @param enter throws if no statement may be created any more; returns the preamble of the statement, if it has one
+ * Returns the driver's functions that create statements, with a function that runs before each.
+ * @param enter throws if statements can no longer be created; returns the preamble of the
+ * statement, if it has one
  */
 export function guardStatements(sql: Sql, enter: () => Preamble | undefined): Sql {
   const send = (...parameters: Parameters<typeof sql>) => {
@@ -122,8 +132,10 @@ function withPreamble<Part>(part: Part, preamble: Preamble): Part {
 }
 
 /**
- * Sets how a prepared statement that has not been sent is planned. `in order` is only for statements that have their limit in their text and
- * one index alone with their order: a plan for all values could otherwise sort the records of a small company, and so of a large one.
+ * Sets how a prepared statement that has not been sent is planned. `in order` is only for
+ * statements that have their limit in their text and exactly one index with their order. A plan for
+ * all values could otherwise sort the records of a small company, and then also those of a large
+ * one.
  * @returns false if the statement is not part of a read session, which alone can set this
  */
 export function setPlanning(statement: Statement, planning: Planning): boolean {
@@ -135,8 +147,9 @@ export function setPlanning(statement: Statement, planning: Planning): boolean {
 }
 
 /**
- * Has a statement planned anew instead of kept prepared: for statements whose text depends on the request, which would pile up on the
- * connection. PostgreSQL infers the types of its parameters, unless there are lists or JSON among them.
+ * Plans a statement for each call instead of keeping it prepared: for statements whose text depends
+ * on the request, which would pile up on the connection. PostgreSQL infers the types of its
+ * parameters, unless there are lists or JSON among them.
  */
 export function unprepared<Query extends Statement>(statement: Query): Query {
   Object.assign(optionsOf(statement) as StatementOptions, { prepare: false, skipDescribe: true });

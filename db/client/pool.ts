@@ -1,4 +1,4 @@
-// Connections: a pool whose waits and queries are bounded, which the driver's own pool is not.
+// A connection pool with bounded waits and queries, which the driver's own pool lacks.
 import { connect, type Socket } from 'node:net';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { DatabaseClock } from './database-clock.ts';
@@ -18,68 +18,89 @@ export type { Sql } from './pipeline.ts';
 
 export interface PoolOptions {
   url: string;
-  /** The role that every statement of this pool runs under; undefined: the one of the URL, for migrations. */
+  /**
+   * The role that every statement of this pool runs under. undefined: the role of the URL, for
+   * migrations.
+   */
   role: string | undefined;
   lanes: number;
   prepare: boolean;
   /**
-   * True for a database that is spread over machines: it passes a setting on with the whole message that it stands in, so that nothing else
-   * may stand there.
+   * True for a database that is distributed over machines. It forwards a setting with the whole
+   * message that contains it, so the message may contain nothing else.
    */
   spread: boolean;
-  /** What PostgreSQL's list of connections calls these; the role unless given. */
+  /** The name of the connections in pg_stat_activity; by default the role. */
   name?: string;
-  /** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of, in place of the usual ones. */
+  /** Milliseconds after which PostgreSQL ends an idle transaction, instead of the default. */
   abandonedAfter?: number;
-  /** True: commits do not wait for the disk, and a crash of the database may take the last instants with it. */
+  /**
+   * True: commits do not wait for the disk, and a crash of the database may lose the latest ones.
+   */
   commitsMayBeLost?: boolean;
   /** Milliseconds that a request may wait for a free connection. */
   wait: number;
-  /** Milliseconds after which the server itself gives a statement up. */
+  /** Milliseconds after which PostgreSQL cancels a statement. */
   statementTimeout: number;
 }
 
-/** Milliseconds beyond a statement's time after which its connection is cut: a server that hangs does not give up by itself. */
+/**
+ * Milliseconds beyond a statement's timeout after which its connection is closed: a server that
+ * hangs does not cancel it.
+ */
 export const grace = 200;
 
-/** Bytes that are read from the database at once. */
+/** Bytes of one read from the database. */
 const readSize = 65_536;
 /**
- * Connections of a pool that are opened at the same time. To open one costs PostgreSQL many times what a request does: where a new server
- * opens all at once, its first requests are answered after the last of them, and some not in time.
+ * Connections of a pool that are opened at the same time. Opening one costs PostgreSQL many times
+ * what a request does. If a new server opened all of them together, its first requests would wait
+ * for the last one, and some would time out.
  */
-const openedAtOnce = 2;
+const maxOpening = 2;
 /** Requests that may share a connection. */
-const mostSharers = 8;
-/** Milliseconds after which PostgreSQL ends a transaction that nothing is asked of: the server at the other end has gone, unheard. */
+const maxSharers = 8;
+/**
+ * Milliseconds after which PostgreSQL ends an idle transaction: the server that began it has
+ * probably gone.
+ */
 const abandonedAfter = 10_000;
 
-/** One connection. Statements sent on it run in the order they were sent, so they can be sent without waiting. */
+/**
+ * A connection. It runs statements in the order in which they were sent, so they can be sent
+ * without waiting.
+ */
 export interface PooledConnection {
   readonly sql: Client;
-  /** `opened` once the database answered on it. */
+  /** `opened` once the database has responded on it. */
   state: 'new' | 'opening' | 'opened';
-  /** True after the connection failed; the connection is then thrown away, never used again. */
+  /** True after the connection failed. It is then replaced and never used again. */
   broken: boolean;
   readonly clock: DatabaseClock;
-  /** Those who share it, while any do: no transaction may begin on it. */
+  /** The calls that share it, while there are any: no transaction may begin on it. */
   shared: Shared | undefined;
-  /** Cuts the connection at once, so that a server that hangs cannot run later what was sent on it. */
+  /**
+   * Closes the connection immediately, so that a server that hangs cannot later run the statements
+   * that were sent on it.
+   */
   cut(): void;
 }
 
-/** A connection, or the wait for one, with how many share it. */
+/** A connection, or the wait for one, and how many calls share it. */
 interface Shared {
   connection: Promise<PooledConnection>;
   sharers: number;
 }
 
-/** Thrown when no connection became free in time. */
+/** Thrown if no connection became free in time. */
 class PoolExhausted extends Error {
   readonly code = 'POOL_EXHAUSTED';
 }
 
-/** The types that differ from the driver's defaults: 64-bit integers are numbers, since all of ours are safe; dates stay text. */
+/**
+ * The types that differ from the driver's defaults. 64-bit integers are numbers, because all values
+ * here are safe integers. Dates stay text.
+ */
 const types = {
   bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: (text: string) => Number(text) },
   numeric: {
@@ -97,13 +118,16 @@ const types = {
   day: { to: 1082, from: [1082], serialize: (value: string) => value, parse: (text: string) => text },
 };
 
-/** How a pool is used, for the metrics. */
+/** Usage of a pool, for the metrics. */
 export interface PoolUsage {
   lanes: number;
   free: number;
-  /** Who waits for a connection now. */
+  /** Calls that are waiting for a connection now. */
   waiting: number;
-  /** Since the start: who had to wait, for how many milliseconds together, and who waited in vain. */
+  /**
+   * Since the start: how many calls had to wait, their total wait in milliseconds, and how many
+   * waited in vain.
+   */
   waits: number;
   waitedMilliseconds: number;
   exhausted: number;
@@ -122,7 +146,7 @@ export class Pool {
   readonly #all = new Set<PooledConnection>();
   #opening = 0;
   #closed = false;
-  /** Whose connection may be shared by who comes next. */
+  /** The connection that the next calls may share. */
   #shared: Shared | undefined;
   #waits = 0;
   #waitedMilliseconds = 0;
@@ -145,7 +169,8 @@ export class Pool {
       max_lifetime: null,
       onnotice: () => undefined,
       onclose: () => connection.cut(),
-      // The driver connects again by itself, and would run the rest of a transaction outside of it: a connection connects once.
+      // The driver would reconnect by itself and run the rest of a transaction outside of it. So a
+      // connection connects once.
       socket: ({ host, port }: { host: string[]; port: number[] }) => {
         if (socket) {
           connection.cut();
@@ -155,14 +180,16 @@ export class Pool {
           port: port[0] as number,
           host: host[0],
           noDelay: true,
-          // Read into one buffer: node would take 64 KB of memory for each read, and give most of it back.
+          // Reads into one buffer. Node would allocate 64 KB for each read, and free most of it
+          // again.
           onread: {
             buffer: Buffer.allocUnsafeSlow(readSize),
             callback: (size, buffer) => opened.emit('data', Buffer.from(buffer.subarray(0, size) as Buffer)),
           },
         });
         socket = opened;
-        // Before the driver, which tells whoever waits: what they give back then must go to nobody else.
+        // This runs before the driver rejects the waiting statements: a connection that they
+        // release must not be used again.
         opened.once('error', () => connection.cut());
         return Object.assign(opened, { host: host[0], port: port[0] });
       },
@@ -170,7 +197,8 @@ export class Pool {
         TimeZone: 'UTC',
         application_name: `crm ${name ?? role ?? 'owner'}`,
         idle_in_transaction_session_timeout: this.#options.abandonedAfter ?? abandonedAfter,
-        // And where PostgreSQL waits in the middle of a statement, which that time does not count: a dead network is noticed after 11 s.
+        // PostgreSQL does not count the time in which it waits in the middle of a statement. With
+        // these, it notices a dead network after 11 s.
         tcp_keepalives_idle: 5,
         tcp_keepalives_interval: 2,
         tcp_keepalives_count: 3,
@@ -188,7 +216,8 @@ export class Pool {
       cut() {
         if (connection.broken) return;
         connection.broken = true;
-        // A reset, not an orderly end: PostgreSQL then stops at its next answer instead of running what is still queued.
+        // A reset, not an orderly end: PostgreSQL then stops at its next response instead of
+        // running the queued statements.
         socket?.resetAndDestroy();
         void connection.sql.end({ timeout: 0 }).catch(() => undefined);
       },
@@ -199,7 +228,7 @@ export class Pool {
 
   /**
    * Takes a connection.
-   * @throws PoolExhausted when none became free in time
+   * @throws PoolExhausted if none became free in time
    */
   acquire(): Promise<PooledConnection> {
     const connection = this.#takeFree();
@@ -223,12 +252,14 @@ export class Pool {
   }
 
   /**
-   * Takes a connection together with those who ask in the same turn of the event loop, or while all are taken. For short statements, each of
-   * them a transaction of its own: they leave in one piece, for one system call of each side, and wait for one another.
-   * @throws PoolExhausted when none became free in time
+   * Takes a connection together with other calls of the same turn of the event loop, or with those
+   * that wait while all connections are taken. For short statements, each of them a transaction of
+   * its own: they are sent in one piece, which costs one system call on each side, and wait for one
+   * another.
+   * @throws PoolExhausted if none became free in time
    */
   share(): Promise<PooledConnection> {
-    const shared = this.#shared && this.#shared.sharers < mostSharers ? this.#shared : this.#newShared();
+    const shared = this.#shared && this.#shared.sharers < maxSharers ? this.#shared : this.#newShared();
     shared.sharers += 1;
     return shared.connection;
   }
@@ -241,13 +272,16 @@ export class Pool {
     };
     shared.connection.then((connection) => {
       connection.shared = shared;
-      // At the end of this turn the driver sends what there is.
+      // At the end of this turn, the driver sends the collected statements.
       setImmediate(close);
     }, close);
     return shared;
   }
 
-  /** Gives a connection back, which is free when all who share it have. What was sent on it without waiting still runs first. */
+  /**
+   * Gives a connection back. It is free when all calls that share it have given it back. Statements
+   * that were sent on it without waiting still run first.
+   */
   release(connection: PooledConnection): void {
     if (connection.shared) {
       connection.shared.sharers -= 1;
@@ -261,22 +295,25 @@ export class Pool {
       return;
     }
     setPipelined(connection.sql, false);
-    // Taken, and not used: the next one opens it.
+    // It was taken but not used, so the next call opens it.
     if (connection.state === 'opening') this.#endOpening(connection, 'new');
     this.#offer(connection);
   }
 
-  /** Closes a connection at once, whatever it is doing, and opens another in its place. */
+  /** Closes a connection immediately, even while it is in use, and replaces it. */
   destroy(connection: PooledConnection): void {
     if (this.#all.has(connection)) this.#replace(connection);
   }
 
-  /** One that is open, the last that was used first, or one that may be opened now; undefined: there is none. */
+  /**
+   * Returns an open connection, the most recently used first, or one that may be opened now.
+   * undefined: there is none.
+   */
   #takeFree(): PooledConnection | undefined {
     for (;;) {
       const opened = this.#free.findLastIndex(({ state }) => state === 'opened');
-      if (opened === -1 && this.#opening >= openedAtOnce) return undefined;
-      // Where none is open, -1 is the last of the others.
+      if (opened === -1 && this.#opening >= maxOpening) return undefined;
+      // If none is open, -1 selects the last of the others.
       const [connection] = this.#free.splice(opened, 1);
       if (!connection) return undefined;
       if (connection.broken) {
@@ -297,11 +334,11 @@ export class Pool {
     answer.then(opened, opened);
   }
 
-  /** Notes that the database answered on a connection. */
+  /** Records that the database responded on a connection. */
   noteAnswer(connection: PooledConnection): void {
     if (connection.state === 'opened' || connection.broken) return;
     this.#endOpening(connection, 'opened');
-    // While this one is at work, another may be opened for who waits.
+    // While this one works, another may be opened for a waiting call.
     this.#serve();
   }
 
@@ -315,7 +352,7 @@ export class Pool {
     this.#serve();
   }
 
-  /** Gives those who wait what is free, in their order. */
+  /** Gives free connections to waiting calls, in their order. */
   #serve(): void {
     while (this.#waiting.length > 0) {
       const connection = this.#takeFree();
@@ -345,15 +382,16 @@ export class Pool {
     };
   }
 
-  /** True if statements may stay prepared and travel behind one another in one message. */
+  /** True if statements may stay prepared and be sent together in one message. */
   get canPipeline(): boolean {
     return this.#options.prepare && !this.#options.spread;
   }
 
   /**
-   * Sends a statement behind a preamble and starts pipelining: statements that are sent in the same turn of the event loop are one message,
-   * with one answer behind the last, until the connection is released. If one fails, PostgreSQL skips those behind it. For transactions
-   * alone, whose statements share a fate anyway.
+   * Sends a statement behind a preamble and starts pipelining. Until the connection is released,
+   * the statements of one turn of the event loop are one message, with one response after the last.
+   * If one fails, PostgreSQL skips those behind it. Only for transactions, whose statements succeed
+   * or fail together anyway.
    */
   sendPipelined(
     connection: PooledConnection,
@@ -381,13 +419,16 @@ export class Pool {
     return (messages.length < statements.length ? last.at(-1) : last) as readonly object[];
   }
 
-  /** Opens the first connections, so that nobody's request has to. Where they cannot be opened, whoever needs one is told. */
+  /**
+   * Opens the first connections, so that no request has to. If this fails, the first request that
+   * needs a connection gets the error.
+   */
   async open(): Promise<void> {
-    const opening = Array.from({ length: openedAtOnce }, () => this.use((sql) => sql`select 1`));
+    const opening = Array.from({ length: maxOpening }, () => this.use((sql) => sql`select 1`));
     await Promise.allSettled(opening);
   }
 
-  /** Runs statements on one connection, without a transaction of its own. */
+  /** Runs statements on one connection, without a transaction around them. */
   async use<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const connection = await this.acquire();
     const cancel = startResponsiveTimeout(() => this.destroy(connection), this.#options.statementTimeout + grace);
@@ -400,7 +441,10 @@ export class Pool {
     }
   }
 
-  /** Ends all connections; those at work may finish within the time. @param seconds 0: at once */
+  /**
+   * Ends all connections. Running statements may finish within the time.
+   * @param seconds 0: immediately
+   */
   async close(seconds: number): Promise<void> {
     this.#closed = true;
     for (const waiter of this.#waiting.splice(0)) {
@@ -413,7 +457,10 @@ export class Pool {
   }
 }
 
-/** Classes and codes with which PostgreSQL says that it cannot work now: no connection, no resources, shutting down, given up, deadlock. */
+/**
+ * Classes and codes of PostgreSQL for "cannot work now": no connection, no resources, shutting
+ * down, canceled, deadlock.
+ */
 const outage = /^(08|53|57|58|25006|40001|40P01|55P03|XX000)/;
 const driverOutage = new Set([
   'CONNECTION_CLOSED',
@@ -429,24 +476,24 @@ const driverOutage = new Set([
   'EAI_AGAIN',
 ]);
 
-/** True when an error says that the database cannot do its work now, whatever the statement was. */
+/** Returns true if the database cannot work now, independent of the statement. */
 export function isOutage(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === 'string' && (driverOutage.has(code) || (code.length === 5 && outage.test(code)));
 }
 
-/** True for an error with one of some codes, those of PostgreSQL and our own among them. */
+/** Returns true for an error with one of the codes, PostgreSQL's or those of this project. */
 export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === 'string' && codes.includes(code);
 }
 
-/** True when the database gave a statement up because it took too long. */
+/** Returns true if the database canceled a statement because it took too long. */
 export function isOverdue(error: unknown): boolean {
   return hasCode(error, '57014');
 }
 
-/** True for a foreign key or unique key that only a change made meanwhile can have broken. */
+/** Returns true for a violated foreign or unique key, which only a concurrent change can cause. */
 export function isRace(error: unknown): boolean {
   return hasCode(error, '23503', '23505');
 }

@@ -8,9 +8,9 @@ import type { TenantScope } from './tenant.ts';
 import { WriteTransaction } from './write-transaction.ts';
 
 type State =
-  /** The handle creates its statements; undefined until it is asked for. */
+  /** The handle creates its statements; undefined until the first use. */
   | { kind: 'ready'; connection: PooledConnection; handle: Sql | undefined }
-  /** Others use its connection, while it waits for work without one. */
+  /** The session waits for other work, and its connection serves other calls. */
   | { kind: 'without connection' }
   | { kind: 'ended'; connection: PooledConnection | undefined };
 
@@ -20,9 +20,9 @@ export class ReadSession {
   readonly #credential: KeyVersion | undefined;
   #state: State;
   #planning: Planning = 'auto';
-  /** Kept until what it depends on changes: the connection, the planning, whether the credential is known. */
+  /** Cached until the connection, the planning or the knowledge about the credential changes. */
   #preamble: Preamble | undefined;
-  /** Whether the credential is unchanged; undefined until the database has answered. */
+  /** undefined until the database has responded. */
   #isUnchanged: boolean | undefined;
 
   /** Returns undefined if the call may write, or if the database cannot take preambles. */
@@ -56,7 +56,7 @@ export class ReadSession {
     return handle;
   }
 
-  /** Asks for the version of the credential until the first answer. */
+  /** Selects the version of the credential until the first response. */
   #newPreamble(connection: PooledConnection, planning: Planning): Preamble {
     const credential = this.#isUnchanged === undefined ? this.#credential : undefined;
     const preamble = readPreamble(this.#tenant, credential, planning, (stamp) => {
@@ -68,20 +68,25 @@ export class ReadSession {
     return { ...preamble, withPlanning: (how) => this.#newPreamble(connection, how) };
   }
 
-  /** Has the statements that follow planned once for each connection, for any values. */
+  /** Plans the statements that follow once for each connection, for any values. */
   planOnce(): void {
     this.#planning = 'once';
     this.#preamble = undefined;
   }
 
-  /** Returns whether the credential is unchanged. Sends a statement of its own if no other was answered yet. */
+  /**
+   * Returns whether the credential is unchanged. Sends a statement for this if no other had a
+   * response yet.
+   */
   async verifyPreconditions(): Promise<PreconditionResult> {
     if (!this.#credential) return 'ok';
     if (this.#isUnchanged === undefined) await this.sql`select`;
     return this.#isUnchanged ? 'ok' : 'credential_changed';
   }
 
-  /** Waits for work that does not need the database; the connection serves others meanwhile. */
+  /**
+   * Waits for work that does not need the database. The connection serves other calls meanwhile.
+   */
   async withoutConnection<T>(work: Promise<T>): Promise<T> {
     work.catch(() => undefined);
     if (this.#state.kind !== 'ready') return work;

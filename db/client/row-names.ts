@@ -18,11 +18,14 @@ const toSnakeCase = cached((name) => name.replace(/[A-Z]/g, (letter) => `_${lett
 /**
  * The driver's `transform`. Columns of rows become camelCase, and keys of objects in statements
  * become columns. Values stay as they are, including the keys inside JSON. No column has a digit
- * behind an underscore, since its name would not survive the way back.
+ * after an underscore, because that name could not be converted back.
  */
 export const rowNames = { column: { from: toCamelCase, to: toSnakeCase } };
 
-/** Returns the fields of a request body under the names that rows have. Nested objects stay. */
+/**
+ * Returns the fields of a request body under the names that rows have. Nested objects stay as they
+ * are.
+ */
 export function camelKeys<Fields extends object>(fields: Fields): CamelKeys<Fields> {
   const renamed = Object.entries(fields).map(([name, value]) => [toCamelCase(name), value]);
   return Object.fromEntries(renamed) as CamelKeys<Fields>;

@@ -1,4 +1,4 @@
-// Keys of the server itself that all its processes share: in the database, sealed under SECRET_KEY.
+// Keys of the server that all its processes share, encrypted with SECRET_KEY in the database.
 import postgres from 'postgres';
 
 /** Thrown when the database was set up under another SECRET_KEY. */
@@ -11,8 +11,8 @@ interface Sealing {
 
 const signingKeyName = 'session_signing_key';
 
-/** One key, or several once they were rotated; the first signs. */
-function keysOf<Key>(text: string): readonly [Key, ...Key[]] {
+/** Parses one key, or several after a rotation. The first one signs. */
+function parseKeys<Key>(text: string): readonly [Key, ...Key[]] {
   const kept = JSON.parse(text) as Key | [Key, ...Key[]];
   return Array.isArray(kept) ? (kept as [Key, ...Key[]]) : [kept];
 }
@@ -20,7 +20,7 @@ function keysOf<Key>(text: string): readonly [Key, ...Key[]] {
 /**
  * Changes the list of the server's signing keys.
  * @param url a user that owns the tables
- * @param change gets the keys and gives those that are to be kept instead
+ * @param change gets the keys and returns the new list
  */
 export async function changeSigningKeys<Key>(
   url: string,
@@ -31,7 +31,7 @@ export async function changeSigningKeys<Key>(
   try {
     const [row] = await sql<{ sealed: string }[]>`select sealed from server_secrets where name = ${signingKeyName}`;
     if (!row) throw new Error('There is no signing key yet. The first start of the server creates it.');
-    const kept = await change(keysOf<Key>(sealing.decrypt(row.sealed)));
+    const kept = await change(parseKeys<Key>(sealing.decrypt(row.sealed)));
     const sealed = sealing.encrypt(JSON.stringify(kept));
     const changed = await sql`
       update server_secrets set sealed = ${sealed} where name = ${signingKeyName} and sealed = ${row.sealed}`;
@@ -42,9 +42,9 @@ export async function changeSigningKeys<Key>(
 }
 
 /**
- * Reads the server's keys, and makes them on the first start.
+ * Reads the server's keys, and creates them on the first start.
  * @param url a user that owns the tables
- * @throws SecretKeyError when they cannot be opened
+ * @throws SecretKeyError if they cannot be decrypted
  */
 export async function openServerSecrets<Key>(
   url: string,
@@ -57,11 +57,11 @@ export async function openServerSecrets<Key>(
     let [row] = await find();
     if (!row) {
       const made = sealing.encrypt(JSON.stringify(await make.newSigningKey(`session-${Date.now()}`)));
-      // Of two first starts at once, one wins and both use its key.
+      // Of two first starts at the same time, one wins and both use its key.
       await sql`insert into server_secrets (name, sealed) values (${signingKeyName}, ${made}) on conflict do nothing`;
       [row] = await find();
     }
-    return { signingKeys: keysOf<Key>(sealing.decrypt(row?.sealed ?? '')) };
+    return { signingKeys: parseKeys<Key>(sealing.decrypt(row?.sealed ?? '')) };
   } catch (error) {
     if (
       (error as { code?: string }).code?.startsWith('ERR_') ||

@@ -1,4 +1,4 @@
-// A call between two transactions: it waits for work of others and holds no connection.
+// A call between two transactions: it waits for other work and holds no connection.
 import type { Claim } from './idempotency.ts';
 import type { Pool } from './pool.ts';
 import type { Scope } from './preconditions.ts';
@@ -20,20 +20,22 @@ export class SuspendedTransaction {
   }
 
   /**
-   * Takes a connection for a transaction that continues the call. If the call ran out of time meanwhile, the transaction has ended already.
+   * Takes a connection for a transaction that continues the call. If the call has run out of time,
+   * the returned transaction has already ended.
    * @throws PoolExhausted if no connection became free in time
    */
   async resume(): Promise<WriteTransaction> {
     if (this.#state === 'resumed') throw new Error('the transaction was already resumed');
     const connection = await this.#pool.acquire();
-    // Preconditions were verified before, and work that others have begun goes on whatever happens to the key.
+    // Preconditions were verified before. Work that others have begun continues even if the key was
+    // lost.
     const transaction = new WriteTransaction(this.#pool, connection, this.#scope, {}, this.#claim);
     if (this.#state === 'ended') transaction.abandon();
     this.#state = 'resumed';
     return transaction;
   }
 
-  /** Notes that the call has ended. Its key becomes free when the lease of its row is over. */
+  /** Records that the call has ended. Its key becomes free when the lease of its row expires. */
   end(): void {
     this.#state = 'ended';
   }

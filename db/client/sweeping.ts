@@ -1,18 +1,21 @@
-// Removing rows that are past their time: found by an index on their age, company by company.
+// Removes expired rows: an index on their age finds them, and each company's are removed together.
 import type { TenantScope } from './tenant.ts';
 
-/** What is to be removed, and whose it is. */
+/** A row to be removed, and its company. */
 export interface DueRow {
   companyId: string;
   id: string;
 }
 
-/** What is to be removed of data, which is of a mode. */
+/** The same for a table with data of both modes. */
 export interface DueDataRow extends DueRow {
   testMode: boolean;
 }
 
-/** As removeByCompany, for those of each company and mode, whatever is done with them. @returns how many it was done with */
+/**
+ * As removeByCompany, but for each company and mode, and for any action.
+ * @returns the sum of the returned counts
+ */
 export async function forEachTenant<Row extends TenantScope>(
   due: readonly Row[],
   remove: (tenant: TenantScope, rows: readonly Row[]) => Promise<number>,
@@ -23,8 +26,9 @@ export async function forEachTenant<Row extends TenantScope>(
 }
 
 /**
- * Removes rows, those of each company in a statement of its own, all of them under way at once.
- * @param remove sends its statement at once; asks again whether the rows are due, where that can change
+ * Removes rows, with one statement for each company. All statements run at the same time.
+ * @param remove sends its statement immediately; checks again that the rows are due, if that can
+ * change
  * @returns how many were removed
  */
 export async function removeByCompany<Row extends { companyId: string }>(

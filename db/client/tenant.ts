@@ -1,7 +1,7 @@
-// Binding a transaction to a tenant, as row-level security wants it.
+// Binds a transaction to a tenant, for row-level security.
 import type { Sql } from './pool.ts';
 
-/** Whose rows, and of which mode. */
+/** A company in one mode. */
 export interface TenantScope {
   companyId: string;
   testMode: boolean;
@@ -10,8 +10,8 @@ export interface TenantScope {
 const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
 
 /**
- * An id as it may become part of a statement's text.
- * @throws Error for what is none
+ * Returns an id as a literal for a statement's text.
+ * @throws Error if the text is not an id
  */
 export function asId(text: string): string {
   if (!uuid.test(text)) throw new Error('not an id');
@@ -19,14 +19,14 @@ export function asId(text: string): string {
 }
 
 /**
- * The statements that have the rest of a transaction see and write the tenant's rows alone.
- * @throws Error for what is not the id of a company
+ * Returns the statements that restrict the rest of a transaction to the tenant's rows.
+ * @throws Error if the company id is not an id
  */
 export function tenantSettings({ companyId, testMode }: TenantScope): readonly string[] {
   return [`set local app.company_id = ${asId(companyId)}`, `set local app.test_mode = '${testMode}'`];
 }
 
-/** Binds a transaction that has begun; sent at once, before whatever is asked next. */
+/** Binds a transaction that has begun. Sends its statements immediately, before any later one. */
 export async function enterTenant(sql: Sql, scope: TenantScope): Promise<void> {
   await Promise.all(tenantSettings(scope).map((setting) => sql.unsafe(setting).execute()));
 }

@@ -1,4 +1,4 @@
-// Timestamps as PostgreSQL writes them, parsed and formatted faster than by Date alone.
+// Timestamps in PostgreSQL's format, parsed and formatted faster than by Date alone.
 
 const dayLength = 86_400_000;
 const minuteLength = 60_000;
@@ -9,42 +9,43 @@ const minutes = hours.flatMap((hour) => digits(60, 2, ':').map((minute) => hour 
 const seconds = digits(60, 2, '.');
 const milliseconds = digits(1000, 3, 'Z');
 
-const mostDays = 1000;
-/** Texts of days, by the day since 1970: those of a page are few. */
+const maxCachedDays = 1000;
+/** Texts of days, by the number of days since 1970. A page of a list has few different ones. */
 const days = new Map<number, string>();
 
-function dayText(day: number): string {
+function formatDay(day: number): string {
   const known = days.get(day);
   if (known !== undefined) return known;
-  if (days.size >= mostDays) days.clear();
+  if (days.size >= maxCachedDays) days.clear();
   const text = new Date(day * dayLength).toISOString().slice(0, -'00:00:00.000Z'.length);
   days.set(day, text);
   return text;
 }
 
-/** A date like any other, but that its text takes a sixth of the time; a page of records has a hundred of them. */
+/** A Date whose ISO text takes a sixth of the time. A page of records has a hundred of them. */
 export class Timestamp extends Date {
   override toISOString(): string {
     const time = this.getTime();
     if (Number.isNaN(time)) return super.toISOString();
     const day = Math.floor(time / dayLength);
-    const ofDay = time - day * dayLength;
-    const minute = Math.floor(ofDay / minuteLength);
-    const ofMinute = ofDay - minute * minuteLength;
-    const second = Math.floor(ofMinute / 1000);
-    return `${dayText(day)}${minutes[minute]}${seconds[second]}${milliseconds[ofMinute - second * 1000]}`;
+    const millisecondOfDay = time - day * dayLength;
+    const minute = Math.floor(millisecondOfDay / minuteLength);
+    const millisecondOfMinute = millisecondOfDay - minute * minuteLength;
+    const second = Math.floor(millisecondOfMinute / 1000);
+    return `${formatDay(day)}${minutes[minute]}${seconds[second]}${milliseconds[millisecondOfMinute - second * 1000]}`;
   }
 }
 
 const usual = /^[1-9]\d{3}-/;
 
 /**
- * Reads a `timestamptz` of a connection whose zone is UTC, `2026-11-24 01:40:01.123456+00`; what is behind the millisecond is dropped.
- * The driver's own way moves the years 1 to 99 into the last two centuries.
+ * Parses a `timestamptz` of a connection whose time zone is UTC, e.g. `2026-11-24
+ * 01:40:01.123456+00`. Digits after the milliseconds are dropped. The driver's own parser moves the
+ * years 1 to 99 into the last two centuries.
  */
 export function parseTimestamp(text: string): Timestamp {
   const end = text.length - '+00'.length;
-  // Years before 1000 and after 9999, those before Christ, and infinity.
+  // Years before 1000 and after 9999, dates before Christ, and infinity.
   if (end < 19 || !usual.test(text) || text.charCodeAt(end) !== plus)
     return new Timestamp(text.replace(' ', 'T').replace('+00', 'Z'));
   const fraction = (place: number, worth: number): number => (place < end ? digit(text, place) * worth : 0);

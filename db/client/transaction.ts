@@ -1,4 +1,4 @@
-// What a call asks of the database: a read session, or a write transaction that can be suspended.
+// The database access of a call: a read session, or a write transaction that can be suspended.
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Claim, StoredResponse, Verdict } from './idempotency.ts';
 import type { Sql } from './pipeline.ts';
@@ -9,15 +9,18 @@ import { SuspendedTransaction } from './suspended-transaction.ts';
 import { WriteTransaction } from './write-transaction.ts';
 
 /**
- * Stays the same object for a call while what is behind it changes: a read session becomes a write transaction when it has something to write,
- * and a write transaction is suspended and resumed.
+ * Stays the same object for a call while its implementation changes: a read session becomes a write
+ * transaction at the first write, and a write transaction is suspended and resumed.
  */
 export class Transaction {
   readonly #pool: Pool;
   readonly #scope: Scope;
   #current: ReadSession | WriteTransaction | SuspendedTransaction;
 
-  /** Takes a connection; calls that read one thing share one. @throws PoolExhausted if none became free in time */
+  /**
+   * Takes a connection; calls that read one thing share one.
+   * @throws PoolExhausted if none became free in time
+   */
   static async open(pool: Pool, scope: Scope, preconditions: Preconditions = {}): Promise<Transaction> {
     const tenant = ReadSession.tenantOf(pool, scope, preconditions);
     if (!tenant) return new Transaction(pool, scope, await WriteTransaction.open(pool, scope, preconditions));
@@ -31,7 +34,10 @@ export class Transaction {
     this.#current = current;
   }
 
-  /** The current one, to which statements can be sent. @throws TransactionEnded while it is suspended */
+  /**
+   * Returns the current implementation, which takes statements.
+   * @throws TransactionEnded while it is suspended
+   */
   #active(): ReadSession | WriteTransaction {
     if (this.#current instanceof SuspendedTransaction) throw new TransactionEnded();
     return this.#current;
@@ -44,45 +50,60 @@ export class Transaction {
   }
 
   /**
-   * Good until the transaction ends, is suspended or waits without a connection.
+   * Valid until the transaction ends, is suspended or waits without a connection.
    * @throws TransactionEnded
    */
   get sql(): Sql {
     return this.#active().sql;
   }
 
-  /** Returns whether the preconditions hold. If they do not, nothing that was read may be used. */
+  /**
+   * Returns the state of the preconditions. If it is not `ok`, nothing that was read may be used.
+   */
   async verifyPreconditions(): Promise<PreconditionResult> {
     return this.#current instanceof SuspendedTransaction ? 'ok' : this.#current.verifyPreconditions();
   }
 
-  /** Claims an Idempotency-Key until the transaction ends, or returns who has it. */
+  /**
+   * Claims an Idempotency-Key until the transaction ends, or returns the state of the call that has
+   * it.
+   */
   claim(claim: Claim): Promise<Verdict> {
     return this.#writing().claim(claim);
   }
 
-  /** Has the statements that follow planned once for each connection, for any values. */
+  /** Plans the statements that follow once for each connection, for any values. */
   planOnce(): void {
     this.#active().planOnce();
   }
 
-  /** Goes on without the outcome of a statement that was sent. If it fails, the commit fails with its error. */
+  /**
+   * Continues without the outcome of a sent statement. If the statement fails, the commit fails
+   * with its error.
+   */
   awaitAtCommit(outcome: Promise<unknown>): void {
     this.#writing().awaitAtCommit(outcome);
   }
 
-  /** Returns the error of the first statement that failed without being waited for; undefined if none has. */
+  /**
+   * Returns the error of the first failed statement that was not awaited; undefined if there is
+   * none.
+   */
   async firstFailure(): Promise<unknown> {
     return this.#current instanceof WriteTransaction ? this.#current.firstFailure() : undefined;
   }
 
-  /** Waits for work that does not need the database; while nothing was written or locked, the connection serves others. */
+  /**
+   * Waits for work that does not need the database. If nothing was written or locked, the
+   * connection serves other calls meanwhile.
+   */
   withoutConnection<T>(work: Promise<T>): Promise<T> {
     return this.#current instanceof SuspendedTransaction ? work : this.#current.withoutConnection(work);
   }
 
   /**
-   * Commits what was written and gives the connection back, for work that others do. A row holds a claimed Idempotency-Key meanwhile.
+   * Commits and gives the connection back while the call waits for other work. A row holds a
+   * claimed Idempotency-Key meanwhile.
    * @param left milliseconds that the request has left
    */
   async suspend(left: number): Promise<void> {
@@ -90,15 +111,19 @@ export class Transaction {
     this.#current = new SuspendedTransaction(this.#pool, this.#scope, claim);
   }
 
-  /** Takes a connection again: what comes now is a transaction of its own. @throws PoolExhausted if none became free in time */
+  /**
+   * Takes a connection for a new transaction that continues the call.
+   * @throws PoolExhausted if none became free in time
+   */
   async resume(): Promise<void> {
     if (this.#current instanceof SuspendedTransaction) this.#current = await this.#current.resume();
   }
 
   /**
-   * Writes what belongs to the change and commits, in one round trip. It may be sent before the preconditions are verified: nothing is
-   * committed if they do not hold.
-   * @param left milliseconds that the request has left, after which the database refuses to commit
+   * Writes the audit rows, the events and the response of the change and commits, in one round
+   * trip. It may be sent before the preconditions are verified: if they do not hold, nothing is
+   * committed.
+   * @param left milliseconds that the request has left, after which the database rejects the commit
    * @throws the error of the first statement that failed
    */
   async commit(
@@ -117,38 +142,38 @@ export class Transaction {
   }
 
   /**
-   * Undoes the work, stores the failure as the response for the Idempotency-Key, and commits.
+   * Rolls back, stores the failure as the response for the Idempotency-Key, and commits.
    * @returns false if another call with the key came in between, and nothing was stored
    */
   storeFailure(response: StoredResponse, now: Date, left: number): Promise<boolean> {
     return this.#writing().storeFailure(response, now, left);
   }
 
-  /** Ends a transaction that only read; nothing waits for it. */
+  /** Ends a transaction that only read, without waiting for the response. */
   endRead(): void {
     if (this.#current instanceof WriteTransaction) this.#current.endRead();
     else this.#current.end();
   }
 
-  /** Undoes the work and waits until that is done, so that a retry does not meet the locks of this transaction. */
+  /** Rolls back and waits for that, so that a retry does not meet the locks of this transaction. */
   async undo(): Promise<void> {
     if (this.#current instanceof WriteTransaction) await this.#current.undo();
     else this.#current.end();
   }
 
-  /** Undoes the work; nothing waits for it. */
+  /** Rolls back, without waiting for the response. */
   abandon(): void {
     if (this.#current instanceof WriteTransaction) this.#current.abandon();
     else this.#current.end();
   }
 
-  /** For a call that ran out of time: closes the connection if statements may still run on it. */
+  /** Closes the connection if statements may still run on it. For a call that ran out of time. */
   destroy(): void {
     if (this.#current instanceof SuspendedTransaction) this.#current.end();
     else this.#current.destroy();
   }
 
-  /** True after the connection failed, whatever the statements said. */
+  /** True after the connection failed, even if its statements reported nothing. */
   get broken(): boolean {
     return !(this.#current instanceof SuspendedTransaction) && this.#current.broken;
   }

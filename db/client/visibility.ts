@@ -1,4 +1,4 @@
-// Which records and people a credential can see: a condition for every statement that reads them.
+// The records and people that a credential can see, as SQL conditions.
 import type { Fragment } from 'postgres';
 import type { Actor } from './created-by.ts';
 import type { Sql } from './pool.ts';
@@ -6,28 +6,28 @@ import type { Sql } from './pool.ts';
 /** The id of `own` is the user's. */
 export type Reach = { kind: 'company' } | { kind: 'branch' | 'team' | 'own'; id: string };
 
-/** Whose records are asked for, and by whom. */
+/** The caller, and the tenant whose records it reads. */
 export interface Scope {
   companyId: string;
   testMode: boolean;
   reach: Reach;
   actor: Actor;
-  /** The user in whose name an app or a session acts; null for keys. */
+  /** The user for whom an app or a session acts; null for keys. */
   userId: string | null;
 }
 
-const columnOf = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
+const columns = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
 
-/** The ids of the users whose records are in reach, where that is not the whole company. */
+/** Returns a query for the ids of the users in the branch or team, or of the single user. */
 export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kind: 'company' }>): Fragment {
   return sql`
     select id from users
-    where company_id = ${companyId} and ${sql(columnOf[reach.kind])} = ${reach.id}`;
+    where company_id = ${companyId} and ${sql(columns[reach.kind])} = ${reach.id}`;
 }
 
 /**
- * True for rows that are assigned to a user of the branch or team (or to the user, where only their own are in reach) or,
- * unassigned, were created in the name of such a user, or by the calling key.
+ * Returns a condition for visible rows. A row is visible if it is assigned to a visible user. An
+ * unassigned row is visible if it was created for such a user, or by the calling key.
  * @param table without the column assigned_to, rows count as unassigned
  */
 export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
@@ -41,13 +41,16 @@ export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned'
   return table === 'assigned' ? sql`(assigned_to in (${users}) or assigned_to is null and ${created})` : created;
 }
 
-/** Whose users are asked for, and which of them the caller sees. */
+/** The company whose users are read, and which of them the caller sees. */
 export interface UserScope {
   companyId: string;
   reach: Reach;
 }
 
-/** True for users in reach. @param alias of the table users in the statement */
+/**
+ * Returns a condition for visible users.
+ * @param alias the alias of the table users in the statement
+ */
 export function userInReach(sql: Sql, reach: Reach, alias: string): Fragment {
   switch (reach.kind) {
     case 'company':

@@ -1,20 +1,21 @@
-// Queues that are emptied company by company: whose rows wait. Asked under the platform role.
+// Finds tenants with rows in a queue, which jobs then empty one by one. Runs under the platform
+// role.
 import type { Sql } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
 
-/** Rows that are looked at for one question. */
-const glance = 2000;
+/** Rows that one query scans. */
+const scanLimit = 2000;
 
 export interface Waiting {
   tenants: TenantScope[];
-  /** Where it ended, if others may stand behind it. */
+  /** The tenant at which the scan ended, if there may be more behind it. */
   end: TenantScope | undefined;
 }
 
 /**
- * Looks for companies and modes that have rows in a queue, in the order of its key; goes on where it ended the last time, so that one that
- * has much hides nobody.
- * @param after what `end` was then
+ * Finds companies and modes that have rows in a queue, in the order of its key. Each scan continues
+ * after the last one, so that one tenant with many rows hides no others.
+ * @param after `end` of the last scan
  */
 export async function findWaiting(
   sql: Sql,
@@ -27,11 +28,11 @@ export async function findWaiting(
     from (
       select company_id, test_mode from ${sql(queue)} ${behind ?? sql``}
       order by company_id, test_mode
-      limit ${glance}
+      limit ${scanLimit}
     ) waiting
     group by 1, 2
     order by 1, 2`;
-  const looked = found.reduce((sum, { rows }) => sum + rows, 0);
+  const scanned = found.reduce((sum, { rows }) => sum + rows, 0);
   const tenants = found.map(({ companyId, testMode }) => ({ companyId, testMode }));
-  return { tenants, end: looked === glance ? tenants.at(-1) : undefined };
+  return { tenants, end: scanned === scanLimit ? tenants.at(-1) : undefined };
 }

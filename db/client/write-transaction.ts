@@ -1,4 +1,4 @@
-// A transaction that may write: begun with its first statement, committed with audit and outbox.
+// A transaction that may write. It begins with its first statement and commits audit and outbox.
 import { type AuditRow, type EventRow, insertAudit, insertEvents } from './change-log.ts';
 import * as idempotency from './idempotency.ts';
 import { beginStatement, isChanged, isKeyUnchanged, stampQuestion } from './key-versions.ts';
@@ -14,12 +14,15 @@ import {
 } from './preconditions.ts';
 import { tenantSettings } from './tenant.ts';
 
-/** Milliseconds before a request's deadline when its commit is refused: the time that the commit's answer may take. */
-const answerTime = 100;
+/**
+ * Milliseconds before a request's deadline from which its commit is rejected: the time that the
+ * response to the commit may take.
+ */
+const responseTime = 100;
 
 /**
- * Fails if a time of the database has passed, and leaves it for the rows to look at themselves: what require_time_left does, without the
- * cost of a procedure.
+ * Fails if a time of the database has passed, and stores that time as a setting, so that triggers
+ * can check it. This is what require_time_left does, without the cost of a procedure.
  */
 const requireTimeLeft = new PreparedPreamble(
   'in time',
@@ -29,11 +32,14 @@ const requireTimeLeft = new PreparedPreamble(
 /** The deadline of a transaction whose begin failed: its commit fails. */
 const longAgo = '-infinity';
 
-/** What is known from the answer to begin. */
+/** The information from the response to begin. */
 interface Begun {
   /** By performance.now(); 0 if begin failed. */
   at: number;
-  /** Milliseconds by which the database's clock was ahead of `performance.now()`, or less; undefined if begin did not say. */
+  /**
+   * Milliseconds by which the database's clock was ahead of `performance.now()`, at least;
+   * undefined if begin did not return the time.
+   */
   clockAhead: number | undefined;
 }
 
@@ -50,14 +56,17 @@ type State =
   /** Begins with its next statement. */
   | { kind: 'ready'; connection: PooledConnection }
   | Open
-  /** Others use its connection, while it waits for work without one. */
+  /** It waits for other work, and its connection serves other calls. */
   | { kind: 'without connection' }
   | { kind: 'ended'; connection: PooledConnection | undefined };
 
-/** Who has the call's Idempotency-Key. */
+/** The holder of the call's Idempotency-Key. */
 type KeyState =
   | { kind: 'none' }
-  /** This transaction, by locks. If it is the first use, no response is stored, or the transaction fails. */
+  /**
+   * The locks of this transaction. If isFirstUse is true, no response is stored for the key, or the
+   * transaction fails.
+   */
   | { kind: 'claimed'; claim: idempotency.Claim; isFirstUse: boolean }
   /** A row, since the call was suspended. */
   | { kind: 'held'; claim: idempotency.Claim };
@@ -68,11 +77,14 @@ export class WriteTransaction {
   readonly #preconditions: Preconditions;
   #state: State;
   #key: KeyState;
-  /** Resolves when the transaction has begun and its preconditions are known; undefined until they were sent. */
+  /**
+   * Resolves when the transaction has begun and its preconditions are known; undefined until they
+   * are sent.
+   */
   #result: Promise<PreconditionResult> | undefined;
   /** True once a statement was created by the handle. */
   #isUsed = false;
-  /** Outcomes of statements that nobody has waited for. */
+  /** Outcomes of statements that were not awaited. */
   readonly #awaited: Promise<unknown>[] = [];
 
   /** Takes a connection. @throws PoolExhausted if none became free in time */
@@ -80,7 +92,7 @@ export class WriteTransaction {
     return new WriteTransaction(pool, await pool.acquire(), scope, preconditions);
   }
 
-  /** @param held the Idempotency-Key that a row holds since the call was suspended */
+  /** @param held the Idempotency-Key that a row has held since the call was suspended */
   constructor(
     pool: Pool,
     connection: PooledConnection,
@@ -95,7 +107,11 @@ export class WriteTransaction {
     this.#key = held ? { kind: 'held', claim: held } : { kind: 'none' };
   }
 
-  /** Begins with the first use: begin, the tenant's settings and the preconditions travel with the first statement. @throws TransactionEnded */
+  /**
+   * Opens the transaction at its first use: begin, the tenant's settings and the preconditions are
+   * sent with the first statement.
+   * @throws TransactionEnded
+   */
   get sql(): Sql {
     return this.#open().handle;
   }
@@ -114,14 +130,14 @@ export class WriteTransaction {
       () => ({ at: 0, clockAhead: undefined }),
     );
     this.#result = known ? beginning.then(() => known) : this.#verify(connection, beginning);
-    // Callers that act on what they read wait for it.
+    // Callers that act on what they read wait for it themselves.
     this.#result.catch(() => undefined);
     const open: Open = { kind: 'open', connection, handle: this.#newHandle(connection), begun };
     this.#state = open;
     return open;
   }
 
-  /** A statement that is sent after the end would run in the transaction of somebody else. */
+  /** A statement that is sent after the end would run in the transaction of another call. */
   #newHandle(connection: PooledConnection): Sql {
     const handle = guardStatements(connection.sql, () => {
       if (this.#state.kind !== 'open' || this.#state.handle !== handle) throw new TransactionEnded();
@@ -132,8 +148,9 @@ export class WriteTransaction {
   }
 
   /**
-   * Sends begin. If it fails, so does what is sent behind it. If statements are pipelined, a precondition that does not hold fails it, too.
-   * @returns the version of the credential, if it is to be compared here
+   * Sends begin. If it fails, the statements behind it fail, too. If statements are pipelined, a
+   * violated precondition also makes it fail.
+   * @returns the version of the credential, if the caller must compare it
    */
   async #begin(
     connection: PooledConnection,
@@ -179,27 +196,35 @@ export class WriteTransaction {
     return this.#preconditions.credential !== undefined || this.#preconditions.claim !== undefined;
   }
 
-  /** Returns whether the preconditions hold. If they do not, nothing that was read may be used. */
+  /**
+   * Returns the state of the preconditions. If it is not `ok`, nothing that was read may be used.
+   */
   async verifyPreconditions(): Promise<PreconditionResult> {
     if (!this.#result && !this.#hasPreconditions) return 'ok';
     if (!this.#result) this.#open();
     return this.#result as Promise<PreconditionResult>;
   }
 
-  /** Has the statements that follow planned once for each connection, for any values, until the transaction ends. */
+  /**
+   * Plans the statements that follow once for each connection, for any values, until the
+   * transaction ends.
+   */
   planOnce(): void {
     this.#send('set local plan_cache_mode = force_generic_plan');
   }
 
-  /** Claims an Idempotency-Key until the transaction ends, or returns who has it. */
+  /**
+   * Claims an Idempotency-Key until the transaction ends, or returns the state of the call that has
+   * it.
+   */
   claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
     this.#key = { kind: 'claimed', claim, isFirstUse: false };
     return idempotency.claim(this.#open().connection.sql, claim);
   }
 
   /**
-   * Waits for work that does not need the database. While nothing was written or locked, the connection serves others, and what comes
-   * afterwards is a transaction of its own.
+   * Waits for work that does not need the database. If nothing was written or locked, the
+   * connection serves other calls meanwhile, and later statements are a new transaction.
    */
   async withoutConnection<T>(work: Promise<T>): Promise<T> {
     work.catch(() => undefined);
@@ -222,7 +247,7 @@ export class WriteTransaction {
     else this.#state = { kind: 'ready', connection };
   }
 
-  /** True once a row was written or locked. */
+  /** Returns true if a row was written or locked. */
   async #hasWritten(): Promise<boolean> {
     const [row] = await this.sql<
       { written: boolean }[]
@@ -230,26 +255,32 @@ export class WriteTransaction {
     return row?.written ?? true;
   }
 
-  /** Goes on without the outcome of a statement that was sent. If it fails, the commit fails with its error. */
+  /**
+   * Continues without the outcome of a sent statement. If the statement fails, the commit fails
+   * with its error.
+   */
   awaitAtCommit(outcome: Promise<unknown>): void {
     outcome.catch(() => undefined);
     this.#awaited.push(outcome);
   }
 
-  /** Returns the error of the first statement that failed without being waited for; undefined if none has. */
+  /**
+   * Returns the error of the first failed statement that was not awaited; undefined if there is
+   * none.
+   */
   async firstFailure(): Promise<unknown> {
     const failed = (await Promise.allSettled(this.#awaited)).find((outcome) => outcome.status === 'rejected');
     return failed?.reason;
   }
 
   /**
-   * Commits what was written and gives the connection back, for work that others do.
+   * Commits and gives the connection back while the call waits for other work.
    * @param left milliseconds that the request has left
    * @returns the claim of the Idempotency-Key, which a row holds from now on
    */
   async suspend(left: number): Promise<idempotency.Claim | undefined> {
     const key = this.#key;
-    // A call may suspend several times; each time it holds its key for longer.
+    // A call may suspend several times. Each time extends the lease of its key.
     const hold = key.kind === 'claimed' ? idempotency.hold : idempotency.renewHold;
     await this.#commitAfter(key.kind === 'none' ? [] : [hold(this.#open().connection.sql, key.claim)], left);
     if (this.broken) throw connectionFailed();
@@ -257,9 +288,10 @@ export class WriteTransaction {
   }
 
   /**
-   * Writes what belongs to the change and commits, in one round trip. None of it is done if a precondition does not hold or a statement
-   * before has failed, although it may be sent before that is known.
-   * @param left milliseconds that its request has left
+   * Writes the audit rows, the events and the response of the change and commits, in one round
+   * trip. It may be sent before the preconditions are known. If one does not hold, or if an earlier
+   * statement failed, nothing is committed.
+   * @param left milliseconds that the request has left
    * @throws the error of the first statement that failed
    */
   async commit(
@@ -273,7 +305,7 @@ export class WriteTransaction {
     const hasNothing = audit.length === 0 && events.length === 0 && !response && this.#key.kind !== 'held';
     if (this.#state.kind !== 'open' && isVerified && hasNothing) return this.end();
     const { connection } = this.#open();
-    // If statements are not pipelined, nothing else keeps the commit from being done.
+    // Without pipelining, nothing else prevents the commit.
     if (!isPipelined(connection.sql) && this.#result && (await this.#result) !== 'ok') return;
     const statements: Promise<unknown>[] = [];
     if (audit.length > 0) statements.push(insertAudit(connection.sql, audit));
@@ -287,8 +319,8 @@ export class WriteTransaction {
   }
 
   /**
-   * Undoes the work, claims the key again if there was any work, stores the failure as its response, and commits. A savepoint would spare the
-   * second claim, but every call that succeeds would pay for it.
+   * Rolls back, claims the key again if there was any work, stores the failure as its response, and
+   * commits. A savepoint would avoid the second claim, but every successful call would pay for it.
    * @returns false if another call with the key came in between, and nothing was stored
    */
   async storeFailure(response: idempotency.StoredResponse, now: Date, left: number): Promise<boolean> {
@@ -311,33 +343,33 @@ export class WriteTransaction {
     }
   }
 
-  /** Commits if all statements before were good and time is left, and rolls back otherwise. */
+  /** Commits if all earlier statements succeeded and time is left, and rolls back otherwise. */
   async #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
-    const deadline = performance.now() + left - answerTime;
+    const deadline = performance.now() + left - responseTime;
     const before = Promise.allSettled([...this.#awaited.splice(0), ...statements]);
     const { connection, begun } = this.#open();
     const committing = isPipelined(connection.sql)
-      ? sendBehind(connection.sql, requireTimeLeft.bind([await timeAt(connection, begun, deadline)]), 'commit')
+      ? sendBehind(connection.sql, requireTimeLeft.bind([await toDatabaseTime(connection, begun, deadline)]), 'commit')
       : connection.sql.unsafe(`call require_time_left(${Math.floor(deadline - (await begun).at)}); commit`).execute();
     const [committed] = await Promise.allSettled([committing]);
     const failed = [...(await before), committed].find((result) => result.status === 'rejected');
-    // What failed took the commit behind it along.
+    // The failed statement also prevented the commit behind it.
     if (failed) this.abandon();
     else this.end();
     if (failed) throw failed.reason;
   }
 
-  /** Ends a transaction that only read; nothing waits for it. */
+  /** Ends a transaction that only read, without waiting for the response. */
   endRead(): void {
     if (this.#state.kind === 'open' && !this.broken) this.#send('commit');
     this.end();
   }
 
-  /** Undoes the work and waits until that is done, so that a retry does not meet the locks of this transaction. */
+  /** Rolls back and waits for that, so that a retry does not meet the locks of this transaction. */
   async undo(): Promise<void> {
     const state = this.#state;
     if (state.kind === 'open' && !this.broken) {
-      // A connection that fails has undone it, too.
+      // If the connection failed, PostgreSQL has rolled back, too.
       await state.connection.sql
         .unsafe('rollback')
         .execute()
@@ -347,7 +379,7 @@ export class WriteTransaction {
     this.abandon();
   }
 
-  /** Undoes the work; nothing waits for it. */
+  /** Rolls back, without waiting for the response. */
   abandon(): void {
     const state = this.#state;
     if ((state.kind === 'open' || state.kind === 'ready') && !this.broken) {
@@ -357,7 +389,7 @@ export class WriteTransaction {
     this.end();
   }
 
-  /** Nothing waits for it: a key that stays held is free when its lease is over. */
+  /** Does not wait for the response: if this fails, the key becomes free when its lease expires. */
   #letGo(connection: PooledConnection, claim: idempotency.Claim): void {
     this.#state = { kind: 'ready', connection };
     void idempotency.letGo(this.#open().connection.sql, claim).catch(() => undefined);
@@ -373,7 +405,7 @@ export class WriteTransaction {
     } else this.end();
   }
 
-  /** Gives the connection back; nothing is sent. */
+  /** Gives the connection back without sending anything. */
   end(): void {
     const state = this.#state;
     if (state.kind === 'ended') return;
@@ -382,7 +414,7 @@ export class WriteTransaction {
     if (connection) this.#pool.release(connection);
   }
 
-  /** Sends a statement of the transaction itself; nothing waits for it. */
+  /** Sends a statement of the transaction itself, without waiting for the response. */
   #send(text: string): void {
     this.#open()
       .connection.sql.unsafe(text)
@@ -390,17 +422,18 @@ export class WriteTransaction {
       .catch(() => undefined);
   }
 
-  /** True after the connection failed, whatever the statements said. */
+  /** True after the connection failed, even if its statements reported nothing. */
   get broken(): boolean {
     return this.#state.kind !== 'without connection' && (this.#state.connection?.broken ?? false);
   }
 }
 
 /**
- * Returns the database's time at a timestamp of `performance.now()`. If the connection does not know it, because it is new or because this
- * machine's clock was set, the answer to begin is waited for.
+ * Returns the database's time at a timestamp of `performance.now()`. The connection may not know
+ * the time, because it is new or because this machine's clock was set. Then the function waits for
+ * the response to begin.
  */
-async function timeAt({ clock }: PooledConnection, begun: Promise<Begun>, timestamp: number): Promise<string> {
+async function toDatabaseTime({ clock }: PooledConnection, begun: Promise<Begun>, timestamp: number): Promise<string> {
   const known = clock.at(timestamp);
   if (known !== undefined) return known;
   const { clockAhead } = await begun;

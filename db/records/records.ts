@@ -137,7 +137,7 @@ function firstOfPart(sql: Sql, wanted: Fragment, part: ListPart, { offset }: Pag
 function isKept(query: Statement, planning: ListPlanning, { isOfEach }: Source): boolean {
   switch (planning) {
     case 'forValues':
-      return setPlanning(query, 'anew');
+      return setPlanning(query, 'custom');
     case 'kept':
       return true;
     case 'onceIfPerUser':
