@@ -267,12 +267,12 @@ create table api_keys (
   revoked_by text,
   revoke_reason text,
   is_legacy boolean not null default false,
-  expiry_told_for timestamptz(3),
+  expiry_notified_for timestamptz(3),
   primary key (company_id, id),
   unique (company_id, key_hash)
 );
 create index api_keys_expiring on api_keys (expires_at)
-  where expires_at is not null and revoked_at is null and expiry_told_for is distinct from expires_at;
+  where expires_at is not null and revoked_at is null and expiry_notified_for is distinct from expires_at;
 create index api_keys_listed on api_keys (company_id, created_at desc, id desc);
 alter table api_keys enable row level security, force row level security;
 create policy tenant on api_keys to crm_app
@@ -284,7 +284,7 @@ create policy purge on api_keys to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on api_keys to crm_app;
 grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
-  ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_told_for) on api_keys to crm_platform;
+  ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_notified_for) on api_keys to crm_platform;
 grant select, insert, update, delete on api_keys to crm_purge;
 create constraint trigger raise_credential_version after insert or delete or update
   on api_keys deferrable initially deferred for each row

@@ -30,7 +30,7 @@ export interface ApiKeyRow {
   totalRequests: number;
 }
 
-/** What can be changed about a key. */
+/** The settings of a key that can be changed. */
 export type ApiKeySettings = Pick<
   ApiKeyRow,
   'name' | 'description' | 'scopes' | 'perMinute' | 'perHour' | 'perDay' | 'ipAllowlist' | 'expiresAt'
@@ -49,10 +49,13 @@ const columns = (sql: Sql) => sql`
   k.created_at, k.revoked_at, k.revoked_by, k.revoke_reason,
   k.is_legacy, u.last_used_at, u.last_used_ip, coalesce(u.total_requests, 0) as total_requests`;
 
-/** Counts the keys that are good now. Until the transaction ends nobody else can add one, so that the count holds. */
+/**
+ * Counts the active keys. Until the transaction ends, no other can add one, so the count stays
+ * correct.
+ */
 export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date): Promise<number> {
   const locked = lockValues(sql, companyId, ['number of API keys']);
-  // A statement of its own: it must see what the lock's last holder committed.
+  // A separate statement: it must see what the lock's last holder committed.
   const counted = sql<{ active: number }[]>`
     select count(*)::int as active from api_keys
     where company_id = ${companyId} and revoked_at is null and (expires_at is null or expires_at > ${now})`.execute();
@@ -83,7 +86,7 @@ export async function findApiKey(sql: Sql, companyId: string, id: string): Promi
   return row;
 }
 
-/** Finds a key and keeps others from changing it until the transaction ends. */
+/** Returns a key and locks it until the transaction ends. */
 export async function lockApiKey(sql: Sql, companyId: string, id: string): Promise<ApiKeyRow | undefined> {
   const [row] = await sql<ApiKeyRow[]>`
     select ${columns(sql)}
@@ -101,7 +104,7 @@ export interface KeyFilter {
   after: readonly [string, string] | undefined;
 }
 
-/** A page of keys, newest first. */
+/** Returns a page of keys, newest first. */
 export async function listApiKeys(
   sql: Sql,
   companyId: string,
@@ -141,7 +144,10 @@ export async function updateApiKey(
     where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Revokes a key that is not revoked yet. @returns false when it was, or is not there */
+/**
+ * Revokes a key.
+ * @returns false if it was already revoked, or does not exist
+ */
 export async function revokeApiKey(
   sql: Sql,
   companyId: string,
@@ -156,7 +162,7 @@ export async function revokeApiKey(
   return revoked.count === 1;
 }
 
-/** True when the company has this branch or team. */
+/** Returns true if the company has this branch or team. */
 export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 'team', id: string): Promise<boolean> {
   const [row] =
     kind === 'branch'
@@ -165,7 +171,11 @@ export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 
   return row !== undefined;
 }
 
-/** Calls of a key by day since a day. @param since YYYY-MM-DD @returns by YYYY-MM-DD, without days that had none */
+/**
+ * Returns the calls of a key for each day since a day.
+ * @param since YYYY-MM-DD
+ * @returns by YYYY-MM-DD, without days that had none
+ */
 export async function callsOfKey(
   sql: Sql,
   companyId: string,

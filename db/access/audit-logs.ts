@@ -1,4 +1,4 @@
-// The audit log as it is read, and the months of it that are past their time.
+// The audit log: pages of it, and removal of expired months.
 import type { Fragment } from 'postgres';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -19,33 +19,37 @@ export interface AuditLogRow {
   testMode: boolean;
 }
 
-/** What rows are asked for; undefined: any. */
+/** Filters of the audit log; undefined: any. */
 export interface AuditFilter {
   actorId?: string | undefined;
   action?: string | undefined;
   object?: string | undefined;
   recordId?: string | undefined;
   requestId?: string | undefined;
-  /** Both included. */
+  /** Both times are inclusive. */
   from?: Date | undefined;
   to?: Date | undefined;
 }
 
-/** The place of a row: its time and id. */
+/** The position of a row: its time and id. */
 export type AuditPlace = readonly [string, string];
 
-/** Rows of a stretch of the log, and where to go on. */
+/** Rows from a part of the log, and the position at which the next part begins. */
 export interface AuditStretch {
   rows: AuditLogRow[];
-  /** The last row that was looked at, where there may be matching ones behind it; undefined at the end of the log. */
+  /**
+   * The last row that was scanned, if there may be matching rows after it; undefined at the end of
+   * the log.
+   */
   reached: AuditPlace | undefined;
 }
 
 /**
- * Rows that match, the newest first, among the next so many of the log: a rare one among millions is found in several stretches, none of
- * which takes long. Where an index knows the rows of the record, only these are looked at.
- * @param limit how many rows at most
- * @param stretch how many rows are looked at
+ * Returns matching rows, the newest first, from the next part of the log. Rare rows among millions
+ * are found in several such queries, none of which takes long. If an index knows the rows of the
+ * record, only these are scanned.
+ * @param limit the maximum number of rows
+ * @param stretch the number of rows to scan
  */
 export async function listAuditLogs(
   sql: Sql,
@@ -98,10 +102,13 @@ function matching(sql: Sql, filter: AuditFilter): Fragment {
 }
 
 const day = 86_400_000;
-/** Days that the audit log is kept. */
+/** Days for which the audit log is kept. */
 const keptDays = 400;
 
-/** Drops the months of the log that are past their time. @returns how many; none where somebody writes just now */
+/**
+ * Drops the expired months of the log.
+ * @returns how many; 0 if a concurrent write holds the lock
+ */
 export async function dropAuditMonths(sql: Sql, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * day).toISOString().slice(0, 10);
   const rows = await sql<{ dropped: number }[]>`select drop_audit_partitions(${before}::date) as dropped`.catch(
@@ -113,7 +120,10 @@ export async function dropAuditMonths(sql: Sql, now: Date): Promise<number> {
   return rows[0]?.dropped ?? 0;
 }
 
-/** Removes rows that are past their time and of no month that has a partition. @returns how many, at most the limit */
+/**
+ * Removes expired rows of months that have no partition.
+ * @returns how many, at most the limit
+ */
 export async function sweepOtherAuditLogs(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * day);
   const due = await sql<DueRow[]>`
@@ -127,5 +137,5 @@ export async function sweepOtherAuditLogs(sql: Sql, limit: number, now: Date): P
   });
 }
 
-/** PostgreSQL's code for a lock that was not to be had in time. */
+/** PostgreSQL's code for a lock that was not available in time. */
 const lockTimeout = '55P03';

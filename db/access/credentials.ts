@@ -1,5 +1,5 @@
-// The look-up of credentials, under a role that sees nothing else.
-// Those of one company share a statement, once it is known whose they are.
+// Lookup of credentials, under a role that sees nothing else. Lookups of one company share a
+// statement, once the company is known.
 
 import type { Fragment } from 'postgres';
 import type { ApiKey } from '../../domain/access/api-keys.ts';
@@ -15,7 +15,10 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
   disabledModules: string[];
 }
 
-/** Finds keys of a company by their hashes in hexadecimal. @returns rows by hash */
+/**
+ * Finds keys of a company by their hashes in hexadecimal.
+ * @returns rows by hash
+ */
 export async function findKeys(sql: Sql, companyId: string, hashes: readonly string[]): Promise<Map<string, KeyRow>> {
   const rows = await sql<(KeyRow & { hash: string })[]>`
     select encode(k.key_hash, 'hex') as hash, c.id as company_id, c.name as company_name, c.config_version,
@@ -30,16 +33,19 @@ export async function findKeys(sql: Sql, companyId: string, hashes: readonly str
   return new Map(rows.map(({ hash, ...row }) => [hash, row]));
 }
 
-/** How often a key was used since it was last counted. */
+/** The uses of a key since they were last counted. */
 export interface KeyUse {
   keyId: string;
   calls: number;
   ip: string;
 }
 
-/** Counts the use of keys of a company. In the order of the keys: two servers that count the same ones never wait for each other. */
+/**
+ * Counts the uses of a company's keys. It locks them in the order of their ids, so that two servers
+ * never deadlock.
+ */
 export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUse[], now: Date): Promise<void> {
-  const recently = new Date(now.getTime() - useNotedEvery);
+  const recently = new Date(now.getTime() - lastUseInterval);
   await sql`
     with used as (
       select * from unnest(${uses.map(({ keyId }) => keyId)}::uuid[], ${uses.map(({ calls }) => calls)}::int[], ${uses.map(({ ip }) => ip)}::text[])
@@ -67,10 +73,10 @@ export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUs
     where u.company_id = ${companyId} and u.api_key_id = locked.api_key_id`;
 }
 
-/** When a key was last used is written down again after so many milliseconds. */
-const useNotedEvery = 5 * 60_000;
+/** Milliseconds after which the time of the last use is stored again. */
+const lastUseInterval = 5 * 60_000;
 
-/** What decides what a user may do. */
+/** The properties of a user that decide about permissions. */
 export interface UserRow {
   userId: string;
   branchId: string | null;
@@ -90,7 +96,10 @@ export interface SessionRow extends SubscriptionRow, UserRow {
   mustChangePassword: boolean;
 }
 
-/** Finds sessions of a company that have not ended, of active users. @returns rows by session id */
+/**
+ * Finds sessions of a company that have not ended, of active users.
+ * @returns rows by session id
+ */
 export async function findSessions(
   sql: Sql,
   companyId: string,
@@ -99,7 +108,7 @@ export async function findSessions(
   const rows = await sql<SessionRow[]>`
     select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
       ${subscriptionColumns(sql)}, i.id as session_id, u.id as user_id, u.full_name, u.branch_id, u.team_id,
-      ${profileOf(sql, companyId, sql`u.profile_id`)} as profile,
+      ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
       coalesce((
         select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
       ), false) as must_change_password,
@@ -114,8 +123,11 @@ export async function findSessions(
   return new Map(rows.map((row) => [row.sessionId, row]));
 }
 
-/** Rows of a custom profile; null without one. @param id of the profile, as a column */
-function profileOf(sql: Sql, companyId: string, id: Fragment): Fragment {
+/**
+ * Returns an expression for the rows of a custom profile; null without one.
+ * @param id the id of the profile, as a column
+ */
+function selectProfile(sql: Sql, companyId: string, id: Fragment): Fragment {
   return sql`
     case when ${id} is not null then (
       select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
@@ -130,7 +142,7 @@ export interface CompanyRow extends SubscriptionRow {
   disabledModules: string[];
 }
 
-/** An active company, for what is done without a credential. */
+/** Returns an active company, for operations without a credential. */
 export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
   const [row] = await sql<CompanyRow[]>`
     select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
@@ -153,21 +165,24 @@ export interface GrantRow extends SubscriptionRow, UserRow {
   configVersion: number;
   disabledModules: string[];
   clientId: string;
-  /** What the user last allowed the app; null when that never happened. */
+  /** The last grant of the user to the app; null if there never was one. */
   grant: {
     id: string;
     clientName: string;
     groups: string[];
     extraScopes: string[];
     revoked: boolean;
-    /** By the id of what came of one consent, when its tokens ended. */
+    /** When the tokens of a consent ended, by the id of the consent's token family. */
     endedFamilies: Record<string, string>;
-    /** Modules of the workspace's own objects. */
+    /** Modules of the workspace's custom objects. */
     customObjects: string[];
   } | null;
 }
 
-/** Finds active users of a company, each with what they allowed an app to do. @returns rows in the order asked, undefined for unknown users */
+/**
+ * Finds active users of a company, each with the grant to an app.
+ * @returns rows in the given order, undefined for unknown users
+ */
 export async function findGrants(
   sql: Sql,
   companyId: string,
@@ -194,7 +209,7 @@ export async function findGrants(
       c.disabled_modules, ${subscriptionColumns(sql)},
       f.user_id, f.branch_id, f.team_id, f.client_id, f.grant,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
-      ${profileOf(sql, companyId, sql`f.profile_id`)} as profile
+      ${selectProfile(sql, companyId, sql`f.profile_id`)} as profile
     from found f
     join companies c on c.id = ${companyId} and c.status = 'active'
     left join subscriptions s on s.company_id = ${companyId}

@@ -1,4 +1,4 @@
-// API keys that are about to expire: found under the platform role, noted under the tenant's.
+// API keys that expire soon: found under the platform role, marked under the tenant's.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -8,7 +8,10 @@ export interface ExpiringKey extends TenantScope {
   expiresAt: Date;
 }
 
-/** Keys that expire before a time and of which that was not told yet. @param besides companies that are left out */
+/**
+ * Finds keys that expire before a time and whose owners were not notified yet.
+ * @param besides companies that are left out
+ */
 export async function findExpiringKeys(
   sql: Sql,
   now: Date,
@@ -19,17 +22,20 @@ export async function findExpiringKeys(
   return sql<ExpiringKey[]>`
     select company_id, environment = 'test' as test_mode, id, name, expires_at
     from api_keys
-    where expires_at > ${now} and expires_at <= ${until} and revoked_at is null and expiry_told_for is distinct from expires_at
+    where expires_at > ${now} and expires_at <= ${until} and revoked_at is null and expiry_notified_for is distinct from expires_at
       and company_id <> all(${[...besides]}::uuid[])
     order by expires_at
     limit ${limit}`;
 }
 
-/** Notes that it is told. @returns false where another server was first, or the key is another now */
-export async function noteExpiryTold(sql: Sql, { companyId, id, expiresAt }: ExpiringKey): Promise<boolean> {
+/**
+ * Records that the owners were notified.
+ * @returns false if another server was first, or if the key has changed
+ */
+export async function recordExpiryNotice(sql: Sql, { companyId, id, expiresAt }: ExpiringKey): Promise<boolean> {
   const noted = await sql`
-    update api_keys set expiry_told_for = expires_at
+    update api_keys set expiry_notified_for = expires_at
     where company_id = ${companyId} and id = ${id} and expires_at = ${expiresAt} and revoked_at is null
-      and expiry_told_for is distinct from expires_at`;
+      and expiry_notified_for is distinct from expires_at`;
   return noted.count === 1;
 }

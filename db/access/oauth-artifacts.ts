@@ -1,4 +1,4 @@
-// What the OAuth server remembers: apps, codes, refresh tokens, requests under way.
+// The storage of the OAuth server: apps, codes, refresh tokens, pending authorization requests.
 import type { Sql } from '../client/pool.ts';
 
 export interface Artifact {
@@ -15,7 +15,10 @@ export interface NewArtifact {
   expiresAt: Date | null;
 }
 
-/** Keeps something, in place of what was kept under its id. A consent is kept for as long as a token that came of it. */
+/**
+ * Stores an artifact and replaces the one with its id. A consent is stored for as long as any token
+ * that it led to.
+ */
 export async function saveArtifact(sql: Sql, artifact: NewArtifact): Promise<void> {
   const { model, idHash, payload, grantHash, expiresAt } = artifact;
   const json = JSON.stringify(payload);
@@ -40,12 +43,15 @@ export async function findArtifact(sql: Sql, model: string, idHash: Buffer): Pro
   return row;
 }
 
-/** Keeps something from now on, whenever it would have expired. */
+/** Removes the expiry of an artifact. */
 export async function keepArtifact(sql: Sql, model: string, idHash: Buffer): Promise<void> {
   await sql`update oauth_artifacts set expires_at = null where model = ${model} and id_hash = ${idHash}`;
 }
 
-/** Notes that something was used. @returns false where somebody used it before: that first time stays */
+/**
+ * Marks an artifact as used.
+ * @returns false if it was used before; the first time of use stays
+ */
 export async function consumeArtifact(sql: Sql, model: string, idHash: Buffer, now: Date): Promise<boolean> {
   const used = await sql`
     update oauth_artifacts set consumed_at = ${now}
@@ -57,12 +63,15 @@ export async function removeArtifact(sql: Sql, model: string, idHash: Buffer): P
   await sql`delete from oauth_artifacts where model = ${model} and id_hash = ${idHash}`;
 }
 
-/** Removes all codes and tokens that came of one consent. */
+/** Removes all codes and tokens of one consent. */
 export async function removeArtifactsOfGrant(sql: Sql, grantHash: Buffer): Promise<void> {
   await sql`delete from oauth_artifacts where grant_hash = ${grantHash}`;
 }
 
-/** Removes what has expired; for the platform role. @returns how many, at most the limit */
+/**
+ * Removes expired artifacts. For the platform role.
+ * @returns how many, at most the limit
+ */
 export async function sweepArtifacts(sql: Sql, limit: number, now: Date): Promise<number> {
   const removed = await sql`
     delete from oauth_artifacts

@@ -1,4 +1,4 @@
-// What people allow apps to do in their name.
+// Grants: what people allowed apps to do for them.
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { listLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
@@ -9,10 +9,10 @@ export interface OAuthGrantRow {
   userName: string;
   clientId: string;
   clientName: string;
-  /** The audience of its tokens; null: REST and MCP alike. */
+  /** The audience of its tokens; null: both REST and MCP. */
   audience: Audience | null;
   groups: string[];
-  /** Single scopes beside those of the groups. */
+  /** Single scopes in addition to those of the groups. */
   extraScopes: string[];
   createdAt: Date;
   revokedAt: Date | null;
@@ -20,7 +20,7 @@ export interface OAuthGrantRow {
 
 export type NewOAuthGrant = Omit<OAuthGrantRow, 'userName' | 'revokedAt'>;
 
-/** What a grant permitted before it was saved. */
+/** The permissions of a grant before it was saved. */
 export type GrantBefore = Pick<OAuthGrantRow, 'groups' | 'extraScopes'>;
 
 const columns = (sql: Sql) => sql`
@@ -28,7 +28,7 @@ const columns = (sql: Sql) => sql`
   g.extra_scopes,
   g.created_at, g.revoked_at`;
 
-/** What a user allows an app now for an audience; undefined if that is nothing. */
+/** Returns the active grant of a user to an app for an audience. */
 export async function findActiveGrant(
   sql: Sql,
   companyId: string,
@@ -48,8 +48,9 @@ export async function findActiveGrant(
 }
 
 /**
- * Keeps what a user allows an app for an audience, in place of what was allowed before. A grant that was for both becomes one for this audience.
- * @returns the id of the grant, and what it was before; null if there was none
+ * Saves the grant of a user to an app for an audience and replaces the previous one. A grant for
+ * both audiences becomes one for this audience.
+ * @returns the id of the grant, and its previous permissions; null if there were none
  */
 export async function saveGrant(
   sql: Sql,
@@ -74,7 +75,10 @@ export async function saveGrant(
   return row as { id: string; before: GrantBefore | null };
 }
 
-/** The page of grants, newest first, the revoked ones included. @param after time and id of the last of the page before */
+/**
+ * Returns a page of grants, newest first, including revoked ones.
+ * @param after time and id of the last row of the previous page
+ */
 export async function listGrants(
   sql: Sql,
   companyId: string,
@@ -100,7 +104,7 @@ export async function findGrant(sql: Sql, companyId: string, id: string): Promis
   return row;
 }
 
-/** @returns false where it was revoked before, or there is none */
+/** @returns false if it was revoked before, or does not exist */
 export async function revokeGrant(sql: Sql, companyId: string, id: string, now: Date): Promise<boolean> {
   const revoked = await sql`
     update oauth_grants set revoked_at = ${now}
@@ -109,9 +113,10 @@ export async function revokeGrant(sql: Sql, companyId: string, id: string, now: 
 }
 
 /**
- * Ends all tokens that came of one consent, and forgets those that ended so long ago that none of them could be good any more.
- * @param since when the oldest access token was issued that could still be good
- * @returns false if the grant is not there
+ * Ends all tokens of one consent, and forgets consents that ended so long ago that all their tokens
+ * have expired.
+ * @param since the oldest time of issue of an access token that could still be valid
+ * @returns false if the grant does not exist
  */
 export async function endFamily(
   sql: Sql,
@@ -128,7 +133,7 @@ export async function endFamily(
   return ended.count === 1;
 }
 
-/** Names of those who administrate a workspace, for whoever has to ask one of them. */
+/** Returns the names of administrators, for people who must ask one of them. */
 export async function listAdminNames(sql: Sql, companyId: string, limit: number): Promise<string[]> {
   const rows = await sql<{ fullName: string }[]>`
     select u.full_name

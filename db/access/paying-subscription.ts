@@ -1,4 +1,4 @@
-// What the look-up of a credential reads of the subscription that pays for its calls.
+// The columns of the paying subscription that the lookup of a credential reads.
 import type { Sql } from '../client/pool.ts';
 
 /** All null without a subscription. */
@@ -6,11 +6,11 @@ export interface SubscriptionRow {
   packageCode: string | null;
   subscriptionStatus: string | null;
   trialEndsAt: Date | null;
-  /** If an agreement says something other than the package. */
+  /** Set if an agreement overrides the package. */
   agreedPerMinute: number | null;
   agreedPerDay: number | null;
   agreedPerMonth: number | null;
-  /** Modules bought beside the package. */
+  /** Modules bought in addition to the package. */
   addOns: string[];
 }
 

@@ -1,4 +1,4 @@
-// Roles and profiles: the system's, the same for every company, and those that a company made.
+// Roles and profiles: the system's, which all companies share, and the custom ones of a company.
 import type { Sql } from '../client/pool.ts';
 import { type UserScope, userInReach } from '../client/visibility.ts';
 
@@ -9,15 +9,16 @@ export interface ProfileRow {
   name: string;
   /** Null for roles, which the catalogue describes. */
   description: string | null;
-  /** False for a role of old that has no profile. */
+  /** False for a legacy role without a profile. */
   hasPermissions: boolean;
-  /** Active users in the caller's reach who have the role, or the custom profile. */
+  /** Active users visible to the caller who have the role or the custom profile. */
   activeMemberCount: number;
 }
 
 /**
- * The system profiles, then roles of old with members, then custom profiles by name; hidden roles never.
- * @param id only this one; of a profile or of its role
+ * Returns the system profiles, then legacy roles with members, then custom profiles by name,
+ * without hidden roles.
+ * @param id only this one: the id of a profile or of its role
  */
 export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id?: string): Promise<ProfileRow[]> {
   const members = sql`
@@ -45,7 +46,7 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
     order by part, position, id`;
 }
 
-/** What a custom profile permits. */
+/** Returns the permissions of a custom profile. */
 export async function listPermissions(
   sql: Sql,
   companyId: string,

@@ -1,5 +1,5 @@
-// Sign-ins, sessions and refresh tokens.
-// All but the end of one's own session run under the platform role: nobody is known yet.
+// Sign-ins, sessions and refresh tokens. All statements except the end of one's own session run
+// under the platform role, because no caller is known yet.
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import { findSignInPlace } from './places.ts';
@@ -15,10 +15,11 @@ export interface SignInRow {
   isActive: boolean;
 }
 
-/** Finds who signs in with an address, in whatever company. */
+/** Finds the user who signs in with an address, in any company. */
 export async function findSignIn(sql: Sql, email: string): Promise<SignInRow | undefined> {
-  // Of an unknown address nothing is found in no company, so that this takes as long as for a known one.
-  const companyId = (await findSignInPlace(sql, email)) ?? nowhere;
+  // For an unknown address, this searches a company that does not exist, which takes as long as for
+  // a known address.
+  const companyId = (await findSignInPlace(sql, email)) ?? unknownCompany;
   const [row] = await sql<SignInRow[]>`
     select i.company_id, i.user_id, u.full_name, i.email, i.password_hash,
       i.must_change_password, u.status = 'active' and c.status = 'active' as is_active
@@ -30,7 +31,7 @@ export async function findSignIn(sql: Sql, email: string): Promise<SignInRow | u
 }
 
 /** A company that does not exist. */
-const nowhere = '00000000-0000-0000-0000-000000000000';
+const unknownCompany = '00000000-0000-0000-0000-000000000000';
 
 export interface NewSession {
   companyId: string;
@@ -39,13 +40,13 @@ export interface NewSession {
   expiresAt: Date;
 }
 
-/** Where somebody signs in from. */
+/** The origin of a sign-in. */
 export interface Origin {
   ip: string;
   userAgent: string | null;
 }
 
-/** Begins a session with its first refresh token, and notes when the person signed in. */
+/** Creates a session with its first refresh token, and stores the time of the sign-in. */
 export async function createSession(
   sql: Sql,
   session: NewSession,
@@ -77,7 +78,10 @@ export interface RefreshTokenRow {
   endedAt: Date | null;
 }
 
-/** Finds a refresh token and locks it and its session, so that of two calls with it the second sees what the first did. */
+/**
+ * Finds a refresh token and locks it and its session. Of two concurrent calls with it, the second
+ * sees the result of the first.
+ */
 export async function lockRefreshToken(
   sql: Sql,
   companyId: string,
@@ -97,7 +101,7 @@ export async function lockRefreshToken(
   return row;
 }
 
-/** Marks a token as used, unless it is already, and gives the session another one and more time. */
+/** Marks a token as used, unless it already is, gives the session a new token and extends it. */
 export async function replaceRefreshToken(
   sql: Sql,
   usedHash: Buffer,
@@ -122,7 +126,7 @@ function insertRefreshToken(sql: Sql, session: NewSession, tokenHash: Buffer, no
     values (${tokenHash}, ${session.companyId}, ${session.sessionId}, ${now})`.execute();
 }
 
-/** Ends a session: the next call with a token of it is refused. */
+/** Ends a session: its tokens are rejected from now on. */
 export async function endSession(sql: Sql, companyId: string, sessionId: string, now: Date): Promise<void> {
   await sql`
     update sessions set ended_at = ${now}
@@ -133,12 +137,12 @@ export interface SessionRow {
   id: string;
   createdAt: Date;
   expiresAt: Date;
-  /** null: it began before that was noted. */
+  /** null: it began before this was stored. */
   ip: string | null;
   userAgent: string | null;
 }
 
-/** The sessions of a user that go on, the newest first. */
+/** Returns the active sessions of a user, the newest first. */
 export async function listSessionsOf(sql: Sql, companyId: string, userId: string, now: Date): Promise<SessionRow[]> {
   return sql<SessionRow[]>`
     select id, created_at, expires_at, ip, user_agent from sessions
@@ -146,7 +150,10 @@ export async function listSessionsOf(sql: Sql, companyId: string, userId: string
     order by created_at desc, id desc`;
 }
 
-/** Ends one session of a user. @returns false where they have no such session that goes on */
+/**
+ * Ends a session of a user.
+ * @returns false if the user has no such active session
+ */
 export async function endSessionOf(
   sql: Sql,
   companyId: string,
@@ -160,7 +167,10 @@ export async function endSessionOf(
   return ended.count === 1;
 }
 
-/** Ends all sessions of a user. @param but one that goes on */
+/**
+ * Ends all sessions of a user.
+ * @param but the session that continues
+ */
 export async function endSessionsOf(
   sql: Sql,
   companyId: string,
@@ -173,7 +183,7 @@ export async function endSessionsOf(
     where company_id = ${companyId} and user_id = ${userId} and id is distinct from ${but} and ended_at is null`;
 }
 
-/** How a user signs in; for the platform role. */
+/** Returns how a user signs in. For the platform role. */
 export async function findSignInOf(
   sql: Sql,
   companyId: string,
@@ -185,7 +195,7 @@ export async function findSignInOf(
   return row;
 }
 
-/** The same of a user who may sign in, and nobody else may change how until the transaction ends; for the platform role. */
+/** The same for an active user, with a lock until the transaction ends. For the platform role. */
 export async function lockSignInOf(
   sql: Sql,
   companyId: string,
@@ -200,14 +210,17 @@ export async function lockSignInOf(
   return row;
 }
 
-/** Sets a password that the user chose; for the platform role. */
+/** Stores a password that the user chose. For the platform role. */
 export async function updatePassword(sql: Sql, companyId: string, userId: string, passwordHash: string): Promise<void> {
   await sql`
     update sign_ins set password_hash = ${passwordHash}, must_change_password = false
     where company_id = ${companyId} and user_id = ${userId}`;
 }
 
-/** Removes sessions whose last refresh token ran out a day ago or longer, with their tokens. @returns how many, at most the limit */
+/**
+ * Removes sessions whose last refresh token expired at least a day ago, with their tokens.
+ * @returns how many, at most the limit
+ */
 export async function sweepSessions(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - 86_400_000);
   const due = await sql<DueRow[]>`

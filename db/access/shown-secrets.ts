@@ -1,8 +1,8 @@
-// Forms that make a secret: each does its work once, and what it made is shown once.
+// Forms that create a secret: each works once, and the secret is shown once.
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 
-/** A form of a session; the id is the key that the form carries. */
+/** A form of a session. The id is the key in the form. */
 export interface SentForm {
   companyId: string;
   sessionId: string;
@@ -19,14 +19,14 @@ export async function claimForm(sql: Sql, form: SentForm, now: Date, expiresAt: 
   return claimed.count === 1;
 }
 
-/** Gives the key of a form back that made nothing. */
+/** Releases the key of a form that created nothing. */
 export async function releaseForm(sql: Sql, { companyId, sessionId, id }: SentForm): Promise<void> {
   await sql`
     delete from shown_secrets
     where company_id = ${companyId} and id = ${id} and session_id = ${sessionId} and made_id is null`;
 }
 
-/** Stores what a form made, until it is shown. */
+/** Stores the secret of a form until it is shown. */
 export async function storeSecret(
   sql: Sql,
   { companyId, sessionId, id }: SentForm,
@@ -39,15 +39,18 @@ export async function storeSecret(
 }
 
 export interface TakenSecret {
-  /** What the secret is of; null if its making has not ended, or nobody knows how. */
+  /**
+   * The id of the key or endpoint with the secret; null if its creation has not ended, or its
+   * outcome is unknown.
+   */
   madeId: string | null;
-  /** null: it was shown before, or it is too late. */
+  /** null: it was already shown, or has expired. */
   sealedSecret: string | null;
 }
 
 /**
- * Takes what a form of a session made, to be shown: of several calls one gets the secret.
- * @param since forms that were sent before show nothing any more
+ * Takes the secret of a form, to show it. Of several calls, only one gets it.
+ * @param since forms that were sent earlier no longer show their secret
  * @returns undefined if the session sent no such form
  */
 export async function takeSecret(
@@ -69,7 +72,10 @@ export async function takeSecret(
   return row;
 }
 
-/** Removes the keys of forms that were sent long ago; for the platform role. @returns how many, at most the limit */
+/**
+ * Removes the keys of old forms. For the platform role.
+ * @returns how many, at most the limit
+ */
 export async function sweepForms(sql: Sql, limit: number, now: Date): Promise<number> {
   const due = await sql<DueRow[]>`
     select company_id, id from shown_secrets where expires_at < ${now} order by expires_at limit ${limit}`;

@@ -1,17 +1,20 @@
-// Whether a credential that was good when its call arrived still is: for calls that waited.
+// Checks that a credential that was valid when its call arrived still is. For calls that waited.
 
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 
-/** Who calls. */
+/** The caller. */
 interface Caller {
   companyId: string;
   actor: Actor;
-  /** In whose name an app acts; null for keys. */
+  /** The user for whom an app acts; null for keys. */
   userId: string | null;
 }
 
-/** @param clientId of the app, where one calls */
+/**
+ * Returns true if the credential is still valid.
+ * @param clientId the app, if an app calls
+ */
 export async function isStillGood(sql: Sql, { companyId, actor, userId }: Caller, clientId: string): Promise<boolean> {
   const rows =
     actor.kind === 'api_key'

@@ -1,4 +1,4 @@
-// Checkout sessions: started by a person, paid on a page, complete with the operation behind it.
+// Checkout sessions: started by a person, paid on a page, completed with the billing operation.
 import type { BillingCycle } from '../../domain/billing/catalogue.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -13,14 +13,14 @@ export interface CheckoutSession {
   currency: string;
   successUrl: string | null;
   cancelUrl: string | null;
-  /** Where the person pays. */
+  /** The page on which the person pays. */
   url: string;
   createdAt: Date;
   expiresAt: Date;
   completedAt: Date | null;
 }
 
-/** Writes a checkout that has no page yet: nobody finds it before it has. */
+/** Inserts a checkout that has no page yet. It cannot be found until it has one. */
 export async function insertCheckout(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -34,7 +34,7 @@ export async function insertCheckout(
       ${session.expiresAt})`;
 }
 
-/** Notes where the person pays: from now on the checkout is found. */
+/** Stores the page on which the person pays. From now on, the checkout can be found. */
 export async function saveCheckoutUrl(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -60,12 +60,15 @@ export async function findCheckout(
   return row;
 }
 
-/** Milliseconds between two looks at the provider for one checkout that is polled. */
+/** Milliseconds between two queries of the provider for one checkout that is polled. */
 const pollInterval = 5000;
-/** Milliseconds after its end in which a checkout may turn out to have been paid just before. */
-const lateness = 600_000;
+/** Milliseconds after expiry in which a checkout may turn out to have been paid just before. */
+const latePayment = 600_000;
 
-/** Takes the next look at an open checkout for the caller. @returns false if another caller had one just now, or it is over */
+/**
+ * Reserves the next query of the provider for an open checkout.
+ * @returns false if another caller reserved one recently, or if the checkout is over
+ */
 export async function takeCheckoutLook(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -75,12 +78,14 @@ export async function takeCheckoutLook(
   const taken = await sql`
     update checkout_sessions set asked_at = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and completed_at is null
-      and expires_at > ${new Date(now.getTime() - lateness)}
+      and expires_at > ${new Date(now.getTime() - latePayment)}
       and (asked_at is null or asked_at <= ${new Date(now.getTime() - pollInterval)})`;
   return taken.count === 1;
 }
 
-/** When the newest checkout began that may still turn out to be paid; undefined if there is none. */
+/**
+ * Returns when the newest checkout that may still be paid was created; undefined if there is none.
+ */
 export async function findNewestOpenCheckout(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -89,7 +94,7 @@ export async function findNewestOpenCheckout(
   const [row] = await sql<{ createdAt: Date }[]>`
     select created_at from checkout_sessions
     where company_id = ${companyId} and test_mode = ${testMode} and completed_at is null
-      and expires_at > ${new Date(now.getTime() - lateness)}
+      and expires_at > ${new Date(now.getTime() - latePayment)}
     order by created_at desc limit 1`;
   return row?.createdAt;
 }

@@ -1,8 +1,11 @@
-// What is due in billing: subscriptions, and operations that were left in the middle.
+// Due billing work: subscriptions, and operations that were left unfinished.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** Subscriptions of which something is to become by now, those first that have waited longest. @param besides companies that are left out */
+/**
+ * Finds subscriptions with a change that is due, the longest overdue first.
+ * @param besides companies that are left out
+ */
 export async function findDueSubscriptions(
   sql: Sql,
   besides: readonly string[],
@@ -29,7 +32,10 @@ export interface LeftOperation extends TenantScope {
   id: string;
 }
 
-/** Orders that somebody left in the middle, the oldest first. @param besides companies that are left out */
+/**
+ * Finds billing operations that were left unfinished, the oldest first.
+ * @param besides companies that are left out
+ */
 export async function findLeftOperations(
   sql: Sql,
   besides: readonly string[],

@@ -1,4 +1,4 @@
-// Invoices: written with the change that they are of, and shown.
+// Invoices: written together with the change that they bill, and listed.
 import { v7 as uuidv7 } from 'uuid';
 import type { InvoiceLine, NewInvoice } from '../../domain/billing/proration.ts';
 import type { Sql } from '../client/pool.ts';
@@ -19,19 +19,19 @@ export interface InvoiceRow {
   issuedAt: Date;
   dueAt: Date | null;
   paidAt: Date | null;
-  /** Where the provider shows it. */
+  /** The provider's page of the invoice. */
   hostedUrl: string | null;
   pdfUrl: string | null;
   lines: InvoiceLine[];
 }
 
-/** An invoice as the provider's books have it. */
+/** An invoice as the provider has it. */
 export interface MirroredInvoice extends Omit<InvoiceRow, 'id'> {
-  /** What the provider calls it. */
+  /** The provider's id. */
   providerId: string;
 }
 
-/** The newest invoices. */
+/** Returns the newest invoices. */
 export async function listInvoices(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -47,7 +47,7 @@ export async function listInvoices(
     limit ${limit}`;
 }
 
-/** What open invoices ask for together, in minor units. */
+/** Returns the total that is due on open invoices, in minor units. */
 export async function openAmount(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ amount: number }[]>`
     select coalesce(sum(total_minor - amount_paid_minor), 0)::bigint as amount from invoices
@@ -55,7 +55,10 @@ export async function openAmount(sql: Sql, { companyId, testMode }: TenantScope)
   return row?.amount ?? 0;
 }
 
-/** Writes the invoice of a billing operation. Its number follows the one before: the lock of the subscription keeps others from taking the same. */
+/**
+ * Inserts the invoice of a billing operation. Its number follows the previous one. The lock of the
+ * subscription prevents two invoices from taking the same number.
+ */
 export async function insertInvoice(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -88,7 +91,7 @@ export async function insertInvoice(
   await sql`insert into invoices ${sql(row)}`;
 }
 
-/** Writes an invoice as the provider's books have it, in place of what they said before. */
+/** Stores an invoice as the provider has it, and replaces what was stored before. */
 export async function mirrorInvoice(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -118,7 +121,7 @@ export async function mirrorInvoice(
     on conflict (company_id, test_mode, provider_id) do update set ${sql(row)}`;
 }
 
-/** Ends what is open: it was paid after all, or it never will be. */
+/** Closes open invoices: they were paid after all, or never will be. */
 export async function settleOpenInvoices(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// Orders to a payment provider: committed before it is asked, finished once.
+// Billing operations: committed before the payment provider is called, finished exactly once.
 import type { Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
 import type { Sql } from '../client/pool.ts';
@@ -8,10 +8,10 @@ import { insertInvoice, settleOpenInvoices } from './invoices.ts';
 import { lockSubscription, saveSubscription } from './subscriptions.ts';
 import { addToWallet } from './wallet.ts';
 
-/** Who asked for it; null: nobody but the calendar, or a page. */
+/** The actor who requested the operation; null for scheduled changes and pages. */
 export type AskedBy = { kind: string; id: string; name: string | null } | null;
 
-/** What the caller is told of a change. */
+/** The change, as the response shows it. */
 export interface ChangeResult<Action = Change['action']> {
   action: Action;
   applies: 'immediately' | 'period_end' | null;
@@ -27,11 +27,11 @@ export interface OperationRow {
   askedBy: AskedBy;
   status: 'pending' | 'done' | 'declined';
   result: ChangeResult;
-  /** How often it was taken up. */
+  /** How many times a server has started it. */
   attempts: number;
   leasedUntil: Date;
   createdAt: Date;
-  /** What the change was computed from; null if that is what is stored. */
+  /** The subscription from which the change was computed; null if that is the stored one. */
   base: Subscription | null;
 }
 
@@ -45,13 +45,16 @@ export const pendingResult = (action: Change['action']): ChangeResult => ({
   seats: null,
 });
 
-/** Milliseconds after which a server that carries an operation out is taken for dead; longer than a provider is waited for. */
+/**
+ * Milliseconds after which a server that carries out an operation counts as dead. Longer than the
+ * timeout for the provider.
+ */
 const lease = 60_000;
 
 const columns = (sql: Sql) => sql`
   id, change, asked_by, status, result, attempts, leased_until, created_at, base`;
 
-/** The operation that is not finished. There is one at most. */
+/** Returns the unfinished operation. There is at most one. */
 export async function findPendingOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -62,7 +65,10 @@ export async function findPendingOperation(
   return row && withDates(row);
 }
 
-/** The last operation of a call that is retried. One that was declined does not count: the retry makes another. */
+/**
+ * Returns the last operation of a call that is retried. One that was declined does not count: the
+ * retry creates a new one.
+ */
 export async function findOperationOfKey(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -78,7 +84,7 @@ export async function findOperationOfKey(
   return row && withDates(row);
 }
 
-/** JSON has no dates. */
+/** Restores dates, which JSON has as text. */
 function withDates(row: OperationRow): OperationRow {
   const { base } = row;
   if (!base) return row;
@@ -106,7 +112,7 @@ export interface NewOperation {
   retryKey: string | null;
   askedBy: AskedBy;
   result: ChangeResult;
-  /** Kept for retries if the provider keeps books of its own. */
+  /** Stored for retries if the provider keeps its own invoices and subscriptions. */
   base: Subscription | null;
 }
 
@@ -122,7 +128,10 @@ export async function insertOperation(
       ${sql.json(result as never)}, ${base && sql.json(base as never)}, ${new Date(now.getTime() + lease)}, ${now})`;
 }
 
-/** Takes up an operation that was left. @returns the number of the try; undefined if somebody else has it, or it is finished */
+/**
+ * Takes over an unfinished operation.
+ * @returns the number of the attempt; undefined if another server has it, or if it is finished
+ */
 export async function takeOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -136,7 +145,7 @@ export async function takeOperation(
   return taken?.attempts;
 }
 
-/** Ends the lease of an operation, so that it can be taken up at once. */
+/** Ends the lease of an operation, so that it can be taken over immediately. */
 export async function releaseOperation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -148,14 +157,17 @@ export async function releaseOperation(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
 }
 
-/** The outcome of finishing an operation. */
+/** The outcome of finishOperation. */
 export interface Finished {
-  /** False if somebody else was first; nothing was written then. */
+  /** False if another server finished it first. Then nothing was written. */
   isFirst: boolean;
   before: Subscription | undefined;
 }
 
-/** Writes the outcome of an operation, once. @param settlement undefined: it was declined, and nothing changes */
+/**
+ * Stores the outcome of an operation, once.
+ * @param settlement undefined: it was declined, and nothing changes
+ */
 export async function finishOperation(
   sql: Sql,
   scope: TenantScope,
@@ -170,7 +182,7 @@ export async function finishOperation(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
   if (closed.count === 0 || !before) return { isFirst: false, before };
   if (!settlement || settlement.isWritten) return { isFirst: true, before };
-  // The card on file may have been changed since the operation was made.
+  // The stored card may have been changed since the operation was created.
   const paymentMethod = settlement.card ?? before.paymentMethod;
   await saveSubscription(sql, scope, { ...settlement.after, paymentMethod }, now);
   if (settlement.walletMinor) await addToWallet(sql, scope, id, settlement.walletMinor, now);

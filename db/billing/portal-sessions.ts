@@ -1,4 +1,4 @@
-// Sessions of the portal, where a person changes the card on file.
+// Sessions of the portal, where a person changes the stored card.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 

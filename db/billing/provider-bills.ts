@@ -1,4 +1,4 @@
-// Prices, discounts and the next invoice as a provider with books of its own has them.
+// Prices, discounts and the next invoice, for providers that keep their own invoices.
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
 import type { KeptPrices } from '../../domain/billing/proration.ts';
 import type { Sql } from '../client/pool.ts';
@@ -11,7 +11,7 @@ interface Row {
   problem: string | null;
 }
 
-/** @returns undefined if the provider was never looked at */
+/** @returns undefined if the provider was never queried */
 export async function findProviderBill(sql: Sql, companyId: string): Promise<ProviderBill | undefined> {
   const [row] = await sql<Row[]>`
     select prices, discounts, pending, next_charge_at, problem from provider_bills
@@ -22,7 +22,7 @@ export async function findProviderBill(sql: Sql, companyId: string): Promise<Pro
   return { prices, discounts, pending: pending && { ...pending, next_charge_at }, problem };
 }
 
-/** Writes the bill of a company in place of the one before. */
+/** Stores the bill of a company and replaces the previous one. */
 export async function saveProviderBill(
   sql: Sql,
   companyId: string,

@@ -1,12 +1,12 @@
-// The customer that a company is to a payment provider, its events, and looks at it.
+// The customer of a company at a payment provider, its events, and synchronization with it.
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '../client/pool.ts';
 import { removeByCompany } from '../client/sweeping.ts';
 
-/** Milliseconds after which whoever looks at a customer is taken for dead. */
+/** Milliseconds after which a server that reads a customer counts as dead. */
 const lease = 60_000;
-/** Milliseconds after which a customer is looked at again, though nothing was heard of it. */
-const lookAgain = 24 * 3_600_000;
+/** Milliseconds after which a customer is read again, even without an event. */
+const rereadAfter = 24 * 3_600_000;
 
 export async function findCustomer(sql: Sql, companyId: string): Promise<string | undefined> {
   const [row] = await sql<{ customerId: string }[]>`
@@ -14,31 +14,34 @@ export async function findCustomer(sql: Sql, companyId: string): Promise<string 
   return row?.customerId;
 }
 
-/** Who is to pay. */
+/** Returns the name and address for invoices. */
 export async function findPayer(sql: Sql, companyId: string): Promise<{ name: string; email: string } | undefined> {
   const [row] = await sql<{ name: string; email: string }[]>`select name, email from companies where id = ${companyId}`;
   return row;
 }
 
-/** Keeps the customer of a company, unless it has one. @returns the one that it has now */
+/**
+ * Stores the customer of a company, unless it already has one.
+ * @returns the stored one
+ */
 export async function keepCustomer(sql: Sql, companyId: string, customerId: string, now: Date): Promise<string> {
   const kept = await sql`
     insert into provider_customers (company_id, customer_id, due_at, created_at)
-    values (${companyId}, ${customerId}, ${new Date(now.getTime() + lookAgain)}, ${now})
+    values (${companyId}, ${customerId}, ${new Date(now.getTime() + rereadAfter)}, ${now})
     on conflict (company_id) do nothing`;
   if (kept.count === 0) return (await findCustomer(sql, companyId)) ?? customerId;
   await sql`insert into provider_customer_places (customer_id, company_id) values (${customerId}, ${companyId})`;
   return customerId;
 }
 
-/** Whose customer that is; for the platform role. */
+/** Returns the company of a customer. For the platform role. */
 export async function findCompanyOfCustomer(sql: Sql, customerId: string): Promise<string | undefined> {
   const [row] = await sql<{ companyId: string }[]>`
     select company_id from provider_customer_places where customer_id = ${customerId}`;
   return row?.companyId;
 }
 
-/** Keeps an event, once, and asks for a look at the customer. */
+/** Stores an event, once, and schedules a read of the customer. */
 export async function takeEvent(sql: Sql, companyId: string, id: string, now: Date): Promise<void> {
   const kept = await sql`
     insert into provider_events (company_id, id, received_at) values (${companyId}, ${id}, ${now})
@@ -47,7 +50,10 @@ export async function takeEvent(sql: Sql, companyId: string, id: string, now: Da
     await sql`update provider_customers set asked = asked + 1, due_at = ${now} where company_id = ${companyId}`;
 }
 
-/** Companies whose customer is to be looked at, those first that have waited longest. @param besides companies that are left out */
+/**
+ * Finds companies whose customer is due to be read, the longest overdue first.
+ * @param besides companies that are left out
+ */
 export async function findDueCustomers(
   sql: Sql,
   besides: readonly string[],
@@ -61,13 +67,17 @@ export async function findDueCustomers(
     limit ${limit}`;
 }
 
-/** One look at a customer: what is written of it gives way to what looks with a higher number have written. */
+/** One read of a customer. What it writes is replaced by reads with a higher number. */
 export interface Look {
   customerId: string;
   number: number;
 }
 
-/** Begins a look. @param dueBy looks only at a customer that is due by then @returns undefined where there is nothing to look at */
+/**
+ * Begins a read.
+ * @param dueBy reads only a customer that is due by then
+ * @returns undefined if there is nothing to read
+ */
 export async function beginLook(sql: Sql, companyId: string, dueBy: Date | null, now: Date): Promise<Look | undefined> {
   const [look] = await sql<Look[]>`
     update provider_customers set asked = asked + 1, due_at = ${new Date(now.getTime() + lease)}
@@ -76,21 +86,24 @@ export async function beginLook(sql: Sql, companyId: string, dueBy: Date | null,
   return look;
 }
 
-/** Notes that a look is written. @returns false where a later one was written already */
+/**
+ * Records that the result of a read is written.
+ * @returns false if a later one was already written
+ */
 export async function endLook(sql: Sql, companyId: string, { number }: Look, now: Date): Promise<boolean> {
   const written = await sql`
     update provider_customers
-    set written = ${number}, due_at = case when asked = ${number} then ${new Date(now.getTime() + lookAgain)}::timestamptz else due_at end
+    set written = ${number}, due_at = case when asked = ${number} then ${new Date(now.getTime() + rereadAfter)}::timestamptz else due_at end
     where company_id = ${companyId} and written < ${number}`;
   return written.count === 1;
 }
 
-/** Asks for a look at a customer by a time, if none is due before. */
+/** Schedules a read of a customer by a time, unless one is due earlier. */
 export async function askForLook(sql: Sql, companyId: string, by: Date): Promise<void> {
   await sql`update provider_customers set due_at = ${by} where company_id = ${companyId} and due_at > ${by}`;
 }
 
-/** A live subscription of a customer that is charged beside the one that counts. */
+/** A live subscription of a customer that is charged in addition to the one in use. */
 export interface DuplicateSubscription {
   provider_id: string;
   status: string;
@@ -104,7 +117,10 @@ export async function findDuplicates(sql: Sql, companyId: string): Promise<Dupli
   return row?.duplicates ?? [];
 }
 
-/** Writes the duplicates of a customer. @returns those that were not known before */
+/**
+ * Stores the duplicates of a customer.
+ * @returns those that were not known before
+ */
 export async function saveDuplicates(
   sql: Sql,
   companyId: string,
@@ -116,10 +132,13 @@ export async function saveDuplicates(
   return duplicates.filter(({ provider_id }) => !known.some((other) => other.provider_id === provider_id));
 }
 
-/** Days that the ids of events are kept: the provider sends an event again for three. */
+/** Days for which ids of events are kept. The provider resends an event for three days. */
 const keptDays = 30;
 
-/** Removes events that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired events.
+ * @returns how many, at most the limit
+ */
 export async function sweepProviderEvents(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<{ companyId: string; id: string }[]>`

@@ -1,8 +1,11 @@
-// The end of a company: its rows and files, removed step by step, and the row that says so.
+// The purge of a company: its rows and files are removed step by step, and one row records that.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** Closes a company: from now on no credential of it is good. @returns when its subscription ended */
+/**
+ * Closes a company: from now on, its credentials are rejected.
+ * @returns when its subscription ended
+ */
 export async function closeCompany(sql: Sql, companyId: string): Promise<Date | null> {
   const [row] = await sql<{ endedAt: Date | null }[]>`
     update companies set status = 'deleting'
@@ -11,13 +14,16 @@ export async function closeCompany(sql: Sql, companyId: string): Promise<Date | 
   return row?.endedAt ?? null;
 }
 
-/** False where it is being removed, or is gone. */
+/** Returns false if the company is being removed, or no longer exists. */
 export async function isCompanyOpen(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql`select from companies where id = ${companyId} and status = 'active'`;
   return row !== undefined;
 }
 
-/** Removes some rows; under the role of the purge. @returns how many; 0 when none are left but the files */
+/**
+ * Removes some rows. For the role of the purge.
+ * @returns how many; 0 if nothing but files is left
+ */
 export async function purgeSome(sql: Sql, companyId: string, most: number): Promise<number> {
   const [row] = await sql<{ removed: number }[]>`
     select purge_some(${companyId}, ${most}) as removed from companies where id = ${companyId}`;
@@ -40,14 +46,17 @@ export async function forgetFiles(sql: Sql, companyId: string, ids: readonly str
   await sql`delete from stored_files where company_id = ${companyId} and id = any(${[...ids]}::uuid[])`;
 }
 
-/** What was removed of a company so far. */
+/** The removed parts of a company so far. */
 export interface Removed {
   endedAt: Date | null;
   rows: number;
   files: number;
 }
 
-/** Notes what was removed, beside what was noted before. @param purgedAt null: there is more */
+/**
+ * Adds to the record of what was removed.
+ * @param purgedAt null: the purge continues
+ */
 export async function noteRemoved(
   sql: Sql,
   companyId: string,
@@ -67,10 +76,10 @@ export async function removeCompany(sql: Sql, companyId: string): Promise<void> 
   await sql`delete from companies where id = ${companyId}`;
 }
 
-/** Milliseconds after which nothing is under way any more that began before a company was removed. */
-const stragglingTime = 10 * 60_000;
+/** Milliseconds after which no request that began before the removal of a company can still run. */
+const longestRequest = 10 * 60_000;
 
-/** Companies that were removed, and may have been written to meanwhile. */
+/** Finds removed companies to which requests may have written during their removal. */
 export async function findUnswept(
   sql: Sql,
   besides: readonly string[],
@@ -79,12 +88,15 @@ export async function findUnswept(
 ): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
     select company_id, false as test_mode from purged_companies
-    where swept_at is null and purged_at <= ${new Date(now.getTime() - stragglingTime)} and company_id <> all(${[...besides]}::uuid[])
+    where swept_at is null and purged_at <= ${new Date(now.getTime() - longestRequest)} and company_id <> all(${[...besides]}::uuid[])
     order by purged_at
     limit ${limit}`;
 }
 
-/** Removes what was written to a company while it was removed. @returns how many rows; 0 when none are left, which is noted */
+/**
+ * Removes rows that were written to a company during its removal.
+ * @returns how many; 0 if none are left, which is recorded
+ */
 export async function sweepSome(sql: Sql, companyId: string, most: number, now: Date): Promise<number> {
   const [row] = await sql<{ removed: number }[]>`
     select purge_some(${companyId}, ${most}) as removed from purged_companies where company_id = ${companyId}`;

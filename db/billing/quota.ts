@@ -4,17 +4,18 @@ import type { Sql } from '../client/pool.ts';
 import { removeByCompany } from '../client/sweeping.ts';
 
 /** Unlimited, for arithmetic. */
-const plenty = Number.MAX_SAFE_INTEGER;
+const unlimited = Number.MAX_SAFE_INTEGER;
 
-/** Calls per month of each package, null: unlimited; and those that an add-on brings beside them. */
+/** Calls per month of each package (null: unlimited), and the extra calls of add-ons. */
 export interface CallCatalogue {
   callsPerMonth: Readonly<Record<string, number | null>>;
   extraCalls: Readonly<Record<string, number>>;
 }
 
 /**
- * Tables to select from about a company: the counter q, when the subscription ended (e, null while it pays), the month m
- * (month_start, month_end) of now or the last one that was paid for, the calls l of the plan (null: unlimited), and the calls u used in it.
+ * Returns the tables for a query about a company: the counter q, the end of the subscription e
+ * (null while it is active), the month m (month_start, month_end), which is the current one or the
+ * last one that was paid for, the calls l of the plan (null: unlimited), and the used calls u.
  */
 function counters(sql: Sql, companyId: string, { callsPerMonth, extraCalls }: CallCatalogue, now: Date) {
   const codes = Object.keys(callsPerMonth);
@@ -43,17 +44,21 @@ function counters(sql: Sql, companyId: string, { callsPerMonth, extraCalls }: Ca
     cross join lateral (select case when q.month_start = m.month_start then q.calls else 0 end as calls) as u`;
 }
 
-/** So near to its end a month is charged call by call, so that exactly as many pass as it has. */
+/**
+ * If fewer calls are left in a month, they are charged one by one, so that exactly the limit
+ * passes.
+ */
 const reserve = 2000;
-/** A lease is at most such a part of what is left of the month. */
-const partOfRest = 16;
+/** A lease is at most 1/16 of the calls that are left in the month. */
+const leaseDivisor = 16;
 
 /**
- * Charges calls to the month of a company and, if plenty are left, a lease of calls to come; in a transaction with saveLease then.
- * @param holder the process that asks
- * @param calls that wait
- * @param ahead how large a lease may be at most
- * @returns undefined if nothing is subscribed to
+ * Charges calls to the month of a company. If enough are left, also a lease for later calls; then
+ * saveLease must run in the same transaction.
+ * @param holder the process
+ * @param calls the number of waiting calls
+ * @param ahead the maximum size of the lease
+ * @returns undefined if the company has never had a subscription
  */
 export async function chargeCalls(
   sql: Sql,
@@ -67,13 +72,13 @@ export async function chargeCalls(
   const [row] = await sql<ChargedCalls[]>`
     with quota as (
       select m.month_start, m.month_end, l.calls as month_limit, u.calls as used, e.ended_at is null as open,
-        greatest(coalesce(l.calls, ${plenty}::bigint) - u.calls, 0) as room
+        greatest(coalesce(l.calls, ${unlimited}::bigint) - u.calls, 0) as room
       from ${counters(sql, companyId, catalogue, now)}
       for no key update of q
     ),
     share as (
       select quota.*, case when open then least(${calls}::bigint, room) else 0 end as charged,
-        case when open and room >= ${calls}::bigint + ${reserve} then least(${ahead}::bigint, (room - ${calls}::bigint) / ${partOfRest}) else 0 end as ahead
+        case when open and room >= ${calls}::bigint + ${reserve} then least(${ahead}::bigint, (room - ${calls}::bigint) / ${leaseDivisor}) else 0 end as ahead
       from quota
     ),
     written as (
@@ -88,7 +93,7 @@ export async function chargeCalls(
   return row;
 }
 
-/** Calls that a process has charged ahead. */
+/** Calls that a process has charged in advance. */
 export interface QuotaLease {
   companyId: string;
   holder: string;
@@ -98,7 +103,8 @@ export interface QuotaLease {
 }
 
 /**
- * Saves what a process has charged ahead. If it has a lease already, that is of a charge whose outcome it never learned: unused, and added.
+ * Stores the calls that a process has charged in advance. If it already has a lease, it never
+ * learned the outcome of that charge. Those calls are unused, so they are added.
  * @returns the calls of the lease
  */
 export async function saveLease(
@@ -117,8 +123,9 @@ export async function saveLease(
 }
 
 /**
- * Saves what is left of a lease, so that it is not taken for one whose process died.
- * @returns the calls charged to the month by now, leases included; undefined if the lease no longer exists
+ * Stores how much of a lease is left, which also shows that its process is alive.
+ * @returns the calls charged to the month so far, leases included; undefined if the lease no longer
+ * exists
  */
 async function renewLease(
   sql: Sql,
@@ -134,13 +141,16 @@ async function renewLease(
   return row?.charged;
 }
 
-/** The counter of a company. Charging locks it before any lease, too, so that transactions that lock both cannot deadlock. */
+/**
+ * Locks the counter of a company. Every charge locks it before any lease, so transactions that lock
+ * both cannot deadlock.
+ */
 const lockedCounter = (sql: Sql, companyId: string) =>
   sql`select q.company_id from api_quota q where q.company_id = ${companyId} for no key update`;
 
 /**
- * Ends a lease and gives back what is left of it, unless the sweep has done so.
- * @param left null: what was last saved
+ * Ends a lease and gives back the unused calls, unless the sweep has done so.
+ * @param left null: the last stored number
  */
 export async function returnLease(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void> {
   await sql`
@@ -155,10 +165,16 @@ export async function returnLease(sql: Sql, companyId: string, holder: string, l
     where q.company_id = ${companyId} and q.month_start = ended.month_start`;
 }
 
-/** Milliseconds after which a lease that nobody renews belonged to a process that died; none is used for so long without being renewed. */
+/**
+ * Milliseconds after which a lease without renewal belonged to a process that died. No process uses
+ * a lease for that long without renewing it.
+ */
 const leaseKeptMs = 30_000;
 
-/** Gives back the leases of processes that died, of all companies. @returns how many there were, at most the limit */
+/**
+ * Gives back the leases of dead processes, of all companies.
+ * @returns how many there were, at most the limit
+ */
 export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - leaseKeptMs);
   const due = await sql<{ companyId: string; holder: string }[]>`
@@ -166,7 +182,7 @@ export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<n
   return removeByCompany(due, (companyId) => sweepLeasesOf(sql, companyId, now));
 }
 
-/** The same for those of one company. */
+/** The same for one company. */
 export async function sweepLeasesOf(sql: Sql, companyId: string, now: Date): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with counter as (${lockedCounter(sql, companyId)}),
@@ -194,7 +210,9 @@ interface Refund {
   calls: number;
 }
 
-/** Gives calls back to the month that they were charged to; a month that is over needs none. */
+/**
+ * Gives calls back to the month to which they were charged. If that month is over, nothing changes.
+ */
 async function refundCalls(sql: Sql, { companyId, monthStart, calls }: Refund): Promise<void> {
   await sql`
     update api_quota set calls = greatest(calls - ${calls}::bigint, 0)
@@ -210,8 +228,8 @@ export interface QuotaFigures {
 }
 
 /**
- * The calls of a company in its current month, or in the last one of a subscription that ended; undefined if nothing was ever
- * subscribed to.
+ * Returns the calls of a company in its current month, or in the last month of a subscription that
+ * ended; undefined if it has never had a subscription.
  */
 export async function findQuota(
   sql: Sql,
@@ -227,7 +245,7 @@ export async function findQuota(
   return row;
 }
 
-/** What the ledger of a process works with. */
+/** The statements that the quota ledger of a process uses. */
 export const quotaStatements = {
   chargeCalls,
   saveLease,

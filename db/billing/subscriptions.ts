@@ -1,9 +1,9 @@
-// Subscriptions: what a company has, and what its test keys have; read, locked and written.
+// Subscriptions in live mode and in test mode: read, locked and written.
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-const tableOf = ({ testMode }: TenantScope): string => (testMode ? 'test_subscriptions' : 'subscriptions');
+const getTable = ({ testMode }: TenantScope): string => (testMode ? 'test_subscriptions' : 'subscriptions');
 
 const columns = (sql: Sql) => sql`
   status, package_code, billing_cycle, currency, seats, add_ons,
@@ -13,23 +13,24 @@ const columns = (sql: Sql) => sql`
   payment_method, has_agreement, agreement_ends_at, due_at,
   updated_at`;
 
-/** undefined where nothing was ever subscribed to. */
+/** Returns undefined if the company has never had a subscription. */
 export async function findSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
   const [row] = await sql<Subscription[]>`
-    select ${columns(sql)} from ${sql(tableOf(scope))} where company_id = ${scope.companyId}`;
+    select ${columns(sql)} from ${sql(getTable(scope))} where company_id = ${scope.companyId}`;
   return row;
 }
 
-/** The same, with nobody else able to change it until the transaction ends. */
+/** The same, with a lock until the transaction ends. */
 export async function lockSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
   const [row] = await sql<Subscription[]>`
-    select ${columns(sql)} from ${sql(tableOf(scope))} where company_id = ${scope.companyId} for no key update`;
+    select ${columns(sql)} from ${sql(getTable(scope))} where company_id = ${scope.companyId} for no key update`;
   return row;
 }
 
 /**
- * Locks a subscription; test keys begin with one of their own.
- * @param begin what they begin with, given when the workspace began
+ * Locks a subscription. In test mode, creates one if there is none.
+ * @param begin returns the first subscription of test mode, for the time when the workspace was
+ * created
  */
 export async function openSubscription(
   sql: Sql,
@@ -45,7 +46,7 @@ export async function openSubscription(
   return lockSubscription(sql, scope);
 }
 
-/** Puts another card on file. */
+/** Replaces the stored card. */
 export async function savePaymentMethod(
   sql: Sql,
   scope: TenantScope,
@@ -53,14 +54,14 @@ export async function savePaymentMethod(
   now: Date,
 ): Promise<void> {
   await sql`
-    update ${sql(tableOf(scope))} set payment_method = ${sql.json(method as never)}, updated_at = ${now}
+    update ${sql(getTable(scope))} set payment_method = ${sql.json(method as never)}, updated_at = ${now}
     where company_id = ${scope.companyId}`;
 }
 
-/** Writes what test keys begin with, unless they have something. */
+/** Stores the first subscription of test mode, unless there is one. */
 async function beginSubscription(sql: Sql, scope: TenantScope, subscription: Subscription, now: Date): Promise<void> {
-  const row = { companyId: scope.companyId, ...rowOf(sql, subscription, now), createdAt: now };
-  await sql`insert into ${sql(tableOf(scope))} ${sql(row)} on conflict (company_id) do nothing`;
+  const row = { companyId: scope.companyId, ...toRow(sql, subscription, now), createdAt: now };
+  await sql`insert into ${sql(getTable(scope))} ${sql(row)} on conflict (company_id) do nothing`;
 }
 
 export async function saveSubscription(
@@ -70,10 +71,10 @@ export async function saveSubscription(
   now: Date,
 ): Promise<void> {
   await sql`
-    update ${sql(tableOf(scope))} set ${sql(rowOf(sql, subscription, now))} where company_id = ${scope.companyId}`;
+    update ${sql(getTable(scope))} set ${sql(toRow(sql, subscription, now))} where company_id = ${scope.companyId}`;
 }
 
-function rowOf(sql: Sql, subscription: Subscription, now: Date) {
+function toRow(sql: Sql, subscription: Subscription, now: Date) {
   return {
     status: subscription.status,
     packageCode: subscription.packageCode,
@@ -99,14 +100,16 @@ function rowOf(sql: Sql, subscription: Subscription, now: Date) {
   };
 }
 
-/** When the workspace began. */
+/** Returns when the workspace was created. */
 export async function findBeginning(sql: Sql, companyId: string): Promise<Date | undefined> {
   const [row] = await sql<{ createdAt: Date }[]>`
     select created_at from companies where id = ${companyId}`;
   return row?.createdAt;
 }
 
-/** Where an agreement says something about calls that the package does not; all null without a row. */
+/**
+ * Limits of calls from an agreement, which override those of the package; all null without a row.
+ */
 export interface AgreedLimitsRow {
   agreedPerMinute: number | null;
   agreedPerDay: number | null;
@@ -116,6 +119,6 @@ export interface AgreedLimitsRow {
 export async function findAgreedLimits(sql: Sql, scope: TenantScope): Promise<AgreedLimitsRow> {
   const [row] = await sql<AgreedLimitsRow[]>`
     select api_rate_limit_per_minute as agreed_per_minute, api_daily_cap as agreed_per_day, api_call_cap as agreed_per_month
-    from ${sql(tableOf(scope))} where company_id = ${scope.companyId}`;
+    from ${sql(getTable(scope))} where company_id = ${scope.companyId}`;
   return row ?? { agreedPerMinute: null, agreedPerDay: null, agreedPerMonth: null };
 }

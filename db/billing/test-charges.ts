@@ -1,4 +1,4 @@
-// The books of the test provider: what it has charged, one entry for each billing operation.
+// The charges of the test provider, one for each billing operation.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -10,7 +10,10 @@ export interface TestCharge extends TenantScope {
   isDeclined: boolean;
 }
 
-/** Charges an operation once. @returns false if the card is declined, now or when the operation was charged */
+/**
+ * Charges an operation once.
+ * @returns false if the card is declined, now or when the operation was charged
+ */
 export async function chargeOnce(
   sql: Sql,
   { companyId, testMode, operationId, amountMinor, currency, last4, isDeclined }: TestCharge,

@@ -1,4 +1,4 @@
-// What a company uses: calls by key and by day, and the room that its files take.
+// The usage of a company: calls by key and by day, and the size of its files.
 import type { Sql } from '../client/pool.ts';
 import { removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -9,7 +9,10 @@ export interface KeyCalls {
   calls: number;
 }
 
-/** Calls of each key of the mode since a day, the busiest first. @param since YYYY-MM-DD */
+/**
+ * Returns the calls of each key of the mode since a day, the busiest first.
+ * @param since YYYY-MM-DD
+ */
 export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope, since: string): Promise<KeyCalls[]> {
   return await sql<KeyCalls[]>`
     select k.id as key_id, k.name, sum(d.calls)::bigint as calls
@@ -20,7 +23,10 @@ export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope,
     order by calls desc, k.id`;
 }
 
-/** Calls of all keys of the mode by day since a day, in their order. @param since YYYY-MM-DD */
+/**
+ * Returns the calls of all keys of the mode for each day since a day, the oldest first.
+ * @param since YYYY-MM-DD
+ */
 export async function callsByDay(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -35,7 +41,7 @@ export async function callsByDay(
     order by d.day`;
 }
 
-/** Bytes of the files of the mode. */
+/** Returns the total size of the mode's files in bytes. */
 export async function storedBytes(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ bytes: number }[]>`
     select coalesce(sum(size_bytes), 0)::bigint as bytes from attachments
@@ -43,10 +49,13 @@ export async function storedBytes(sql: Sql, { companyId, testMode }: TenantScope
   return row?.bytes ?? 0;
 }
 
-/** Days that calls by day are kept. */
+/** Days for which daily counts are kept. */
 const keptDays = 400;
 
-/** Removes counts that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired counts.
+ * @returns how many, at most the limit
+ */
 export async function sweepKeyDays(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000).toISOString().slice(0, 10);
   const due = await sql<{ companyId: string; day: string; keyId: string }[]>`

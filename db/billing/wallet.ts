@@ -1,9 +1,9 @@
-// The wallet: what was paid into it and taken out of it, each payment once.
+// The wallet: payments into it and withdrawals, each payment once.
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** In minor units. */
+/** Returns the balance in minor units. */
 export async function walletBalance(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ balance: number }[]>`
     select coalesce(sum(amount_minor), 0)::bigint as balance from wallet_entries
@@ -26,7 +26,7 @@ export async function addToWallet(
 
 type ReversalReason = 'refund' | 'dispute';
 
-/** What a payment into the wallet has to give back by now, in minor units. */
+/** The amount that a payment into the wallet must give back in total so far, in minor units. */
 export interface Reversal {
   paymentId: string;
   reason: ReversalReason;
@@ -34,9 +34,10 @@ export interface Reversal {
 }
 
 /**
- * Takes credit out of the wallet until each payment has given back what it has to, and returns credit if it gave back too much.
- * Call it under the lock of the subscription: two callers at once would take the same credit twice.
- * @returns what was changed; an amount below 0 was taken out of the wallet
+ * Withdraws credit until each payment has given back its amount, and returns credit if a payment
+ * gave back too much. Requires the lock of the subscription: two concurrent callers would withdraw
+ * the same credit twice.
+ * @returns the changes; a negative amount was withdrawn
  */
 export async function reversePayments(
   sql: Sql,

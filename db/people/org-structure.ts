@@ -1,4 +1,4 @@
-// The org structure: the company, its branches, their teams, and how many users the caller sees.
+// The org structure: the company, its branches, their teams, and counts of visible users.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { Reach } from '../client/visibility.ts';
@@ -27,11 +27,10 @@ export interface TeamRow {
   createdAt: Date;
 }
 
-/** The last row of the page before. */
-/** Time and id of the last row of the page before. */
+/** Time and id of the last row of the previous page. */
 type After = readonly [string, string] | undefined;
 
-/** True for branches in reach: one's own, or that of one's team. */
+/** Returns a condition for visible branches: the caller's own, or that of the caller's team. */
 function branchInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
   switch (reach.kind) {
     case 'company':
@@ -45,7 +44,7 @@ function branchInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
   }
 }
 
-/** True for teams in reach: those of one's branch, or one's own. */
+/** Returns a condition for visible teams: those of the caller's branch, or the caller's own. */
 function teamInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
   switch (reach.kind) {
     case 'company':
@@ -72,7 +71,7 @@ const selectTeams = (sql: Sql, reach: Reach) => sql`
       where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as member_count
   from teams t`;
 
-/** A page of branches, newest first. */
+/** Returns a page of branches, newest first. */
 export async function listBranches(
   sql: Sql,
   { companyId, reach }: UserScope,
@@ -98,7 +97,7 @@ export async function findBranch(
   return branch;
 }
 
-/** A page of teams, newest first. */
+/** Returns a page of teams, newest first. */
 export async function listTeams(
   sql: Sql,
   { companyId, reach }: UserScope,
@@ -119,7 +118,7 @@ export interface OrgNode {
   name: string;
 }
 
-/** The company itself, a branch or a team in reach. */
+/** Returns the company itself, or a visible branch or team. */
 export async function findNode(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<OrgNode | undefined> {
   const [node] = await sql<OrgNode[]>`
     select id, 'company' as kind, name from companies where id = ${companyId} and id = ${id}
@@ -138,7 +137,7 @@ export interface TreeNode extends OrgNode {
   userCount: number;
 }
 
-/** All nodes in reach, parents first, each kind by name. */
+/** Returns all visible nodes, parents first, each kind by name. */
 export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Promise<TreeNode[]> {
   const manager = sql`case when m.id is not null then json_build_object('id', m.id, 'fullName', m.full_name) end as manager`;
   const active = sql`
@@ -164,7 +163,10 @@ export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Prom
     order by level, name, id`;
 }
 
-/** Where a user belongs whom a caller of this reach creates: its branch and team, or the company's default branch. */
+/**
+ * Returns where a user that the caller creates belongs: the branch and team of the caller's
+ * visibility, or the company's default branch.
+ */
 export async function findPlace(
   sql: Sql,
   { companyId, reach }: UserScope,

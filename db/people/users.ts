@@ -1,4 +1,4 @@
-// The people of a workspace: read and written, with their roles and the seats that they hold.
+// The people of a workspace, with their roles and seats.
 import type { Fragment } from 'postgres';
 import { insertUserPlace } from '../access/places.ts';
 import type { Sql } from '../client/pool.ts';
@@ -39,7 +39,7 @@ export async function findUser(sql: Sql, { companyId, reach }: UserScope, id: st
   return user;
 }
 
-/** Where in the org structure users are looked for; branches and teams with all below them, or only those directly there. */
+/** A node of the org structure in which users are searched, with or without the nodes below it. */
 interface OrgUnit {
   kind: 'company' | 'branch' | 'team';
   id: string;
@@ -49,11 +49,11 @@ interface OrgUnit {
 export interface UserFilter {
   status: 'active' | 'inactive' | 'all';
   place?: OrgUnit;
-  /** The last row of the page before. */
+  /** The last row of the previous page. */
   after: readonly [string, string] | undefined;
 }
 
-/** A page of users, newest first. */
+/** Returns a page of users, newest first. */
 export async function listUsers(sql: Sql, scope: UserScope, filter: UserFilter, limit: number): Promise<UserRow[]> {
   const { status, place, after } = filter;
   return sql<UserRow[]>`
@@ -73,15 +73,15 @@ function isIn(sql: Sql, { kind, id, withDescendants }: OrgUnit): Fragment {
 }
 
 /**
- * Until the transaction ends nobody else can change who is active, or who has which role, in this company: what is counted
- * afterwards, in a statement of its own, holds.
+ * Locks the members of a company: until the transaction ends, no other can change who is active or
+ * has which role. Counts in later statements stay correct.
  */
 export async function lockMembers(sql: Sql, companyId: string): Promise<void> {
-  // Not "for update", which would also keep everything waiting that refers to the company.
+  // Not "for update", which would also block all rows that refer to the company.
   await sql`select from companies where id = ${companyId} for no key update`;
 }
 
-/** The id of the user with an address, and whether the caller sees that user. */
+/** Returns the id of the user with an address, and whether the caller can see that user. */
 export async function findByEmail(
   sql: Sql,
   { companyId, reach }: UserScope,
@@ -94,7 +94,7 @@ export async function findByEmail(
   return user;
 }
 
-/** True where an active user of the company has this id or address. */
+/** Returns true if an active user of the company has this id or address. */
 export async function isActiveUser(
   sql: Sql,
   companyId: string,
@@ -116,7 +116,10 @@ export interface NewUser {
   teamId: string | null;
 }
 
-/** Writes a user who can sign in. @returns false when somebody signs in with this address already, in whatever company */
+/**
+ * Creates a user who can sign in.
+ * @returns false if a user of any company already signs in with this address
+ */
 export async function insertUser(sql: Sql, companyId: string, user: NewUser, now: Date): Promise<boolean> {
   const [isFree] = await Promise.all([
     insertUserPlace(sql, companyId, user.id, user.email),
@@ -152,7 +155,7 @@ export async function updateUser(
     where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Gives a user one role in place of all that are not hidden. */
+/** Replaces all roles of a user that are not hidden by one role. */
 export async function replaceRoles(sql: Sql, companyId: string, userId: string, roleId: string): Promise<void> {
   await Promise.all([
     sql`
@@ -162,7 +165,7 @@ export async function replaceRoles(sql: Sql, companyId: string, userId: string, 
   ]);
 }
 
-/** True when somebody else is active with this role. */
+/** Returns true if another active user has this role. */
 export async function hasOtherActive(sql: Sql, companyId: string, userId: string, roleName: string): Promise<boolean> {
   const [other] = await sql`
     select
@@ -175,7 +178,7 @@ export async function hasOtherActive(sql: Sql, companyId: string, userId: string
 }
 
 export interface Seats {
-  /** Of the active users, each of whom holds one. */
+  /** Active users; each holds one seat. */
   used: number;
   packageCode: string | null;
   purchased: number | null;
@@ -190,13 +193,15 @@ export async function findSeats(sql: Sql, companyId: string): Promise<Seats> {
   return seats;
 }
 
-/** The roles that can be granted: those with a profile, which hidden ones and roles of old are not. */
+/**
+ * Returns the roles that can be granted: those with a profile, so neither hidden nor legacy ones.
+ */
 export async function listGrantableRoles(sql: Sql): Promise<{ id: string; name: string }[]> {
   return sql<{ id: string; name: string }[]>`
     select id, name from roles where not is_hidden and profile_id is not null order by id`;
 }
 
-/** Who is told of what concerns the whole company: its active administrators. */
+/** Returns the active administrators, who receive notifications about the whole company. */
 export async function findAdmins(
   sql: Sql,
   companyId: string,

@@ -1,5 +1,5 @@
 // Emits an event for each API key that expires soon, once per key and expiry time.
-import { type ExpiringKey, findExpiringKeys, noteExpiryTold } from '../../db/access/expiring-keys.ts';
+import { type ExpiringKey, findExpiringKeys, recordExpiryNotice } from '../../db/access/expiring-keys.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /** Milliseconds before expiry at which the event is emitted. */
@@ -43,7 +43,7 @@ async function announceAll(context: TenantJobContext): Promise<number> {
 function announce({ transaction }: TenantJobContext, key: ExpiringKey, now: Date): Promise<boolean> {
   const { companyId, testMode, id, name, expiresAt } = key;
   return transaction({ companyId, testMode }, async (sql, emit) => {
-    if (!(await noteExpiryTold(sql, key))) return false;
+    if (!(await recordExpiryNotice(sql, key))) return false;
     emit({
       companyId,
       testMode,

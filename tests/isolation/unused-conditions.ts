@@ -71,7 +71,7 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/credentials.ts findGrants: ur.company_id = ${companyId}': 'not run',
   'db/access/credentials.ts findGrants: c.id = ${companyId}': 'not run',
   'db/access/credentials.ts findGrants: s.company_id = ${companyId}': 'not run',
-  'db/access/expiring-keys.ts noteExpiryTold: company_id = ${companyId}': 'not run',
+  'db/access/expiring-keys.ts recordExpiryNotice: company_id = ${companyId}': 'not run',
   'db/access/oauth-grants.ts findActiveGrant: u.company_id = ${companyId}': 'not caught',
   'db/access/oauth-grants.ts findActiveGrant: g.company_id = ${companyId}': 'not caught',
   'db/access/oauth-grants.ts saveGrant: company_id = ${companyId}': 'not caught',
