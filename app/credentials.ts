@@ -10,7 +10,7 @@ import {
 } from '../db/access/credentials.ts';
 import type { SubscriptionRow } from '../db/access/paying-subscription.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
-import { findInboundDoor } from '../db/messaging/inbound-secrets.ts';
+import { findInboundEndpoint } from '../db/messaging/inbound-secrets.ts';
 import { scopesOfToken } from '../domain/access/oauth-groups.ts';
 import { permissionsOf, type RoleReach } from '../domain/access/role-permissions.ts';
 import { accessOf, callsPerDay, callsPerMinute, modulesOfWorkspace } from '../domain/billing/plans.ts';
@@ -45,7 +45,7 @@ export const credentialQueries: CredentialQueries = {
     return row && withSubscription(row, now);
   },
   findInboundEndpoint: (sql, companyId, testMode, now) =>
-    findInboundDoor(sql, companyId, testMode ? 'test' : 'live', now),
+    findInboundEndpoint(sql, companyId, testMode ? 'test' : 'live', now),
 };
 
 /** Returns the access that a subscription gives. */

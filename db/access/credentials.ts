@@ -200,7 +200,7 @@ export async function findGrants(
           'customObjects', array(select 'object:' || slug from custom_objects where company_id = ${companyId})) as grant
         from oauth_grants
         where company_id = ${companyId} and user_id = u.id and client_id = a.client_id and (audience = a.audience or audience is null)
-        -- The active one, else the one that was revoked last.
+        -- The active one, otherwise the one that was revoked last.
         order by revoked_at desc
         limit 1
       ) g on true

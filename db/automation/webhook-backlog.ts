@@ -1,18 +1,21 @@
-// Stretches of feeds whose deliveries are still to be made.
-// The dispatcher notes them, the matcher works them off.
+// Ranges of feeds whose deliveries must still be created. The dispatcher adds them, the matcher
+// works them off.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** Positions of a feed, both ends included. */
+/** Positions of a feed, both inclusive. */
 export interface Stretch {
   first: number;
   last: number;
 }
 
-/** Stretches that are taken together at most. */
-const together = 100;
+/** The maximum of ranges that are taken maxRanges. */
+const maxRanges = 100;
 
-/** Notes the stretch of events that follow one another, where anybody is subscribed. @returns whether anybody is */
+/**
+ * Adds the range of consecutive events, if the tenant has a subscription.
+ * @returns false if there is none
+ */
 export async function noteStretch(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -29,17 +32,17 @@ export async function noteStretch(
   return noted.count === 1;
 }
 
-/** When the oldest was noted; null: there is none. */
+/** Returns when the oldest range was added; null: there is none. */
 export async function findOldestNoted(sql: Sql): Promise<Date | null> {
   const [row] = await sql<{ oldest: Date | null }[]>`select min(noted_at) as oldest from webhook_backlog`;
   return row?.oldest ?? null;
 }
 
 /**
- * Locks what is to be done first of a company and mode until the transaction ends: one process at a time works on each of these, since
- * two would wait for each other's subscriptions.
- * @param limit positions at most; stretches that follow one another are taken together
- * @returns undefined where there is nothing, or another process is at it
+ * Locks the first ranges of a company and mode until the transaction ends. One process at a time
+ * works on a tenant, because two would wait for each other's subscriptions.
+ * @param limit the maximum of positions; consecutive ranges are taken maxRanges
+ * @returns undefined if there is nothing, or if another process has it
  */
 export async function takeStretch(
   sql: Sql,
@@ -61,7 +64,7 @@ export async function takeStretch(
     from webhook_backlog
     where company_id = ${companyId} and test_mode = ${testMode}
     order by first_position
-    limit ${together}`.execute();
+    limit ${maxRanges}`.execute();
   const [[oldest], following] = await Promise.all([locked, noted]);
   if (!oldest) return undefined;
   const { first } = oldest;
@@ -71,7 +74,7 @@ export async function takeStretch(
   return { first, last: Math.min(last, most) };
 }
 
-/** Removes what is done: everything up to a position. */
+/** Removes finished ranges: everything up to a position. */
 export async function settleStretch(sql: Sql, { companyId, testMode }: TenantScope, until: number): Promise<void> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
   await Promise.all([
@@ -80,7 +83,10 @@ export async function settleStretch(sql: Sql, { companyId, testMode }: TenantSco
   ]);
 }
 
-/** Drops all of it. In the order in which the matcher takes it: otherwise each might wait for what the other has. */
+/**
+ * Drops all ranges, in the order in which the matcher takes them. In another order, the two could
+ * deadlock.
+ */
 export async function dropBacklog(sql: Sql, { companyId, testMode }: TenantScope): Promise<void> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
   await sql`

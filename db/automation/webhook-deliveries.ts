@@ -1,4 +1,4 @@
-// Deliveries as tenants see them: listed, shown, made for events, and sent again.
+// Deliveries as tenants see them: listed, read, created for events, and sent again.
 import type { DeliveryStatus, StoredDelivery } from '../../domain/automation/webhook-view.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -30,7 +30,7 @@ export interface DeliveryFilter {
   to: Date | undefined;
 }
 
-/** A page of a subscription's deliveries, newest first. */
+/** Returns a page of a subscription's deliveries, newest first. */
 export async function listDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -52,7 +52,7 @@ export async function listDeliveries(
     limit ${limit}`;
 }
 
-/** Whether there are deliveries of a subscription, which may be gone itself. */
+/** Returns true if a subscription, which may be deleted itself, has deliveries. */
 export async function hasDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -97,7 +97,9 @@ export interface NewDelivery {
   completedAt: Date | null;
 }
 
-/** Rows of one statement: their values stay below what the protocol can count. */
+/**
+ * Rows of one statement, so that the number of parameters stays below the limit of the protocol.
+ */
 const batch = 1000;
 
 export async function insertDeliveries(
@@ -119,17 +121,21 @@ export interface DeliveryMessage {
   body: string;
 }
 
-/** A delivery of an event that just happened. */
+/** A delivery of a new event. */
 export interface DeliveryOfEvent {
   id: string;
   subscription_id: string;
-  /** The place of its message. */
+  /** The index of its message. */
   message: number;
-  /** Kept, and not sent. */
+  /** Stored, but not sent. */
   skipped: boolean;
 }
 
-/** Adds deliveries of events; each message travels once, however many subscriptions get it. @param most attempts of each */
+/**
+ * Adds deliveries of events. Each message is sent to the database once, even if many subscriptions
+ * get it.
+ * @param most the maximum of attempts of each
+ */
 export async function insertDeliveriesOfEvents(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -151,14 +157,14 @@ export async function insertDeliveriesOfEvents(
   }
 }
 
-/** What is sent again in a window. */
+/** The deliveries that a replay sends again. */
 export interface ReplayWindow {
   from: Date;
   to: Date;
   status: DeliveryStatus | undefined;
 }
 
-/** Deliveries of a window, oldest first; tests are none. */
+/** Returns deliveries of a window, oldest first, without tests. */
 export async function findInWindow(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -176,11 +182,12 @@ export async function findInWindow(
     limit ${limit}`;
 }
 
-// What is limited is chosen in a part of its own: as a condition it could be asked several times, and choose others each time.
-// It is named in an array: joined, a plan that was made for few deliveries reads all of the company.
+// The limited rows are chosen in a separate subquery: as a condition, it could run several times
+// and choose other rows each time. They are passed as an array: with a join, a plan for few
+// deliveries reads all rows of the company.
 
 /**
- * Has what did not arrive sent from the beginning, oldest first.
+ * Restarts undelivered deliveries with the full number of attempts, oldest first.
  * @returns how many
  */
 export async function reopenDeliveries(
@@ -206,7 +213,10 @@ export async function reopenDeliveries(
   return reopened.count;
 }
 
-/** Ends what waits for a subscription that goes. @returns how many; fewer than the limit: nothing waits any more */
+/**
+ * Cancels waiting deliveries of a deleted subscription.
+ * @returns how many; fewer than the limit: none are left
+ */
 export async function cancelDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -229,7 +239,10 @@ export async function cancelDeliveries(
   return cancelled.count;
 }
 
-/** Deletes some deliveries of a company and mode, the oldest first. @returns how many */
+/**
+ * Deletes some deliveries of a company and mode, the oldest first.
+ * @returns how many
+ */
 export async function deleteSomeDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,

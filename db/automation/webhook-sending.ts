@@ -1,4 +1,4 @@
-// What senders do: find what is due, take deliveries for an attempt, and note its outcome.
+// Statements of webhook senders: find due deliveries, take them, and store the outcomes.
 import type { Health } from '../../domain/automation/webhook-attempts.ts';
 import type { DeliveryStatus } from '../../domain/automation/webhook-view.ts';
 import type { Sql } from '../client/pool.ts';
@@ -9,7 +9,10 @@ export interface DueWebhook extends TenantScope {
   id: string;
 }
 
-/** Subscriptions that a sender has to look at, those first that have waited longest. @param besides those that are left out */
+/**
+ * Finds subscriptions that are due for a sender, the longest overdue first.
+ * @param besides those that are left out
+ */
 export async function findDueWebhooks(
   sql: Sql,
   besides: readonly string[],
@@ -35,13 +38,16 @@ export interface SendingWebhook {
   /** In milliseconds since 1970. */
   recentAttempts: number[];
   consecutiveFailures: number;
-  /** Deliveries on their way. */
+  /** Deliveries that are being sent. */
   inFlight: number;
-  /** When the first of them may be taken again, should its sender have ended; null: none is on its way. */
+  /** When the first of them may be taken again if its sender ends; null: none is being sent. */
   firstLeaseEnds: Date | null;
 }
 
-/** Keeps a subscription for this sender until its transaction ends; undefined where another has it, or nothing is due any more. */
+/**
+ * Locks a subscription until the transaction ends; undefined if another sender has it, or if
+ * nothing is due any longer.
+ */
 export async function lockDueWebhook(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
@@ -54,7 +60,7 @@ export async function lockDueWebhook(
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${now}
     for update skip locked`.execute();
-  // Runs after the lock, so that what the sender before took is counted.
+  // Runs after the lock, so that it counts what the previous sender took.
   const counted = sql<Pick<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
     select count(*)::int as in_flight, min(leased_until) as first_lease_ends from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id} and leased_until > ${now}`.execute();
@@ -66,27 +72,31 @@ export interface TakenDelivery {
   id: string;
   eventId: string;
   event: string;
-  /** This one included. */
+  /** Including the current one. */
   attempts: number;
   maxAttempts: number;
   body: string;
 }
 
-// Deliveries are named in an array: joined, a plan that was made for few of them reads all of the company.
+// Deliveries are passed as an array: with a join, a plan for few of them reads all rows of the
+// company.
 
 /** How long a delivery stays with its sender, and when it is due again if the sender dies. */
 export interface Claim {
   leasedUntil: Date;
-  /** By the number of the attempt that is lost with the sender: when the next one is due. Not before the lease ends. */
+  /**
+   * When the next attempt is due, by the number of the attempt that is lost with the sender. Not
+   * before the lease ends.
+   */
   retryAt: readonly Date[];
 }
 
 /**
- * Takes deliveries that are due, with the attempt counted before it begins. If the sender dies, the attempt counts as
- * failed: the next one follows the schedule, and after the last one the delivery has failed. A delivery that kills its
- * sender therefore does so no more often than it has attempts.
+ * Takes due deliveries, and counts the attempt before it begins. If the sender dies, the attempt
+ * counts as failed: the next one follows the schedule, and after the last one the delivery has
+ * failed. So a delivery that kills its sender does so at most as often as it has attempts.
  *
- * @returns those that are to be sent
+ * @returns the deliveries to send
  */
 export async function takeDeliveries(
   sql: Sql,
@@ -117,14 +127,17 @@ export async function takeDeliveries(
   return rows.filter(({ status }) => status !== 'failed');
 }
 
-/** What a sender leaves of a subscription that it has looked at. */
+/** The state of a subscription after a sender has processed it. */
 export interface LookedAt {
   recentAttempts: readonly number[];
   /** No earlier than this; null: when the next delivery is due. */
   notBefore: Date | null;
 }
 
-/** Notes when the subscription is to be looked at next, and whether more is due than may be on its way. */
+/**
+ * Stores when the subscription is due next, and whether more deliveries are due than may be sent at
+ * the same time.
+ */
 export async function noteLook(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
@@ -143,18 +156,21 @@ export async function noteLook(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** Nothing of a disabled subscription is sent, until it is enabled again. */
-export async function rest(sql: Sql, { companyId, testMode, id }: DueWebhook): Promise<void> {
+/** Pauses deliveries of a disabled subscription until it is enabled again. */
+export async function pauseDeliveries(sql: Sql, { companyId, testMode, id }: DueWebhook): Promise<void> {
   await sql`
     update webhook_subscriptions
     set due_at = null, is_held = false
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** How an attempt ended. */
+/** The outcome of an attempt. */
 export interface NewOutcome {
   deliveryId: string;
-  /** The attempt: should another have begun meanwhile, that one says what becomes of the delivery. */
+  /**
+   * The number of the attempt. If another one has begun meanwhile, that one decides the status of
+   * the delivery.
+   */
   attempts: number;
   status: DeliveryStatus;
   nextAttemptAt: Date | null;
@@ -164,7 +180,7 @@ export interface NewOutcome {
   durationMs: number;
 }
 
-/** Notes how attempts of one subscription ended. */
+/** Stores the outcomes of attempts of one subscription. */
 export async function noteOutcomes(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -183,7 +199,7 @@ export async function noteOutcomes(
       and d.status in ('pending', 'retrying')`;
 }
 
-/** Keeps the health of a receiver from changing under this transaction. */
+/** Returns the health of a receiver and locks it until the transaction ends. */
 export async function lockHealth(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
@@ -198,8 +214,8 @@ export async function lockHealth(
   return row;
 }
 
-/** What attempts leave of their subscription. */
-export interface AttemptTrace {
+/** The effect of attempts on their subscription. */
+export interface AttemptEffect {
   health: Health;
   succeeded: boolean;
   /** When the first of the deliveries is tried again; null: none is. */
@@ -207,11 +223,14 @@ export interface AttemptTrace {
   disabledReason: 'failures' | 'gone' | null;
 }
 
-/** Has the next look no later than what waits needs it: who holds the row sees all that others asked for before. */
+/**
+ * Stores the effect, and moves the next run of a sender forward if a waiting delivery needs it. The
+ * lock of the row makes earlier changes of other senders visible.
+ */
 export async function noteAttempt(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
-  { health, succeeded, nextAttemptAt, disabledReason }: AttemptTrace,
+  { health, succeeded, nextAttemptAt, disabledReason }: AttemptEffect,
   now: Date,
 ): Promise<void> {
   await sql`
@@ -224,7 +243,7 @@ export async function noteAttempt(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** How many deliveries wait, as far as it is worth counting. */
+/** Counts waiting deliveries, up to a limit. */
 export async function countPending(sql: Sql, most: number): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count
@@ -232,10 +251,13 @@ export async function countPending(sql: Sql, most: number): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Days that a delivery is shown, and can be sent again. */
+/** Days for which a delivery is kept and can be sent again. */
 const keptDays = 30;
 
-/** Removes deliveries that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired deliveries.
+ * @returns how many, at most the limit
+ */
 export async function sweepDeliveries(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`

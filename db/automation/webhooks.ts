@@ -1,11 +1,11 @@
-// Subscriptions: where a tenant's events are sent, which of them, and how that has gone.
+// Webhook subscriptions: the address, the events, and the health of the receiver.
 
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import { listLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** What the tenant sets. */
+/** The settings of the tenant. */
 export interface WebhookSettings {
   url: string;
   description: string | null;
@@ -56,7 +56,7 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** A page of them, newest first. */
+/** Returns a page of subscriptions, newest first. */
 export async function listWebhooks(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -84,7 +84,7 @@ export async function findWebhook(
   return row;
 }
 
-/** As findWebhook, and keeps it from changing under this call. */
+/** As findWebhook, with a lock until the transaction ends. */
 export async function lockWebhook(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -98,7 +98,7 @@ export async function lockWebhook(
   return row;
 }
 
-/** How many there are; until this call ends nobody makes another. */
+/** Returns how many there are. Until the transaction ends, no other can add one. */
 export async function lockWebhookCount(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const locked = sql`select from companies where id = ${companyId} for no key update`.execute();
   const counted = sql<{ count: number }[]>`
@@ -149,7 +149,7 @@ export async function updateWebhook(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** Has a subscription begin anew: what failed before counts no more, and what waited is sent. */
+/** Resets the failures of a subscription, and sends waiting deliveries. */
 export async function restartWebhook(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -184,7 +184,7 @@ export async function rotateSecret(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** Takes a subscription out of everybody's sight; a sender cancels what waits, and then removes it. */
+/** Hides a subscription. A sender cancels waiting deliveries and then removes it. */
 export async function hideWebhook(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -201,7 +201,7 @@ export async function removeWebhook(sql: Sql, { companyId, testMode }: TenantSco
   await sql`delete from webhook_subscriptions where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** A subscription as far as events are held against it. */
+/** The parts of a subscription that are compared with events. */
 export interface SubscribedRow {
   id: string;
   events: string[];
@@ -214,7 +214,7 @@ export interface SubscribedRow {
   createdAt: Date;
 }
 
-/** All that events of a mode may concern. */
+/** Returns all subscriptions of a mode that may match events. */
 export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantScope): Promise<SubscribedRow[]> {
   return await sql<SubscribedRow[]>`
     select id, events, filter, include, skip_own, created_by_kind, created_by_id,
@@ -224,9 +224,11 @@ export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantSc
 }
 
 /**
- * Has senders look at subscriptions. Whatever they say already: a sender that is looking now has not seen what was added, and would
- * have the last word. Of those that have more than they may send at once whoever ends an attempt looks again, so that a receiver that
- * does not answer is not looked at with each event; their rows are written all the same, which keeps others from looking meanwhile.
+ * Makes subscriptions due for senders. Those that are already due are updated, too: a sender that
+ * is running has not seen the new deliveries, so this update must follow its own. If a subscription
+ * is at its maximum of concurrent deliveries, the end of an attempt makes it due, so that a
+ * receiver that does not respond causes no work for each event. Its row is still written, which
+ * keeps senders out meanwhile.
  */
 export async function wakeWebhooks(
   sql: Sql,
@@ -240,7 +242,9 @@ export async function wakeWebhooks(
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(${ids}::uuid[])`;
 }
 
-/** The connection that makes the demo has not asked for types. */
+/**
+ * The connection that creates the demo does not know array types, so lists are passed as literals.
+ */
 function toRow(sql: Sql, settings: WebhookSettings) {
   const { events, include, filter } = settings;
   return {

@@ -1,4 +1,4 @@
-// Runs: the records that are on their way in a workforce, and what was done for each.
+// Runs of workforces: the enrolled records, and the steps done for each.
 import type { GivenStep, KeptCondition, RunStatus, StepCall } from '../../domain/automation/workforces.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -30,7 +30,7 @@ export interface StoredRun {
 
 export interface RunRow extends StoredRun, CreatedByRow {}
 
-/** What a step did. */
+/** The result of a step. */
 export interface RunStepRow {
   position: number;
   status: 'done' | 'skipped' | 'failed';
@@ -68,7 +68,7 @@ const columns = [
 ];
 const stepColumns = ['position', 'status', 'made_object', 'made_id', 'reason', 'error_code', 'error_message', 'at'];
 
-/** @returns false when the record is on its way in this workforce already */
+/** @returns false if the record already has an active run in this workforce */
 export async function insertRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -85,7 +85,10 @@ export async function insertRun(
   return added.count > 0;
 }
 
-/** Runs of a workforce, the newest first. @param after time and id of the last run of the page before */
+/**
+ * Returns runs of a workforce, the newest first.
+ * @param after time and id of the last run of the previous page
+ */
 export async function listRuns(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -115,7 +118,10 @@ export async function findRun(
   return row;
 }
 
-/** The run in which a record is on its way in a workforce. @returns its id */
+/**
+ * Finds the active run of a record in a workforce.
+ * @returns its id
+ */
 export async function findActiveRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -128,7 +134,7 @@ export async function findActiveRun(
   return row?.id;
 }
 
-/** What was done in a run, in the order of its steps. */
+/** Returns the finished steps of a run in order. */
 export async function listRunSteps(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -140,7 +146,7 @@ export async function listRunSteps(
     order by position`;
 }
 
-/** How many records are on their way in each of the workforces. */
+/** Returns how many active runs each of the workforces has. */
 export async function countOnTheirWay(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -153,14 +159,14 @@ export async function countOnTheirWay(
   return new Map(rows.map(({ id, count }) => [id, count]));
 }
 
-/** Has runs go on that were set aside while their workforce was not active. */
+/** Resumes runs that were paused while their workforce was not active. */
 export async function resumeRuns(sql: Sql, { companyId, testMode }: TenantScope, workforceId: string): Promise<void> {
   await sql`
     update workforce_runs set due_at = next_step_at
     where company_id = ${companyId} and test_mode = ${testMode} and workforce_id = ${workforceId} and ended_at is null and due_at is null`;
 }
 
-/** Runs that are due, those first that have waited longest, and of each company a few. */
+/** Finds due runs, the longest overdue first, and at most a few for each company. */
 export async function findDueRuns(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueDataRow[]> {
   return await sql<DueDataRow[]>`
     select company_id, test_mode, id
@@ -175,7 +181,10 @@ export async function findDueRuns(sql: Sql, ofEach: number, limit: number, now: 
     limit ${limit}`;
 }
 
-/** Takes a run that is due, for one server only. @returns undefined where somebody else has it */
+/**
+ * Takes a run that is due, for one server only.
+ * @returns undefined if another server has it
+ */
 export async function takeRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -190,7 +199,7 @@ export async function takeRun(
   return taken;
 }
 
-/** What becomes of a run. */
+/** Changes of a run. */
 export type RunChange = Partial<
   Pick<
     StoredRun,
@@ -198,7 +207,7 @@ export type RunChange = Partial<
   >
 >;
 
-/** @returns false where somebody else has taken the run since, and nothing was changed */
+/** @returns false if another server has taken the run since, and nothing was changed */
 export async function updateRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -213,8 +222,9 @@ export async function updateRun(
 }
 
 /**
- * Cancels a run that has not ended, whoever has it. The call of a step on its way stays: see noteLateStep.
- * @returns the run as it is then; undefined where none was cancelled
+ * Cancels an active run, even if a server has it. The call of a step in progress stays: see
+ * noteLateStep.
+ * @returns the cancelled run; undefined if none was cancelled
  */
 export async function cancelRun(
   sql: Sql,
@@ -231,7 +241,10 @@ export async function cancelRun(
   return cancelled;
 }
 
-/** Counts a step whose call was on its way when its run was cancelled, once. @returns false where it was not so */
+/**
+ * Counts a step whose call was in progress when its run was cancelled, once.
+ * @returns false if there was no such step
+ */
 export async function noteLateStep(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -243,7 +256,7 @@ export async function noteLateStep(
   return noted.count > 0;
 }
 
-/** Has runs of a company looked at later that were not begun. */
+/** Postpones runs of a company that were not started. */
 export async function postponeRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -266,7 +279,7 @@ export async function insertRunStep(
     insert into workforce_run_steps ${sql({ companyId, testMode, runId, ...step })}`;
 }
 
-/** True when the record has written something since. */
+/** Returns true if the record has sent a message since. */
 export async function hasReplied(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -280,10 +293,13 @@ export async function hasReplied(
   return rows.length > 0;
 }
 
-/** Days that a run is kept after its end. */
+/** Days for which a run is kept after its end. */
 const keptDays = 90;
 
-/** Removes runs that are past their time, with what they did. @returns how many, at most the limit */
+/**
+ * Removes expired runs with their steps.
+ * @returns how many, at most the limit
+ */
 export async function sweepRuns(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`

@@ -1,4 +1,4 @@
-// Workforces as they are set up. Whoever changes one has locked them.
+// The configuration of workforces. Callers that change one have locked them.
 import type { GivenStep, KeptCondition, SubjectType, WorkforceStatus } from '../../domain/automation/workforces.ts';
 import { listLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
@@ -31,17 +31,20 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** No other call makes or changes workforces until this one ends. */
+/** Locks workforces until the transaction ends: no other call creates or changes one. */
 export async function lockWorkforces(sql: Sql, companyId: string): Promise<void> {
   await sql`select from companies where id = ${companyId} for no key update`.execute();
 }
 
-/** The names that are taken. */
+/** Returns the names that are in use. */
 export async function listWorkforceNames(sql: Sql, companyId: string): Promise<{ id: string; name: string }[]> {
   return sql<{ id: string; name: string }[]>`select id, name from workforces where company_id = ${companyId}`;
 }
 
-/** Workforces, the newest first. @param after time and id of the last workforce of the page before */
+/**
+ * Returns workforces, the newest first.
+ * @param after time and id of the last workforce of the previous page
+ */
 export async function listWorkforces(
   sql: Sql,
   companyId: string,
@@ -64,7 +67,7 @@ export async function findWorkforce(sql: Sql, companyId: string, id: string): Pr
   return row;
 }
 
-/** The same, kept from being changed until the transaction ends. */
+/** The same, with a shared lock until the transaction ends. */
 export async function holdWorkforce(sql: Sql, companyId: string, id: string): Promise<WorkforceRow | undefined> {
   const [row] = await sql<WorkforceRow[]>`
     select ${sql(columns)} from workforces where company_id = ${companyId} and id = ${id}
@@ -80,7 +83,10 @@ export async function updateWorkforce(sql: Sql, companyId: string, { id, ...work
   await sql`update workforces set ${sql(toRow(sql, workforce) as never)} where company_id = ${companyId} and id = ${id}`;
 }
 
-/** What is kept as JSON is said to be so; the connection that makes the demo has not asked for types. */
+/**
+ * Marks the columns that are stored as JSON. The connection that creates the demo does not know
+ * array types, so lists are passed as literals.
+ */
 function toRow(sql: Sql, row: Omit<WorkforceRow, 'id'>) {
   const { subjectTypes: types, steps, stopWhen: condition } = row;
   const json = { steps: sql.json(steps as never), stopWhen: condition && sql.json(condition as never) };

@@ -1,4 +1,4 @@
-// What the demo workspace does for new leads, and those that are on their way, in test mode.
+// Workforces of the demo workspace, and runs for new leads, in test mode.
 import type { DemoWorkforces } from '../../domain/demo/automation.ts';
 import { insertRun, insertRunStep } from '../automation/workforce-runs.ts';
 import { insertWorkforce } from '../automation/workforces.ts';

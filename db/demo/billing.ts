@@ -1,4 +1,4 @@
-// What the demo workspace pays for in test mode: a subscription, an invoice and a checkout.
+// Billing of the demo workspace in test mode: a subscription, an invoice and a checkout.
 import type { InvoiceLine } from '../../domain/billing/proration.ts';
 import type { Sql } from '../client/pool.ts';
 

@@ -1,4 +1,4 @@
-// The demo workspace in the database: found, written with multi-row inserts, and given a key.
+// The demo workspace: found, written with multi-row inserts, and given a key.
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
@@ -8,7 +8,9 @@ import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 
-/** A record with its columns by name; names of configured things stand where the table has their ids. */
+/**
+ * A record with its columns by name. Configured items are named, although the table has their ids.
+ */
 interface Row {
   id: string;
   /** A user of the company. */
@@ -17,7 +19,7 @@ interface Row {
 
 export interface DemoConfiguration {
   branch: { id: string; name: string; code: string; city: string; country: string; timezone: string };
-  /** In the company's first branch, with all who sell there. */
+  /** In the company's first branch, with all of its sales people. */
   team: { id: string; name: string };
   users: readonly { id: string; email: string; fullName: string; role: string; branch: string; createdAt: Date }[];
   sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[];
@@ -59,23 +61,26 @@ export interface DemoRecords {
   tagged: readonly { object: string; record_id: string; tag: string; is_manual: boolean }[];
   notes: readonly Row[];
   messages: readonly object[];
-  /** Their files are in the storage already. */
+  /** The storage already has their files. */
   attachments: readonly (Row & { file_id: string })[];
 }
 
-/** The company whose demo it is, and its first branch. */
+/** The demo company and its first branch. */
 interface Company {
   id: string;
   branchId: string;
   founded: Date;
 }
 
-/** Of the operator, which is there before any other: where servers meet that make the demo. */
+/**
+ * The company of the operator, which exists before any other. Servers that create the demo lock it.
+ */
 const platformCompany = '00000000-0000-7000-8000-000000000000';
 
 /**
- * Runs work in one transaction and under a lock: of two servers that start at once, one makes the demo and the other finds it.
- * @param url a user that may take the server's roles
+ * Runs work in one transaction and under a lock: if two servers start at the same time, one creates
+ * the demo and the other finds it.
+ * @param url a user that may assume the server's roles
  */
 export async function inDemoTransaction<T extends object>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
   const sql = postgres(url, {
@@ -96,7 +101,7 @@ export async function inDemoTransaction<T extends object>(url: string, work: (sq
   }
 }
 
-/** What there is of the demo, whatever the company's rows say since. */
+/** Returns what exists of the demo, even if the company's rows were changed since. */
 export async function findDemo(
   sql: Sql,
   wanted: { companyId: string; email: string; keyHash: Buffer | null },
@@ -130,7 +135,7 @@ export interface DemoKey {
   rate_limit_per_hour: number;
 }
 
-/** Gives the demo a key. */
+/** Adds a key to the demo. */
 export async function insertDemoKey(
   sql: Sql,
   companyId: string,
@@ -146,13 +151,13 @@ export async function insertDemoKey(
   await insertKeyPlace(sql, companyId, key_hash);
 }
 
-/** Binds what follows to the company's test mode, as row-level security wants it. */
+/** Binds the transaction to the company's test mode, for row-level security. */
 export async function enterTestMode(sql: Sql, companyId: string): Promise<void> {
   await sql`set local role crm_app`;
   await enterTenant(sql, { companyId, testMode: true });
 }
 
-/** Adds to a new company what the demo has beyond the defaults, and opens every module of the plans. */
+/** Adds the demo's configuration to a new company, and enables every module of the plans. */
 export async function insertConfiguration(sql: Sql, company: Company, demo: DemoConfiguration): Promise<void> {
   const { id: companyId, founded } = company;
   const stamp = { company_id: companyId, created_at: founded };
@@ -193,23 +198,23 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
     object,
     ...tag,
     id: tag.id ?? uuidv7(),
-    // A lead's tag keeps its conditions as fields; a customer's keeps both.
+    // A lead's tag stores its conditions as fields; a customer's tag stores both.
     fields: sql.json((object === 'leads' ? conditions : fields) as never),
     conditions: sql.json((object === 'leads' ? [] : conditions) as never),
   }));
   await sql`insert into tags ${sql(tags)}`;
-  const added = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
-  await sql`insert into statuses ${added(demo.statuses, changed)}`;
-  await sql`insert into link_types ${added(demo.linkTypes, changed)}`;
-  await sql`insert into activity_types ${added(demo.activityTypes, { company_id: companyId })}`;
+  const withStamps = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
+  await sql`insert into statuses ${withStamps(demo.statuses, changed)}`;
+  await sql`insert into link_types ${withStamps(demo.linkTypes, changed)}`;
+  await sql`insert into activity_types ${withStamps(demo.activityTypes, { company_id: companyId })}`;
   const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
-  await sql`insert into sla_policies ${added(policies, changed)}`;
+  await sql`insert into sla_policies ${withStamps(policies, changed)}`;
   await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
   const fields = demo.customFields.map((field, index) => ({
     ...changed,
     ...field,
     options: field.options && sql.json(field.options as never),
-    // Fields are shown in the order that they were made in.
+    // Fields are listed in the order in which they were created.
     created_at: new Date(founded.getTime() + index),
   }));
   await sql`insert into custom_fields ${sql(fields)}`;
@@ -219,9 +224,9 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
     where company_id = ${companyId}`;
 }
 
-/** Writes the records into the company's test mode. */
+/** Inserts the records into the company's test mode. */
 export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecords): Promise<void> {
-  const ids = await idsByName(sql, companyId);
+  const ids = await findIdsByName(sql, companyId);
   const names = new Map(
     (
       await sql<{ id: string; name: string }[]>`select id, full_name as name from users where company_id = ${companyId}`
@@ -292,8 +297,8 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   await sql`insert into links ${sql(demo.links.map(row))}`;
 }
 
-/** Ids of what is configured, by what it is and its name. */
-async function idsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
+/** Returns the ids of configured items by object and name. */
+async function findIdsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await sql<{ name: string; id: string }[]>`
     select object || ' ' || name as name, id from statuses where company_id = ${companyId}
     union all select 'source ' || name, id from sources where company_id = ${companyId}

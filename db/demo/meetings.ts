@@ -1,4 +1,4 @@
-// How people of the demo workspace can be met, and what was booked with them, in test mode.
+// Scheduling of the demo workspace, with bookings and a reservation, in test mode.
 import type { DemoMeetings } from '../../domain/demo/meetings.ts';
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Sql } from '../client/pool.ts';

@@ -1,4 +1,4 @@
-// What the demo workspace wrote to people and they to it, and is about to write, in test mode.
+// Messages of the demo workspace: sent, received and prepared, in test mode.
 import type { DemoMessaging } from '../../domain/demo/messaging.ts';
 import type { Sql } from '../client/pool.ts';
 import { hashOfRun, insertRun } from '../messaging/campaign-runs.ts';

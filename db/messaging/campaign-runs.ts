@@ -1,4 +1,4 @@
-// Runs of campaigns: what each has prepared so far. Whoever changes one has locked its campaign.
+// Runs of campaigns and their prepared drafts. Callers that change a run have locked its campaign.
 import { hash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { PreparedMessage, RunContent, StoredRun } from '../../domain/messaging/campaigns.ts';
@@ -31,7 +31,10 @@ const columns = [
   'created_at',
 ];
 
-/** Runs of a campaign, the newest first. @param after time and id of the last run of the page before */
+/**
+ * Returns runs of a campaign, the newest first.
+ * @param after time and id of the last run of the previous page
+ */
 export async function listRuns(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -47,7 +50,7 @@ export async function listRuns(
     limit ${limit}`;
 }
 
-/** The run that is being prepared, or waits for it. */
+/** Returns the run that is being prepared, or waits to be prepared. */
 export async function findActiveRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -75,12 +78,18 @@ export async function updateRun(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** What a person approves, in 32 bytes. @param total drafts that it came to */
+/**
+ * Returns a hash of 32 bytes of what a person approves.
+ * @param total the number of prepared drafts
+ */
 export function hashOfRun(content: RunContent, total: number): Buffer {
   return hash('sha256', JSON.stringify([content, total]), 'buffer');
 }
 
-/** Makes drafts of messages, leaving out whoever has one of this run. @returns how many were made */
+/**
+ * Inserts drafts for messages, except for recipients that already have one from this run.
+ * @returns how many were inserted
+ */
 export async function insertRunDrafts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -100,12 +109,15 @@ export async function insertRunDrafts(
   return made.count;
 }
 
-/** A draft that was taken back with its campaign. */
+/** A draft that was withdrawn with its campaign. */
 export type TakenBack = Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'> & {
   was: 'draft' | 'approved';
 };
 
-/** Withdraws some drafts of a campaign that are not on their way. @returns those, none when there are no more */
+/**
+ * Withdraws some drafts of a campaign that are not being sent.
+ * @returns the withdrawn drafts; an empty list if there are no more
+ */
 export async function withdrawSome(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -119,7 +131,7 @@ export async function withdrawSome(
       select id, status from message_drafts
       where company_id = ${companyId} and test_mode = ${testMode} and campaign_id = ${campaignId} and status in ('draft', 'approved')
         and (leased_until is null or leased_until <= ${now})
-        -- What may have been sent is not taken back: its sender finds out.
+        -- A draft that may have been sent is not withdrawn: its sender finds out.
         and attempted_at is null
       limit ${limit}
       for no key update

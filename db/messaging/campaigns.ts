@@ -1,4 +1,4 @@
-// Campaigns: what is written to whom. Whoever changes one has locked it.
+// Campaigns: content and recipients. Callers that change a campaign have locked it.
 import type { CampaignStatus, StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import type { DraftChannel, DraftStatus } from '../../domain/messaging/drafts.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
@@ -31,7 +31,10 @@ const columns = [
   'updated_at',
 ];
 
-/** Campaigns, the newest first. @param after time and id of the last campaign of the page before */
+/**
+ * Returns campaigns, the newest first.
+ * @param after time and id of the last campaign of the previous page
+ */
 export async function listCampaigns(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -58,7 +61,9 @@ export async function findCampaign(
   return row;
 }
 
-/** The same, kept from changing until the transaction ends: also by the job that makes its runs. */
+/**
+ * The same, with a lock until the transaction ends. The job that creates runs takes this lock, too.
+ */
 export async function lockCampaign(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -71,7 +76,7 @@ export async function lockCampaign(
   return row;
 }
 
-/** @param by whose campaign it is */
+/** @param by the creator */
 export async function insertCampaign(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -93,7 +98,7 @@ export async function updateCampaign(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** What is kept as JSON is said to be so. */
+/** Marks the columns that are stored as JSON. */
 function asJson(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
   return {
     ...(filter ? { filter: sql.json(filter as never) } : {}),
@@ -101,7 +106,7 @@ function asJson(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
   };
 }
 
-/** How many drafts of its campaign, or of a run, are in which status. */
+/** The number of drafts of a campaign's run in one status. */
 export interface DraftCount {
   runId: string;
   channel: DraftChannel;
@@ -109,7 +114,7 @@ export interface DraftCount {
   count: number;
 }
 
-/** Counted in an index of the campaign's drafts. */
+/** Counts with an index of the campaign's drafts. */
 export async function countDrafts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -121,14 +126,17 @@ export async function countDrafts(
     group by run_id, channel, status`;
 }
 
-/** Campaigns that the job has something to do with, the longest due first. */
+/** Finds campaigns that have due work for the job, the longest overdue first. */
 export async function findDueCampaigns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
     select company_id, test_mode, id from campaigns
     where due_at <= ${now} order by due_at limit ${limit}`;
 }
 
-/** Takes up a campaign that is due, for one server only. @returns undefined where another has it, or nothing is to be done any more */
+/**
+ * Takes a campaign that is due, for one server only.
+ * @returns undefined if another server has it, or if nothing is due any longer
+ */
 export async function takeCampaign(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// The do-not-call list: numbers that nobody writes to, of each mode its own.
+// The do-not-call list: numbers that receive no messages, separate for each mode.
 
 import type { Actor, CreatedByRow } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -28,8 +28,8 @@ const columns = [
 
 /**
  * Returns entries, the newest first.
- * @param patterns of LIKE, of which the number fits one
- * @param after time and id of the last entry of the page before
+ * @param patterns patterns of LIKE, at least one of which must match
+ * @param after time and id of the last entry of the previous page
  */
 export async function listDnc(
   sql: Sql,
@@ -38,7 +38,7 @@ export async function listDnc(
   after: readonly [string, string] | undefined,
   limit: number,
 ): Promise<DncRow[]> {
-  // The page is found in the index alone: only its own rows are read.
+  // Finds the page with the index alone, so that only its own rows are read.
   return sql<DncRow[]>`
     with page as materialized (
       select id from do_not_call
@@ -53,7 +53,10 @@ export async function listDnc(
     order by created_at desc, id desc`;
 }
 
-/** Adds a number, unless it is there. @returns the entry as it is stored, and whether it is this one */
+/**
+ * Adds a number, unless it is on the list.
+ * @returns the stored entry, and whether it is new
+ */
 export async function addDnc(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -72,7 +75,7 @@ export async function addDnc(
   return { entry: row, isNew: false };
 }
 
-/** Which of these numbers are on the list. */
+/** Returns which of these numbers are on the list. */
 export async function onDnc(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// What people decide about drafts: about one, or about all that a run prepared.
+// Decisions of people about drafts: about one, or about all drafts of a run.
 import type { RunContent } from '../../domain/messaging/campaigns.ts';
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
@@ -7,26 +7,29 @@ import type { TenantScope } from '../client/tenant.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type DraftRow, draftColumns } from './drafts.ts';
 
-/** A draft with the hash of what a person is shown of it, in hexadecimal. */
+/** A draft with the hash of what a person sees of it, in hexadecimal. */
 export type HashedDraft = DraftRow & { hash: string };
 
 export type Decision = 'approved' | 'rejected';
 
-/** Who decided what. */
+/** A decision, and who made it. */
 export interface Decided {
   decision: Decision;
   userId: string;
   userName: string | null;
-  /** Of a rejection. */
+  /** The reason of a rejection. */
   reason: string | null;
   at: Date;
 }
 
-/** Of everything that is sent, as one text that no other content has. */
-const hashed = (sql: Sql) =>
+/** Hashes everything that is sent. Different contents give different texts. */
+const selectHash = (sql: Sql) =>
   sql`encode(sha256(convert_to(jsonb_build_array(channel, sender, recipient, subject, body)::text, 'UTF8')), 'hex') as hash`;
 
-/** Drafts that wait for a decision of their own, the newest first. @param after time and id of the last draft of the page before */
+/**
+ * Returns drafts that wait for a separate decision, the newest first.
+ * @param after time and id of the last draft of the previous page
+ */
 export async function listUndecided(
   sql: Sql,
   scope: Scope,
@@ -34,7 +37,7 @@ export async function listUndecided(
   limit: number,
 ): Promise<HashedDraft[]> {
   return sql<HashedDraft[]>`
-    select ${sql(draftColumns)}, ${hashed(sql)} from message_drafts
+    select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
       and status = 'draft' and run_id is null
       ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
@@ -42,17 +45,17 @@ export async function listUndecided(
     limit ${limit}`;
 }
 
-/** A draft, kept from changing until the transaction ends. */
+/** Returns a draft and locks it until the transaction ends. */
 export async function lockHashedDraft(sql: Sql, scope: Scope, id: string): Promise<HashedDraft | undefined> {
   const [row] = await sql<HashedDraft[]>`
-    select ${sql(draftColumns)}, ${hashed(sql)} from message_drafts
+    select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
     for no key update`;
   return row;
 }
 
-/** What the columns of a decided draft become; what is approved is due at once. */
-const decidedColumns = ({ decision, userId, userName, reason, at }: Decided, now: Date) =>
+/** The new column values of a decided draft. An approved draft is due immediately. */
+const toDecidedColumns = ({ decision, userId, userName, reason, at }: Decided, now: Date) =>
   decision === 'approved'
     ? {
         status: decision,
@@ -71,7 +74,7 @@ const decidedColumns = ({ decision, userId, userName, reason, at }: Decided, now
         updatedAt: now,
       };
 
-/** Decides about a draft. Whoever calls has locked it. */
+/** Decides about a draft. The caller has locked it. */
 export async function decideDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -79,21 +82,24 @@ export async function decideDraft(
   decided: Decided,
 ): Promise<void> {
   await sql`
-    update message_drafts set ${sql(decidedColumns(decided, decided.at))}
+    update message_drafts set ${sql(toDecidedColumns(decided, decided.at))}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** A run that is to be decided about. */
+/** A run that waits for a decision. */
 export interface UndecidedRun {
   status: string;
   isCancelled: boolean;
-  /** null: nothing was decided yet. */
+  /** null: undecided. */
   decision: Decision | null;
-  /** What was prepared is what the hash says. */
+  /** The prepared drafts match the hash. */
   isAsShown: boolean;
 }
 
-/** Compares a run with what a person was shown of it, and keeps it from changing until the transaction ends. @param hash in hexadecimal; null: nothing was shown */
+/**
+ * Compares a run with what a person saw of it, and locks it until the transaction ends.
+ * @param hash in hexadecimal; null: the person has seen nothing
+ */
 export async function lockRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -113,7 +119,10 @@ export async function lockRun(
   return row;
 }
 
-/** Keeps what was decided about all drafts of a run; a job carries it out. Whoever calls has locked the run. */
+/**
+ * Stores the decision about all drafts of a run; a job carries it out. The caller has locked the
+ * run.
+ */
 export async function decideRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -126,20 +135,20 @@ export async function decideRun(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${runId}`;
 }
 
-/** Runs about whose drafts something was decided, the longest due first. */
+/** Finds runs with decisions to carry out, the longest overdue first. */
 export async function findDecidedRuns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
     select company_id, test_mode, id from campaign_runs
     where decision_due_at <= ${now} order by decision_due_at limit ${limit}`;
 }
 
-/** What was decided about a run. */
+/** The stored decision about a run. */
 export interface DecidedRun extends Decided {
   campaignId: string;
   isCancelled: boolean;
 }
 
-/** Takes up a decision that is due, for one server only and until the transaction ends. */
+/** Takes a decision that is due, for one server only and until the transaction ends. */
 export async function takeDecision(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -159,7 +168,7 @@ export async function takeDecision(
   return row;
 }
 
-/** Has a decision gone on with at a time; null: it is carried out. */
+/** Schedules the next part of a decision; null: it is carried out. */
 export async function noteDecision(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -171,7 +180,10 @@ export async function noteDecision(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${runId}`;
 }
 
-/** Carries a decision out for some drafts of a run that nobody decided about. @returns those, none when there are no more */
+/**
+ * Carries out a decision for some undecided drafts of a run.
+ * @returns these drafts; an empty list if there are no more
+ */
 export async function decideSome(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -180,7 +192,7 @@ export async function decideSome(
   limit: number,
   now: Date,
 ): Promise<Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'>[]> {
-  // Chosen once, whatever the plan: a step is no larger than its limit.
+  // Materialized so that every plan chooses the rows once: a step is no larger than its limit.
   return sql`
     with chosen as materialized (
       select id from message_drafts
@@ -189,12 +201,12 @@ export async function decideSome(
       limit ${limit}
       for no key update
     )
-    update message_drafts set ${sql(decidedColumns(decided, now))}
+    update message_drafts set ${sql(toDecidedColumns(decided, now))}
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from chosen))
     returning id, channel, object, record_id, campaign_id`;
 }
 
-/** A prepared run as a person is shown it before they decide. */
+/** A prepared run as a person sees it before deciding. */
 export interface RunToDecide {
   id: string;
   campaignId: string;
@@ -202,19 +214,19 @@ export interface RunToDecide {
   content: RunContent;
   total: number;
   skipped: number;
-  /** Of the content and how many drafts it came to, in hexadecimal. */
+  /** Of the content and the number of drafts, in hexadecimal. */
   hash: string;
 }
 
-const ofRunToDecide = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
+const selectRunsToDecide = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
   select r.id, r.campaign_id, c.name as campaign_name, r.content, r.total, r.skipped, encode(r.content_hash, 'hex') as hash
   from campaign_runs r
   join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
   where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null and r.total > 0`;
 
-/** Runs that wait for a decision, the newest first. */
+/** Returns runs that wait for a decision, the newest first. */
 export async function listRunsToDecide(sql: Sql, scope: TenantScope, limit: number): Promise<RunToDecide[]> {
-  return sql<RunToDecide[]>`${ofRunToDecide(sql, scope)} order by r.created_at desc, r.id desc limit ${limit}`;
+  return sql<RunToDecide[]>`${selectRunsToDecide(sql, scope)} order by r.created_at desc, r.id desc limit ${limit}`;
 }
 
 export async function findRunToDecide(
@@ -224,6 +236,6 @@ export async function findRunToDecide(
   runId: string,
 ): Promise<RunToDecide | undefined> {
   const [row] = await sql<RunToDecide[]>`
-    ${ofRunToDecide(sql, scope)} and r.campaign_id = ${campaignId} and r.id = ${runId}`;
+    ${selectRunsToDecide(sql, scope)} and r.campaign_id = ${campaignId} and r.id = ${runId}`;
   return row;
 }

@@ -1,16 +1,16 @@
-// Approved drafts on their way: taken up by one server at a time, and what became of them.
+// Approved drafts that are being sent: one server at a time takes one and stores the outcome.
 import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { SendingOutcome } from '../../domain/messaging/senders.ts';
 import { type SubscriptionRow, subscriptionColumns } from '../access/paying-subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** Messages of a company, a mode and a channel. */
+/** The messages of a company in one mode and channel. */
 export interface Queue extends TenantScope {
   channel: DraftChannel;
 }
 
-/** Queues in which something is due, those first that have waited longest. */
+/** Finds queues with due messages, the longest overdue first. */
 export async function findDueQueues(
   sql: Sql,
   channels: readonly DraftChannel[],
@@ -25,7 +25,7 @@ export async function findDueQueues(
     limit ${limit}`;
 }
 
-/** How many messages are due, for the operator; no more than these are counted. */
+/** Counts due messages, for the operator. Counting stops at the limit. */
 export async function countDueMessages(sql: Sql, limit: number, now: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from (select from message_drafts where due_at <= ${now} limit ${limit}) due`;
@@ -37,15 +37,16 @@ export interface TakenDraft
     StoredDraft,
     'id' | 'channel' | 'recipient' | 'sender' | 'subject' | 'body' | 'object' | 'recordId' | 'campaignId'
   > {
-  /** Says which try it is. */
+  /** The number of this attempt. */
   attempts: number;
   /** When it may have been sent before; null: it was not. */
   attemptedAt: Date | null;
 }
 
 /**
- * Takes up the draft that has waited longest, for one server only.
- * @param lease milliseconds after which it is due again, should this server end before it says how the attempt went
+ * Takes the draft that has waited longest, for one server only.
+ * @param lease milliseconds after which it is due again if this server ends before it stores the
+ * outcome
  */
 export async function takeDraft(
   sql: Sql,
@@ -54,7 +55,8 @@ export async function takeDraft(
   now: Date,
 ): Promise<TakenDraft | undefined> {
   const leasedUntil = new Date(now.getTime() + lease);
-  // Looked up once, whatever the plan: a subquery may run again for each row that it is joined with, and lock another each time.
+  // Materialized so that every plan runs it once: a subquery may run again for each joined row, and
+  // would lock another draft each time.
   const [taken] = await sql<TakenDraft[]>`
     with next as materialized (
       select id, attempted_at from message_drafts m
@@ -76,15 +78,15 @@ export async function takeDraft(
   return taken;
 }
 
-/** What a company may do, and what it is called. */
+/** The name and permissions of a company. */
 export interface SendingCompany extends SubscriptionRow {
   name: string;
   disabledModules: string[];
-  /** Whether it is noted what becomes of its emails. */
+  /** True if opens and clicks of its emails are tracked. */
   notesEngagement: boolean;
 }
 
-/** @returns undefined for a company that is not active any more */
+/** @returns undefined if the company is no longer active */
 export async function findSendingCompany(sql: Sql, companyId: string): Promise<SendingCompany | undefined> {
   const [row] = await sql<SendingCompany[]>`
     select c.name, c.disabled_modules, c.notes_email_engagement as notes_engagement,
@@ -95,7 +97,10 @@ export async function findSendingCompany(sql: Sql, companyId: string): Promise<S
   return row;
 }
 
-/** Ends the way of a draft. @returns false where another try has begun meanwhile, or it was taken back */
+/**
+ * Stores the final outcome of a draft.
+ * @returns false if another attempt has begun meanwhile, or if the draft was withdrawn
+ */
 export async function endDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -113,7 +118,10 @@ export async function endDraft(
   return ended.count === 1;
 }
 
-/** Has a draft tried again at a time. @param mayBeSent nobody knows whether it was sent */
+/**
+ * Schedules the next attempt for a draft.
+ * @param mayBeSent true if it is unknown whether the draft was sent
+ */
 export async function postponeDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -127,7 +135,7 @@ export async function postponeDraft(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and attempts = ${attempts} and status = 'approved'`;
 }
 
-/** Which of these messages of a provider are those of drafts already. */
+/** Returns which of these message ids of a provider already belong to drafts. */
 export async function knownReferences(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -139,7 +147,7 @@ export async function knownReferences(
   return new Set(rows.map((row) => row.providerRef));
 }
 
-/** What a person who follows the link in a mail is told of it. */
+/** The parts of a draft that a person sees after following a link in the email. */
 export interface MailedDraft {
   recipient: string;
   campaignId: string | null;
@@ -162,11 +170,11 @@ export async function findMailedDraft(
 /** An email that may have been opened. */
 export interface EngagedDraft {
   recipient: string;
-  /** False as long as the mail server has not said that it took it. */
+  /** False until the mail server has accepted it. */
   isSent: boolean;
 }
 
-/** @returns undefined for what is no email of an active company */
+/** @returns undefined if the draft is not an email of an active company */
 export async function findEngagedDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// Message drafts: prepared, decided about by people, and sent by a job.
+// Message drafts: prepared, approved or rejected by people, and sent by a job.
 import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import { setPlanning } from '../client/pipeline.ts';
@@ -51,7 +51,10 @@ export interface DraftFilter {
   recordId: string | undefined;
 }
 
-/** Drafts, the newest first. @param after time and id of the last draft of the page before */
+/**
+ * Returns drafts, the newest first.
+ * @param after time and id of the last draft of the previous page
+ */
 export async function listDrafts(
   sql: Sql,
   scope: Scope,
@@ -80,7 +83,7 @@ export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<Dra
   return row;
 }
 
-/** The same, kept from changing until the transaction ends. */
+/** The same, with a lock until the transaction ends. */
 export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
     select ${sql(draftColumns)} from message_drafts
@@ -89,7 +92,7 @@ export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<Dra
   return row;
 }
 
-/** @param by whose draft it is */
+/** @param by the creator */
 export async function insertDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -100,7 +103,7 @@ export async function insertDraft(
     insert into message_drafts ${sql({ companyId, testMode, ...draft, ...createdColumns(by) })}`;
 }
 
-/** Takes a draft back. Whoever calls has locked it. */
+/** Withdraws a draft. The caller has locked it. */
 export async function withdrawDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// Whether a company wants to know what becomes of its emails.
+// The setting of a company that tracks opens and clicks of its emails.
 import type { Sql } from '../client/pool.ts';
 
 export async function isEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
@@ -7,7 +7,7 @@ export async function isEngagementNoted(sql: Sql, companyId: string): Promise<bo
   return row.isNoted;
 }
 
-/** The same, kept from changing until the transaction ends. */
+/** The same, with a lock until the transaction ends. */
 export async function lockEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql<[{ isNoted: boolean }]>`
     select notes_email_engagement as is_noted from companies where id = ${companyId} for no key update`;

@@ -1,4 +1,4 @@
-// The suppression list: email addresses that nobody writes to, of each mode its own.
+// The suppression list: email addresses that receive no messages, separate for each mode.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -16,7 +16,10 @@ export interface SuppressionRow {
 
 const columns = ['id', 'email', 'reason', 'source', 'campaign_id', 'created_at'];
 
-/** Entries, the newest first. @param after time and id of the last entry of the page before */
+/**
+ * Returns entries, the newest first.
+ * @param after time and id of the last entry of the previous page
+ */
 export async function listSuppressed(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -33,7 +36,10 @@ export async function listSuppressed(
     limit ${limit}`;
 }
 
-/** Adds an address, unless it is there. @returns the entry as it is stored, and whether it is this one */
+/**
+ * Adds an address, unless it is on the list.
+ * @returns the stored entry, and whether it is new
+ */
 export async function addSuppressed(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -50,7 +56,10 @@ export async function addSuppressed(
   return { entry: row, isNew: false };
 }
 
-/** Which of these addresses are on the list. @param emails in lower case */
+/**
+ * Returns which of these addresses are on the list.
+ * @param emails in lower case
+ */
 export async function suppressedOf(
   sql: Sql,
   { companyId, testMode }: TenantScope,

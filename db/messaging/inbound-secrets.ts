@@ -1,4 +1,4 @@
-// The secrets that gateways sign their reports with, one of each mode, sealed.
+// The secrets with which gateways sign their reports, one for each mode, encrypted.
 import type { Sql } from '../client/pool.ts';
 
 export type Environment = 'live' | 'test';
@@ -21,14 +21,14 @@ const columns = [
   'created_at',
 ];
 
-/** Those that were made, in no order. */
+/** Returns the existing secrets, in no particular order. */
 export async function listInboundSecrets(sql: Sql, companyId: string): Promise<InboundSecretRow[]> {
   return sql<InboundSecretRow[]>`select ${sql(columns)} from inbound_secrets where company_id = ${companyId}`;
 }
 
 /**
- * Puts a secret in the place of the one that is there, which goes on until it expires.
- * @param until when the one before ends; null: at once
+ * Replaces a secret. The previous one stays valid until it expires.
+ * @param until when the previous one expires; null: immediately
  */
 export async function putInboundSecret(
   sql: Sql,
@@ -47,8 +47,11 @@ export async function putInboundSecret(
   return row;
 }
 
-/** What the reports of a company are checked with, under a role that sees all of them; undefined without a secret. */
-export async function findInboundDoor(
+/**
+ * Returns the secrets that verify reports of a company, under a role that sees all of them;
+ * undefined without a secret.
+ */
+export async function findInboundEndpoint(
   sql: Sql,
   companyId: string,
   environment: Environment,

@@ -1,4 +1,4 @@
-// Mails: written in the transaction that they tell of, delivered under the platform role.
+// Mails: written in the transaction that causes them, delivered under the platform role.
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
@@ -7,7 +7,10 @@ export interface NewMail {
   companyId: string;
   recipient: string;
   template: string;
-  /** What the template shows. Never a password; what opens a door only sealed, as `sealed_link`. */
+  /**
+   * The data of the template. Never a password; links that grant access only encrypted, as
+   * `sealed_link`.
+   */
   data: Record<string, string>;
 }
 
@@ -23,14 +26,15 @@ export interface MailRow {
   recipient: string;
   template: string;
   data: Record<string, string>;
-  /** This one included. */
+  /** Including the current one. */
   attempts: number;
 }
 
 /**
- * Takes mails that are due, each for one server only.
- * @param lease milliseconds after which a mail is due again, should this server end before it says how the attempt went
- * @returns what was taken, and how many were due: others may have been quicker
+ * Takes due mails, each for one server only.
+ * @param lease milliseconds after which a mail is due again if this server ends before it stores
+ * the outcome
+ * @returns the mails that were taken, and how many were due: other servers may have taken some
  */
 export async function takeMails(
   sql: Sql,
@@ -57,7 +61,7 @@ export async function takeMails(
   return { taken: (await Promise.all(taken)).flat(), due: due.length };
 }
 
-/** Ends a mail's way. */
+/** Stores the final status of a mail. */
 export async function closeMail(
   sql: Sql,
   mail: { companyId: string; id: string },
@@ -66,15 +70,18 @@ export async function closeMail(
   await sql`update mails set status = ${status} where company_id = ${mail.companyId} and id = ${mail.id}`;
 }
 
-/** Has a mail tried again at a time. */
+/** Schedules the next attempt for a mail. */
 export async function postponeMail(sql: Sql, mail: { companyId: string; id: string }, until: Date): Promise<void> {
   await sql`update mails set next_attempt_at = ${until} where company_id = ${mail.companyId} and id = ${mail.id}`;
 }
 
-/** Days that a mail is kept once its way has ended. */
+/** Days for which a mail is kept after its final status. */
 const keptDays = 30;
 
-/** Removes mails that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired mails.
+ * @returns how many, at most the limit
+ */
 export async function sweepMails(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`

@@ -1,4 +1,4 @@
-// The timeline of messages of a record; rows come from whatever sends and receives.
+// The timeline of messages of a record. Its rows come from sending and receiving.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
@@ -20,7 +20,7 @@ export interface MessageRow {
   occurredAt: Date;
 }
 
-/** What a message belongs to. */
+/** The record and campaign of a message. */
 export interface MessagePlace {
   id: string;
   object: string | null;
@@ -39,10 +39,13 @@ export async function findMessage(
   return row;
 }
 
-/** Characters of a body that a preview shows. */
+/** The maximum length of a preview, in characters. */
 const previewLength = 500;
 
-/** The messages of a record, the newest first. @param after time and id of the last message of the page before */
+/**
+ * Returns the messages of a record, the newest first.
+ * @param after time and id of the last message of the previous page
+ */
 export async function listMessages(
   sql: Sql,
   { companyId, testMode }: Scope,
@@ -60,13 +63,13 @@ export async function listMessages(
     limit ${limit}`;
 }
 
-/** What became of an email that was sent, the furthest last. */
+/** The engagement with a sent email, in ascending order. */
 export type EngagedStatus = 'opened' | 'clicked';
 
-/** What a status follows upon: who clicked is not said to have only opened. */
+/** The statuses that a status may replace: an email with a click does not go back to opened. */
 const before: Readonly<Record<EngagedStatus, readonly string[]>> = { opened: ['sent'], clicked: ['sent', 'opened'] };
 
-/** Notes that an email that was sent was opened, or a link in it clicked. */
+/** Records that a sent email was opened, or that a link in it was clicked. */
 export async function markEngaged(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -79,7 +82,10 @@ export async function markEngaged(
       and channel = 'email' and status = any(${[...before[status]]}::text[])`;
 }
 
-/** How many emails of a campaign were opened, those with a click included, and in how many of them a link was clicked. */
+/**
+ * Returns how many emails of a campaign were opened, including those with a click, and in how many
+ * a link was clicked.
+ */
 export async function countEngaged(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -91,7 +97,7 @@ export async function countEngaged(
   return row;
 }
 
-/** A message as it is written; what comes from somebody unknown is of no record. */
+/** A message to be stored. Messages from unknown senders belong to no record. */
 export type NewMessage = Omit<MessageRow, 'preview' | 'recordId'> & {
   object: string | null;
   recordId: string | null;

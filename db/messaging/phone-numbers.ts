@@ -1,4 +1,4 @@
-// Phone numbers of a workspace. Whoever changes them has locked them.
+// Phone numbers of a workspace. Callers that change them have locked them.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -41,19 +41,19 @@ const columns = [
   'updated_at',
 ];
 
-/** The numbers of a company stay as they are until this call ends. */
+/** Locks the numbers of a company until the transaction ends. */
 export async function lockPhoneNumbers(sql: Sql, companyId: string): Promise<void> {
   await sql`select from companies where id = ${companyId} for no key update`.execute();
 }
 
-/** All numbers, the newest first. */
+/** Returns all numbers, the newest first. */
 export async function listPhoneNumbers(sql: Sql, { companyId, testMode }: TenantScope): Promise<PhoneNumberRow[]> {
   return sql<PhoneNumberRow[]>`
     select ${sql(columns)} from phone_numbers
     where company_id = ${companyId} and test_mode = ${testMode} order by created_at desc, id desc`;
 }
 
-/** An active number, by its E.164. */
+/** Returns an active number by its E.164 form. */
 export async function findActiveNumber(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -65,7 +65,7 @@ export async function findActiveNumber(
   return row;
 }
 
-/** The number that texts are sent from where a draft names none. */
+/** Returns the number from which texts are sent if a draft names none. */
 export async function findDefaultNumber(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -94,7 +94,7 @@ export async function updatePhoneNumber(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** No number is this default any more, until one is made it. */
+/** Removes this default from the number that has it. */
 export async function clearDefaultNumber(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,10 +1,10 @@
-// What providers reported, each report once, and whom of the workspace's records it came from.
+// Reports of providers, each stored once, and the record from which a message came.
 import type { ReportKind } from '../../domain/messaging/reports.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** A record that people write from, or are called at. */
+/** A record with a phone number or an email address. */
 export interface Contact {
   object: 'leads' | 'customers';
   id: string;
@@ -12,9 +12,9 @@ export interface Contact {
 
 export interface ReportRow {
   id: string;
-  /** own: noted by this server. */
+  /** own: recorded by this server. */
   provider: 'generic' | 'twilio' | 'own';
-  /** The provider's own. */
+  /** The provider's id. */
   externalId: string;
   kind: ReportKind;
   object: string | null;
@@ -24,14 +24,15 @@ export interface ReportRow {
   receivedAt: Date;
 }
 
-/** Where records have a number and an address. */
+/** The fields with numbers and addresses. */
 const fields = {
   phone: { leads: ['mobile'], customers: ['mobile', 'phone'] },
   email: { leads: ['email'], customers: ['email'] },
 } as const;
 
 /**
- * The record with this number or address: of leads the one that was changed last, else of customers. It stays until the transaction ends.
+ * Returns the record with this number or address: the most recently changed lead, otherwise a
+ * customer. It cannot be deleted until the transaction ends.
  * @param value E.164, or an address in lower case
  */
 export async function findContact(
@@ -41,7 +42,7 @@ export async function findContact(
   value: string,
 ): Promise<Contact | undefined> {
   for (const object of ['leads', 'customers'] as const) {
-    // Texts in the order of their bytes, which is what indexes have them in.
+    // The indexes sort texts by their bytes.
     const equal = fields[kind][object].map((field) => sql`${sql(field)} collate "C" = ${value}`);
     const [row] = await sql<[{ id: string }?]>`
       select id from ${sql(object)}
@@ -54,7 +55,10 @@ export async function findContact(
   return undefined;
 }
 
-/** Stores a report, unless it is there. @returns the row of the one that was there */
+/**
+ * Stores a report, unless it is stored already.
+ * @returns the existing row, if there is one
+ */
 export async function addReport(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -71,10 +75,13 @@ export async function addReport(
   return before;
 }
 
-/** Days that a report is kept; a provider that sends one again later is taken for one that tells something new. */
+/** Days for which a report is kept. If a provider resends one later, it counts as new. */
 const keptDays = 400;
 
-/** Removes reports that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired reports.
+ * @returns how many, at most the limit
+ */
 export async function sweepReports(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`

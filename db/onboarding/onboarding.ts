@@ -31,7 +31,7 @@ export interface NewAdmin {
   passwordHash: string;
   mustChangePassword: boolean;
   metadata: object;
-  /** True: a welcome mail is written. */
+  /** True: a welcome mail is sent. */
   isWelcomed?: boolean;
 }
 
@@ -46,9 +46,10 @@ export interface Defaults {
 }
 
 /**
- * Writes the company and all that belongs to it. The admin's place comes last: when the address is in use, all the work was done
- * all the same, so that the refusal takes as long as a success.
- * @returns the default branch, or null when somebody signs in with the admin's address already
+ * Inserts the company and everything that belongs to it. The address of the administrator comes
+ * last: if it is in use, all of the work was done anyway, so that a rejection takes as long as a
+ * success.
+ * @returns the default branch; null if a user already signs in with the administrator's address
  */
 export async function createCompany(
   sql: Sql,
@@ -122,7 +123,7 @@ async function insertStatuses(sql: Sql, companyId: string, defaults: Defaults, n
   await sql`insert into statuses ${sql(rows)}`;
 }
 
-/** True when somebody signs in with this address, in whatever company; for the platform role. */
+/** Returns true if a user of any company signs in with this address. For the platform role. */
 export async function signInExists(sql: Sql, email: string): Promise<boolean> {
   return (await findSignInPlace(sql, email)) !== undefined;
 }

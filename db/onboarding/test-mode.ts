@@ -1,4 +1,4 @@
-// Emptying test mode: who may do so just now, and one step after the other of what is removed.
+// Reset of test mode: the lock of the reset, and the deletions step by step.
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { recordTable } from '../records/columns.ts';
@@ -6,10 +6,13 @@ import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
 import { belongs } from '../records/reached.ts';
 
-/** Milliseconds after which a reset that says nothing is thought to be dead. */
+/** Milliseconds after which a reset without progress counts as dead. */
 const lease = 30_000;
 
-/** Claims the reset of a company's test data. @returns false while another call has it */
+/**
+ * Claims the reset of a company's test data.
+ * @returns false while another call has it
+ */
 export async function claimReset(sql: Sql, companyId: string, now: Date): Promise<boolean> {
   const claimed = await sql`
     insert into test_mode_resets (company_id, claimed_until) values (${companyId}, ${new Date(now.getTime() + lease)})
@@ -18,7 +21,7 @@ export async function claimReset(sql: Sql, companyId: string, now: Date): Promis
   return claimed.count === 1;
 }
 
-/** Says that the reset goes on. */
+/** Extends the claim of the reset. */
 export async function keepReset(sql: Sql, companyId: string): Promise<void> {
   await sql`
     update test_mode_resets set claimed_until = now() + ${lease} * interval '1 millisecond' where company_id = ${companyId}`;
@@ -28,10 +31,13 @@ export async function endReset(sql: Sql, companyId: string): Promise<void> {
   await sql`delete from test_mode_resets where company_id = ${companyId}`;
 }
 
-/** How many of each were deleted, by what they are called. */
+/** How many rows were deleted, by the names that the response shows. */
 export type Deleted = Record<string, number>;
 
-/** Deletes some records of an object, with what belongs to them alone. @returns undefined when there are no more */
+/**
+ * Deletes some records of an object, with everything that belongs only to them.
+ * @returns undefined if there are no more
+ */
 export async function deleteSomeRecords(
   sql: Sql,
   scope: Scope,
@@ -57,14 +63,14 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** What is deleted with the records that it belongs to, whichever objects are reset. */
+/** Deleted together with their records, for every object that is reset. */
 export const kindsOnRecords = ['activities', 'tasks', 'notes', 'attachments'] as const;
 
 /**
- * Tables of scheduling, messaging and automation, and what their rows are called where they are counted. Rows of the others
- * belong to a row that is.
+ * Tables of scheduling, messaging and automation, with the names under which their rows are
+ * counted. Rows of uncounted tables belong to a row that is counted.
  */
-const furtherTables = [
+const otherTables = [
   ['taken_times', null],
   ['slot_reservations', 'reservations'],
   ['bookings', 'bookings'],
@@ -81,16 +87,19 @@ const furtherTables = [
   ['messages', 'messages'],
 ] as const;
 
-/** What is deleted by itself when all objects are reset. */
-export const furtherKinds: readonly string[] = furtherTables.flatMap(([, name]) => name ?? []);
+/** Deleted independently of records if all objects are reset. */
+export const furtherKinds: readonly string[] = otherTables.flatMap(([, name]) => name ?? []);
 
-/** Deletes some of what was held and booked, and of messages that were prepared or came in. @returns undefined when there is no more */
+/**
+ * Deletes some reservations, bookings, messages and other rows of these tables.
+ * @returns undefined if there are no more
+ */
 export async function deleteSomeFurther(
   sql: Sql,
   { companyId, testMode }: Scope,
   limit: number,
 ): Promise<Deleted | undefined> {
-  for (const [table, name] of furtherTables) {
+  for (const [table, name] of otherTables) {
     const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
     const gone = await sql`
       delete from ${sql(table)}
@@ -102,7 +111,10 @@ export async function deleteSomeFurther(
   return undefined;
 }
 
-/** Deletes some of the answers that are kept for Idempotency-Keys. @returns how many */
+/**
+ * Deletes some of the stored responses of Idempotency-Keys.
+ * @returns how many
+ */
 export async function deleteSomeAnswers(
   sql: Sql,
   { companyId, testMode }: Scope,
@@ -120,8 +132,9 @@ export async function deleteSomeAnswers(
 }
 
 /**
- * Ends the feed as it was: what still waits is dropped, and one position is left out, so that every cursor of before is expired.
- * @returns the position up to which events are to be deleted
+ * Ends the current feed: drops waiting events, and skips one position, so that all earlier cursors
+ * are expired.
+ * @returns the position up to which events must be deleted
  */
 export async function cutFeed(sql: Sql, { companyId, testMode }: Scope): Promise<number> {
   const scope = { companyId, testMode };
@@ -131,7 +144,10 @@ export async function cutFeed(sql: Sql, { companyId, testMode }: Scope): Promise
   return last + 1;
 }
 
-/** Deletes some of the events up to a position, the oldest first. @returns how many */
+/**
+ * Deletes some of the events up to a position, the oldest first.
+ * @returns how many
+ */
 export async function deleteSomeEvents(
   sql: Sql,
   { companyId, testMode }: Scope,

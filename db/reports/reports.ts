@@ -1,4 +1,4 @@
-// Figures over records: reports in groups, the pipeline, and saved definitions.
+// Figures about records: reports in groups, the pipeline, and saved definitions.
 import type { Fragment } from 'postgres';
 import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
@@ -23,7 +23,7 @@ export interface ReportFigures {
   isTruncated: boolean;
 }
 
-/** Characters of a text that count for its group. */
+/** Characters of a text that determine its group. */
 const keyCharacters = 255;
 
 /** Runs a report over the newest rows. */
@@ -37,11 +37,11 @@ export async function runReport(
   const table = recordTable(object);
   const { metric, field, groupBy, bucket, filter } = question;
   const source = await recordsInReach(sql, scope, table);
-  const measure = field ? measured(sql, table, field, metric) : sql`null::numeric`;
+  const measure = field ? selectMeasure(sql, table, field, metric) : sql`null::numeric`;
   const none = { text: sql`null::text`, order: sql`null::numeric` };
-  // Always two keys: without a field all records have the same one.
+  // There are always two keys. Without a field, all records have the same one.
   const [first = none, second = none] = groupBy.map((each) =>
-    each.isMultiple ? none : grouped(sql, table, each, bucket),
+    each.isMultiple ? none : selectGroup(sql, table, each, bucket),
   );
   const newest = sql`
       newest as (
@@ -52,7 +52,7 @@ export async function runReport(
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
       )`;
-  const figures = sql`${figure(sql, metric, field)} as value, count(*) as count`;
+  const figures = sql`${selectFigure(sql, metric, field)} as value, count(*) as count`;
   const seenRows = sql`(select count(*) from newest) as seen`;
   const order = sql`place nulls last, key collate "C" nulls last, other_place nulls last, other collate "C" nulls last`;
   const byFields = sql`
@@ -96,8 +96,8 @@ export async function runReport(
   return { groups, total: { value, count }, rowsScanned: Math.min(seen, maxRows), isTruncated: seen > maxRows };
 }
 
-/** The value of the metric over the rows of a group. */
-function figure(sql: Sql, metric: Report['metric'], field: Field | undefined): Fragment {
+/** Returns the metric over the rows of a group. */
+function selectFigure(sql: Sql, metric: Report['metric'], field: Field | undefined): Fragment {
   switch (metric) {
     case 'count':
       return field ? sql`count(measure)` : sql`count(*)`;
@@ -112,8 +112,8 @@ function figure(sql: Sql, metric: Report['metric'], field: Field | undefined): F
   }
 }
 
-/** The expression that is measured: a number, or a text that sorts as the date it is. */
-function measured(sql: Sql, table: RecordTable, field: Field, metric: Report['metric']): Fragment {
+/** Returns the selectMeasure expression: a number, or a text that sorts like the date. */
+function selectMeasure(sql: Sql, table: RecordTable, field: Field, metric: Report['metric']): Fragment {
   const column = table.columns.get(field.name);
   const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
   if (metric === 'count') return value;
@@ -126,8 +126,8 @@ function isoText(sql: Sql, value: Fragment): Fragment {
   return sql`to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') collate "C"`;
 }
 
-/** The key of a row's group as text, and what groups are sorted by before it. */
-function grouped(
+/** Returns the key of a row's group as text, and the value by which groups are sorted first. */
+function selectGroup(
   sql: Sql,
   table: RecordTable,
   field: Field,
@@ -156,11 +156,11 @@ function named(sql: Sql, column: Column, value: Fragment): Fragment {
 export interface PipelineRow {
   statusId: string | null;
   count: number;
-  /** Of deals; null where no amount is known. */
+  /** Of deals; null if no amount is known. */
   amount: number | null;
 }
 
-/** How many records within reach are in each status. */
+/** Returns how many visible records are in each status. */
 export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
   if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
   const table = recordTable(object);
@@ -173,7 +173,10 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
     group by 1`;
 }
 
-/** The leads of all in each status, which an index tells alone. Asked for all statuses at once PostgreSQL reads every row, by several processes. */
+/**
+ * Counts all leads in each status with an index alone. In one query over all statuses, PostgreSQL
+ * would read every row, with several processes.
+ */
 async function countLeads(sql: Sql, { companyId, testMode }: TenantScope): Promise<PipelineRow[]> {
   const count = (isIn: Fragment) => sql`
     (select count(*) from leads r where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.lead_status_id ${isIn})`;
@@ -196,7 +199,10 @@ export interface SavedReportRow extends CreatedByRow {
   updatedAt: Date;
 }
 
-/** Definitions of these objects that are shared, or the user's own, newest first. @param after created_at and id of the row before */
+/**
+ * Returns definitions of these objects that are shared or belong to the user, newest first.
+ * @param after created_at and id of the last row of the previous page
+ */
 export function listSavedReports(
   sql: Sql,
   { companyId, userId }: Pick<Scope, 'companyId' | 'userId'>,

@@ -1,5 +1,5 @@
-// The blocks that texts of records lie in for the search: where changes wait, and putting them in.
-// The first is asked under the platform role, everything else under the tenant's.
+// Blocks of record texts for the search: finds waiting changes, and adds them to blocks. The first
+// statement runs under the platform role, all others under the tenant's.
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -7,24 +7,31 @@ import { recordTable } from '../records/columns.ts';
 import { belongs } from '../records/reached.ts';
 import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './signature.ts';
 
-/** Changes that are put in at once. */
+/** Changes that are added in one transaction. */
 const batch = 16 * recordsOfBlock;
-/** Of these, such as concern texts that a block may have: each may be in a block of its own, which is written anew. */
-const mostChanged = 512;
-/** Blocks that one statement looks through for these: a large company has thousands, and statements are limited in time. */
-const blocksAtOnce = 2000;
-/** Ids that are compared one by one with those of a block; more are hashed. */
-const fewIds = 8;
-/** Where changes wait. */
+/**
+ * The maximum of these that change texts which a block may have. Each may be in another block,
+ * which must then be rewritten.
+ */
+const maxChanged = 512;
+/**
+ * Blocks that one statement searches for these. A large company has thousands of blocks, and
+ * statements have a timeout.
+ */
+const blocksPerStatement = 2000;
+/** Up to this many ids are compared one by one with those of a block; more are hashed. */
+const maxComparedIds = 8;
+/** A tenant and object with waiting changes. */
 export interface WaitingChanges extends TenantScope {
   object: string;
   lastId: number;
 }
 
 /**
- * Looks for objects whose changes are enough to be put into a block, or must be; goes on where it ended the last time.
- * @param after what `end` was then
- * @param scanLimit changes that are looked at
+ * Finds objects that have enough changes for a block, or changes that have waited long enough. Each
+ * scan continues after the last one.
+ * @param after `end` of the last scan
+ * @param scanLimit the maximum of changes to scan
  */
 export async function findDueChanges(
   sql: Sql,
@@ -52,8 +59,9 @@ export async function findDueChanges(
 }
 
 /**
- * Puts changes of an object into its blocks, the oldest first. One at a time: what another does at this moment is left to it.
- * @returns true when it is worth being called again at once
+ * Adds changes of an object to its blocks, the oldest first. Runs once at a time for each object;
+ * if another process is doing it, this returns immediately.
+ * @returns true if it should be called again immediately
  */
 export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string): Promise<boolean> {
   const { companyId, testMode } = scope;
@@ -70,24 +78,24 @@ export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string
         select id, count(due_at) over (order by id) as changed
         from (select id, due_at from search_changes where ${own} order by id limit ${batch}) oldest
       ) counted
-      where changed <= ${mostChanged}
+      where changed <= ${maxChanged}
     )
     returning id, record_id, due_at is null as is_new`;
   const changed = taken.filter(({ isNew }) => !isNew).map(({ recordId }) => recordId);
   if (changed.length > 0) await removeTexts(sql, scope, object, changed);
-  // A statement of its own: what it reads is not older than the changes that were taken.
+  // A separate statement, so that it reads texts that are at least as new as the taken changes.
   const texts = await sql<{ id: string; text: string }[]>`
     select r.id, searched_text(r) as text from ${sql(table.name)} r
     where ${belongs(sql, scope, table)} and r.id = any(${taken.map(({ recordId }) => recordId)}::uuid[])`;
-  // In the order of the changes, so that what is newest is in the last blocks.
+  // In the order of the changes, so that the newest texts are in the last blocks.
   const places = new Map(taken.map(({ id, recordId }) => [recordId, id]));
   const ordered = texts.toSorted((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0));
   await appendTexts(sql, scope, object, ordered);
   await sign(sql, scope, object);
-  return taken.length === batch || changed.length === mostChanged;
+  return taken.length === batch || changed.length === maxChanged;
 }
 
-/** Takes records out of the blocks that have them; all blocks are looked through. */
+/** Removes records from their blocks. Searches all blocks. */
 async function removeTexts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -96,14 +104,14 @@ async function removeTexts(
 ): Promise<void> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode} and object = ${object}`;
   const removed = sql`${[...ids]}::uuid[]`;
-  // No join, so that PostgreSQL hashes the ids, however many it thinks they are.
+  // Without a join, PostgreSQL hashes the ids, no matter how many it expects.
   const isRemoved = sql`(line.record_id in (select unnest(${removed}))) is true`;
   const hasRemoved =
-    ids.length <= fewIds
+    ids.length <= maxComparedIds
       ? sql`b.record_ids && ${removed}`
       : sql`exists (select from unnest(b.record_ids) line (record_id) where ${isRemoved})`;
   const [last] = await sql<{ block: number | null }[]>`select max(block) as block from search_blocks where ${own}`;
-  for (let first = 0; first <= (last?.block ?? -1); first += blocksAtOnce)
+  for (let first = 0; first <= (last?.block ?? -1); first += blocksPerStatement)
     await sql`
       update search_blocks b
       set (record_ids, texts) = (
@@ -111,7 +119,7 @@ async function removeTexts(
         from unnest(b.record_ids, b.texts) line (record_id, text)
         where not ${isRemoved}
       )
-      where ${own} and block >= ${first} and block < ${first + blocksAtOnce} and ${hasRemoved}`;
+      where ${own} and block >= ${first} and block < ${first + blocksPerStatement} and ${hasRemoved}`;
 }
 
 async function appendTexts(
@@ -137,7 +145,7 @@ async function appendTexts(
   }
 }
 
-/** Signs the blocks that have none yet and grow no more, when there are enough for a signature. */
+/** Creates signatures for full blocks that have none, if there are enough for a signature. */
 async function sign(sql: Sql, { companyId, testMode }: TenantScope, object: string): Promise<void> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode} and object = ${object}`;
   const [signed] = await sql<{ number: number; block: number | null }[]>`
@@ -151,7 +159,7 @@ async function sign(sql: Sql, { companyId, testMode }: TenantScope, object: stri
     const [block] = await sql<{ texts: string[] }[]>`
       select texts from search_blocks where ${own} and block = ${first + at}`;
     markTexts(words, at, block?.texts ?? []);
-    // Some milliseconds each: requests are answered in between.
+    // Each takes some milliseconds; in between, requests are answered.
     await breathe();
   }
   await sql`

@@ -1,4 +1,4 @@
-// Search across objects: the newest records one by one, older ones by the blocks of their texts.
+// Search across objects: scans the newest records, finds older ones by the blocks of their texts.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { SearchedText } from '../../domain/reports/search.ts';
@@ -7,7 +7,7 @@ import { inReach, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
 import { ageOf, belongs, firstInReach } from '../records/reached.ts';
 import { fromRow, restOfRow, selection } from '../records/rows.ts';
-import { blocksOfSignature, blocksWith, placesOf, recordsOfBlock } from './signature.ts';
+import { blocksOfSignature, computePlaces, findBlocksWith, recordsOfBlock } from './signature.ts';
 
 interface Hit {
   record: StoredRecord;
@@ -16,18 +16,24 @@ interface Hit {
 
 export interface FoundRecords {
   hits: Hit[];
-  /** Records that were seen to match. */
+  /** The matches that were seen. */
   total: number;
-  /** True when there may be more than that. */
+  /** True if there may be more. */
   isCapped: boolean;
 }
 
-/** How well a record matches: 0 where a text is the part, 1 where one begins with it, 2 where one has it. */
+/**
+ * How well a record matches: 0 if a text equals the part, 1 if one begins with it, 2 if one
+ * contains it.
+ */
 type Rank = number;
-/** From which rank on nothing is asked for, where whole texts are, or beginnings too, or everything. */
+/**
+ * Records with this rank or a higher number are left out: only whole texts are searched, or also
+ * beginnings, or everything.
+ */
 const bounds = { whole: 1, begun: 2, all: 3 } as const;
 
-/** What is looked for in one object. */
+/** A search in one object. */
 interface Search {
   sql: Sql;
   scope: Scope;
@@ -42,33 +48,41 @@ interface Search {
 interface Match {
   record: StoredRecord;
   rank: Rank;
-  /** Of the first text that matches so, among those that are searched. */
+  /** The index of the first text with this rank among the searched ones. */
   place: number;
 }
 
-/** Records that were looked at, and what came of it. */
-interface Look {
+/** The result of scanning records. */
+interface Scan {
   best: Match[];
   looked: number;
-  /** Of the records that were looked at: how many match, and how many of those at their beginning and as a whole. */
+  /**
+   * Of the scanned records: how many match, how many of those at the beginning, and how many as a
+   * whole.
+   */
   total: number;
   begun: number;
   whole: number;
-  /** The part in lower case, as the database has it. */
+  /** The part in lower case, according to the database. */
   part: string;
 }
 
-/** Blocks that are read, the newest first: what is in more of them is not rare. Fewer where enough was found that ranks lower. */
-const mostBlocks = { all: 160, higher: 48 } as const;
-/** Changes that wait for the job, of which a search looks at the newest. */
-const mostWaiting = 5000;
+/**
+ * The newest blocks that are read at most; a part that more blocks contain is not rare. Fewer are
+ * read if enough lower-ranking matches were found.
+ */
+const maxBlocks = { all: 160, higher: 48 } as const;
+/** Waiting changes that a search scans, the newest first. */
+const maxWaiting = 5000;
 
 /**
- * The best matches of an object within reach: whole fields first, then beginnings, then parts, each newest first. Sent at once.
+ * Returns the best visible matches of an object: whole fields first, then beginnings, then parts,
+ * each newest first. Sends its statement immediately.
  *
- * The newest 500 records in reach and 100 more for each asked for are looked at one by one. Where they hold enough, the rest is only asked for
- * what ranks higher and is rare: a part that many records have is found without reading them all. Where a bound cut something off,
- * `isCapped` is true and `total` is how many were seen.
+ * The search scans the newest 500 visible records, and 100 more for each requested one. If they
+ * contain enough matches, it searches older records only for matches with a better rank, which are
+ * rare. So it finds a frequent part without reading all records. If a limit cut something off,
+ * `isCapped` is true and `total` is the number of matches seen.
  */
 export async function searchRecords(
   sql: Sql,
@@ -79,21 +93,24 @@ export async function searchRecords(
   limit: number,
 ): Promise<FoundRecords> {
   const search: Search = { sql, scope, object, table: recordTable(object), part, texts, limit };
-  const newestLooked = 500 + 100 * limit;
-  const newest = await lookAtNewest(search, newestLooked);
-  const isAll = newest.looked < newestLooked;
+  const newestScanned = 500 + 100 * limit;
+  const newest = await scanNewest(search, newestScanned);
+  const isAll = newest.looked < newestScanned;
   if (isAll || newest.whole >= limit) return answer(search, newest.best, newest.total, !isAll);
-  const [bound, framed] = whatRanksHigher(newest, limit);
+  const [bound, framed] = findHigherRanks(newest, limit);
   const higher = newest.best.filter(({ rank }) => rank < bound);
-  const most = bound === bounds.all ? mostBlocks.all : mostBlocks.higher;
+  const most = bound === bounds.all ? maxBlocks.all : maxBlocks.higher;
   const blocks = newest.blocks ?? (await findBlocks(search, framed, most));
-  const older = await lookInBlocks(search, framed, bound, blocks, higher);
+  const older = await scanBlocks(search, framed, bound, blocks, higher);
   const isCut = bound < bounds.all || blocks.areCut || older.isCut;
   return answer(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
 }
 
-/** What of the older records is still asked for, and how it stands in their texts, each field between two of U+001F. */
-function whatRanksHigher({ total, begun, part }: Look, limit: number): [bound: Rank, framed: string] {
+/**
+ * Returns which ranks to search among the older records, and the text to search for in their texts,
+ * where U+001F surrounds each field.
+ */
+function findHigherRanks({ total, begun, part }: Scan, limit: number): [bound: Rank, framed: string] {
   if (begun >= limit) return [bounds.whole, `\u001f${part}\u001f`];
   return total >= limit ? [bounds.begun, `\u001f${part}`] : [bounds.all, part];
 }
@@ -112,20 +129,22 @@ function answer({ texts, limit }: Search, best: readonly Match[], total: number,
 }
 
 /**
- * Looks at the newest records, but for those whose text in the last blocks does not have the part and waits for no change.
- * @returns with the blocks that can have the part, where these records do not have it often enough; undefined: they are to be asked for
+ * Scans the newest records, except those whose text in the last blocks does not contain the part
+ * and that have no waiting change.
+ * @returns also the blocks that may contain the part, if these records have too few matches;
+ * undefined: they must still be looked up
  */
-async function lookAtNewest(search: Search, most: number): Promise<Look & { blocks: Blocks | undefined }> {
+async function scanNewest(search: Search, most: number): Promise<Scan & { blocks: Blocks | undefined }> {
   const { sql, scope, table, part, limit } = search;
-  // As the database will have it, but for a few letters.
+  // The database converts a few letters in another way.
   const lower = part.toLowerCase();
-  const places = placesOf(lower);
-  const own = ownOf(search);
+  const places = computePlaces(lower);
+  const own = ownRows(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
   const age = scope.reach.kind === 'company' ? 'created_at' : ageOf(table);
   const order = sql`order by r.${sql(age)} desc, r.id desc limit ${most}`;
   const source = await firstInReach(sql, scope, table, order);
-  const rows = await look(search, {
+  const rows = await scanRecords(search, {
     bound: bounds.all,
     before: sql`newest as materialized (
       select r.id from ${source.rows} where ${source.where} ${order}
@@ -139,37 +158,41 @@ async function lookAtNewest(search: Search, most: number): Promise<Look & { bloc
       where strpos(text, (select part from asked)) = 0
         and record_id not in (select record_id from search_changes where ${own})
     ),`,
-    // Always by a hash: for a join PostgreSQL compares each with each, where it does not know how many there are.
+    // `not in` always uses a hash. With a join, PostgreSQL compares each with each if it does not
+    // know how many there are.
     ids: sql`select id from newest where id not in (select record_id from without)`,
     looked: sql`(select count(*)::int from newest)`,
-    further: sql`case when counted.total < ${limit} then (${wordsAt(search, places)}) end`,
+    further: sql`case when counted.total < ${limit} then (${selectWords(search, places)}) end`,
   });
-  const seen = toLook(search, rows);
+  const seen = toScan(search, rows);
   const words = ((rows[0] ?? []).at(-1) as Buffer | null) ?? noWords;
-  const isTold = seen.total < limit && seen.part === lower;
-  return { ...seen, blocks: isTold ? toBlocks(words, places.length, mostBlocks.all) : undefined };
+  const hasBlocks = seen.total < limit && seen.part === lower;
+  return { ...seen, blocks: hasBlocks ? toBlocks(words, places.length, maxBlocks.all) : undefined };
 }
 
 interface Blocks {
   numbers: readonly number[];
-  /** From this one on they have no signature yet, and are all read. */
+  /** Blocks from this one on have no signature yet. All of them are read. */
   unsigned: number;
   areCut: boolean;
 }
 
-/** The blocks that can have a part, by their signatures. */
+/** Finds the blocks that may contain a part, by their signatures. */
 async function findBlocks(search: Search, framed: string, most: number): Promise<Blocks> {
-  const places = placesOf(framed);
-  const [row] = await search.sql<{ words: Buffer | null }[]>`select (${wordsAt(search, places)}) as words`;
+  const places = computePlaces(framed);
+  const [row] = await search.sql<{ words: Buffer | null }[]>`select (${selectWords(search, places)}) as words`;
   return toBlocks(row?.words ?? noWords, places.length, most);
 }
 
-/** Numbers and words of all signatures, the newest first, one behind the other; null where there are none. */
-function wordsAt(search: Search, places: readonly number[]): Fragment {
+/**
+ * Returns a query for the numbers and words of all signatures, concatenated, the newest first; null
+ * if there are none.
+ */
+function selectWords(search: Search, places: readonly number[]): Fragment {
   const { sql } = search;
   const words = places.map((place) => sql`substr(words, ${place * 4 + 1}::int, 4)`);
   const entry = words.reduce((before, word) => sql`${before} || ${word}`, sql`int4send(number)`);
-  return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${ownOf(search)}`;
+  return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${ownRows(search)}`;
 }
 
 const noWords = Buffer.alloc(0);
@@ -178,7 +201,7 @@ function toBlocks(words: Buffer, places: number, most: number): Blocks {
   const size = 4 + places * 4;
   const signatures = words.length / size;
   const numbers = Array.from({ length: signatures }, (_, index) => index * size).flatMap((start) =>
-    blocksWith(
+    findBlocksWith(
       Array.from({ length: places }, (_, place) => words.readInt32LE(start + 4 + place * 4)),
       words.readInt32BE(start),
     ).toReversed(),
@@ -186,21 +209,24 @@ function toBlocks(words: Buffer, places: number, most: number): Blocks {
   return { numbers: numbers.slice(0, most), unsigned: signatures * blocksOfSignature, areCut: numbers.length > most };
 }
 
-/** Looks at the records whose texts have the part in one of the blocks, and at those that wait to be put into one. */
-async function lookInBlocks(
+/**
+ * Scans the records whose texts in one of the blocks contain the part, and those with waiting
+ * changes.
+ */
+async function scanBlocks(
   search: Search,
   framed: string,
   bound: Rank,
   blocks: Blocks,
-  besides: readonly Match[],
-): Promise<Look & { isCut: boolean }> {
+  known: readonly Match[],
+): Promise<Scan & { isCut: boolean }> {
   const { sql, limit } = search;
   const most = 1000 + 250 * limit;
-  const own = ownOf(search);
-  const rows = await look(search, {
+  const own = ownRows(search);
+  const rows = await scanRecords(search, {
     bound,
     before: sql`waiting as (
-      select record_id from search_changes where ${own} order by id desc limit ${mostWaiting}
+      select record_id from search_changes where ${own} order by id desc limit ${maxWaiting}
     ), stored as (
       select record_id
       from (
@@ -213,15 +239,15 @@ async function lookInBlocks(
     ),`,
     ids: sql`
       select record_id from (select record_id from waiting union select record_id from stored) known
-      where record_id <> all(${besides.map(({ record }) => record.id)}::uuid[])`,
+      where record_id <> all(${known.map(({ record }) => record.id)}::uuid[])`,
     looked: sql`(select count(*)::int from looked)`,
-    further: sql`(select count(*) from waiting) = ${mostWaiting} or (select count(*) from stored) = ${most}`,
+    further: sql`(select count(*) from waiting) = ${maxWaiting} or (select count(*) from stored) = ${most}`,
   });
-  return { ...toLook(search, rows), isCut: (rows[0] ?? []).at(-1) as boolean };
+  return { ...toScan(search, rows), isCut: (rows[0] ?? []).at(-1) as boolean };
 }
 
-/** The rows that the search keeps of the object. */
-function ownOf({ sql, scope, object }: Search): Fragment {
+/** Returns a condition for the search rows of the object. */
+function ownRows({ sql, scope, object }: Search): Fragment {
   return sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and object = ${object}`;
 }
 
@@ -229,25 +255,25 @@ interface Asked {
   bound: Rank;
   /** Queries of the `with` that come first. */
   before: Fragment;
-  /** The ids of the records to be looked at. */
+  /** The ids of the records to scan. */
   ids: Fragment;
-  /** How many that counts for. */
+  /** How many scanned records these count as. */
   looked: Fragment;
-  /** What else is asked: the last value of each row. */
+  /** Another expression; it becomes the last value of each row. */
   further: Fragment;
 }
 
 /**
- * Looks at records one by one.
- * @returns the best of them, each with what was seen of all; a row without a record where none matches
+ * Scans records one by one.
+ * @returns the best matches, each with the counts of all; one row without a record if none matches
  */
-function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): Promise<unknown[][]> {
+function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: Asked): Promise<unknown[][]> {
   return sql`
     with asked as materialized (
       select lower(${part}::text) as part
     ), ${asked.before} looked as materialized (
-      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${rankOf(sql, sql`given.texts`)} end as rank
-      from asked, ${sql(table.name)} r, lateral (select ${framed(sql, listOf(sql, table, texts))} as texts offset 0) given
+      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${computeRank(sql, sql`given.texts`)} end as rank
+      from asked, ${sql(table.name)} r, lateral (select ${framed(sql, listTexts(sql, table, texts))} as texts offset 0) given
       where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
     ), best as (
       select id, created_at, rank from looked where rank < ${asked.bound}
@@ -259,8 +285,8 @@ function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): 
       from looked
     )
     select ${selection(sql, table)}, best.rank, (
-      select place - 1 from unnest(array[${listOf(sql, table, texts)}]) with ordinality given (text, place)
-      where ${rankOf(sql, framed(sql, sql`given.text`))} = best.rank
+      select place - 1 from unnest(array[${listTexts(sql, table, texts)}]) with ordinality given (text, place)
+      where ${computeRank(sql, framed(sql, sql`given.text`))} = best.rank
       order by place
       limit 1
     )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.further}
@@ -271,27 +297,27 @@ function look({ sql, scope, table, part, texts, limit }: Search, asked: Asked): 
     .execute();
 }
 
-/** The texts of a row `r` that are searched. */
-function listOf(sql: Sql, table: RecordTable, texts: readonly SearchedText[]): Fragment {
+/** Returns the searched texts of a row `r`. */
+function listTexts(sql: Sql, table: RecordTable, texts: readonly SearchedText[]): Fragment {
   return texts
-    .map((text) => sql`left(${textOf(sql, table, text)}, 1000)`)
+    .map((text) => sql`left(${selectText(sql, table, text)}, 1000)`)
     .reduce((before, text) => sql`${before}, ${text}`);
 }
 
-function textOf(sql: Sql, table: RecordTable, { name, custom, parts }: SearchedText): Fragment {
+function selectText(sql: Sql, table: RecordTable, { name, custom, parts }: SearchedText): Fragment {
   // As searched_text() joins them.
   if (parts) return sql`(r.${sql(parts[0])} || ' ' || r.${sql(parts[1])})`;
   const column = custom ? undefined : table.columns.get(name);
   return column ? sql`r.${sql(column.name)}` : sql`r.custom ->> ${name}::text`;
 }
 
-/** Texts as blocks have them: in lower case, each between two of U+001F. */
+/** Returns texts in the format of blocks: in lower case, each surrounded by U+001F. */
 function framed(sql: Sql, texts: Fragment): Fragment {
   return sql`chr(31) || lower(concat_ws(chr(31), ${texts})) || chr(31)`;
 }
 
-/** How well the part that is asked for matches the best of framed texts; null where none has it. */
-function rankOf(sql: Sql, texts: Fragment): Fragment {
+/** Returns the rank of the best match among framed texts; null if none contains the part. */
+function computeRank(sql: Sql, texts: Fragment): Fragment {
   return sql`case
     when strpos(${texts}, asked.part) = 0 then null
     when strpos(${texts}, chr(31) || asked.part) = 0 then 2
@@ -299,7 +325,7 @@ function rankOf(sql: Sql, texts: Fragment): Fragment {
     else 0 end`;
 }
 
-function toLook({ table }: Search, rows: readonly unknown[][]): Look {
+function toScan({ table }: Search, rows: readonly unknown[][]): Scan {
   const [, , looked, total, begun, whole, part] = restOfRow(table, rows[0] ?? []) as [
     ...[unknown, unknown],
     ...[number, number, number, number, string],

@@ -1,26 +1,30 @@
-// Signatures: which of many blocks of texts cannot have a part, told without reading them.
-// A piece of two, three, four or six characters of any text of a block sets bits at places that its hash says. A part is in no block without its bits.
+// Signatures: exclude blocks of texts that cannot contain a part, without reading them. Each piece
+// of two, three, four or six characters of a block's texts sets bits at positions that its hash
+// determines. A block without all bits of a part does not contain it.
 
-/** Places of a signature: a fifth of them are set where a block has 256 ordinary records. */
+/** Positions of a signature. If a block has 256 ordinary records, a fifth of them are set. */
 const places = 65_536;
 /** Records whose texts make a block. */
 export const recordsOfBlock = 256;
-/** Blocks that share a signature, each with a bit of its own in every word. */
+/** Blocks that share a signature. Each has one bit in every word. */
 export const blocksOfSignature = 32;
-/** Places that a search looks at; further ones exclude little more. */
-const mostPlaces = 4;
+/** Positions that a search checks. More would exclude few additional blocks. */
+const maxPlaces = 4;
 
-/** Words of 32 bits, all unset. */
+/** Returns words of 32 bits, all unset. */
 export function emptySignature(): Uint32Array {
   return new Uint32Array(places);
 }
 
-/** Sets the bits of a block. @param at which of the blocks that share the signature */
+/**
+ * Sets the bits of a block.
+ * @param at the index of the block in the signature
+ */
 export function markTexts(words: Uint32Array, at: number, texts: readonly string[]): void {
   const bit = 1 << at;
   for (const text of texts) {
     for (let index = 0; index + 1 < text.length; index += 1) {
-      // One hash after the other, each from the one before: this is done for every character of a workspace.
+      // Each hash continues the previous one, because this runs for every character of a workspace.
       let first = startA;
       let second = startB;
       const end = Math.min(text.length, index + longest);
@@ -29,16 +33,19 @@ export function markTexts(words: Uint32Array, at: number, texts: readonly string
         first = step(first, character);
         second = step(second, character);
         const length = next - index + 1;
-        if (length > 1 && length !== 5) mark(words, placeOf(first, length), bit);
-        if (length === 2 || length === 3) mark(words, placeOf(second, length), bit);
+        if (length > 1 && length !== 5) mark(words, toPlace(first, length), bit);
+        if (length === 2 || length === 3) mark(words, toPlace(second, length), bit);
       }
     }
   }
 }
 
-/** Characters of a piece, at most. */
+/** The maximum length of a piece in characters. */
 const longest = 6;
-/** What hashes begin with. Pieces of two and three have two places each: a part as short as they are has no further piece to look for. */
+/**
+ * Initial values of hashes. Pieces of two and three characters have two positions each, because a
+ * part of that length has no other pieces to check.
+ */
 const startA = 0x811c9dc5;
 const startB = 0x9e3779b9;
 
@@ -50,38 +57,44 @@ function step(hash: number, character: number): number {
   return Math.imul(hash ^ character, 0x01000193);
 }
 
-function placeOf(hash: number, length: number): number {
+function toPlace(hash: number, length: number): number {
   const mixed = Math.imul(hash ^ (hash >>> 15) ^ length, 0x2c1b3c6d);
   return (mixed ^ (mixed >>> 13)) & (places - 1);
 }
 
-/** Places whose bits a block has where one of its texts has the part. @param part at least two characters, in lower case */
-export function placesOf(part: string): number[] {
-  if (part.length < 4) return [startA, startB].map((seed) => placeOfPiece(part, seed));
-  // The longer a piece, the fewer blocks have it.
+/**
+ * Returns the positions at which a block has bits if one of its texts contains the part.
+ * @param part at least two characters, in lower case
+ */
+export function computePlaces(part: string): number[] {
+  if (part.length < 4) return [startA, startB].map((seed) => computePiecePlace(part, seed));
+  // Longer pieces are in fewer blocks.
   return [longest, 4]
-    .flatMap((length) => piecesOf(part, length).map((piece) => placeOfPiece(piece, startA)))
-    .slice(0, mostPlaces);
+    .flatMap((length) => takePieces(part, length).map((piece) => computePiecePlace(piece, startA)))
+    .slice(0, maxPlaces);
 }
 
-/** Evenly over the part, its first and last piece among them. */
-function piecesOf(part: string, length: number): string[] {
+/** Returns pieces that are spread evenly over the part, including the first and the last one. */
+function takePieces(part: string, length: number): string[] {
   const all = Math.max(0, part.length - length + 1);
-  const asked = Math.min(all, mostPlaces);
+  const asked = Math.min(all, maxPlaces);
   return Array.from({ length: asked }, (_, index) => {
     const start = Math.round((index * (all - 1)) / Math.max(1, asked - 1));
     return part.slice(start, start + length);
   });
 }
 
-function placeOfPiece(piece: string, seed: number): number {
+function computePiecePlace(piece: string, seed: number): number {
   let hash = seed;
   for (let index = 0; index < piece.length; index += 1) hash = step(hash, piece.charCodeAt(index));
-  return placeOf(hash, piece.length);
+  return toPlace(hash, piece.length);
 }
 
-/** The blocks that have the bits of all places. @param words one for each place, of the signature of `number` */
-export function blocksWith(words: readonly number[], number: number): number[] {
+/**
+ * Returns the blocks that have the bits of all positions.
+ * @param words one for each position, of the signature `number`
+ */
+export function findBlocksWith(words: readonly number[], number: number): number[] {
   const bits = words.reduce((all, word) => all & word, -1);
   return Array.from({ length: blocksOfSignature }, (_, at) => at).flatMap((at) =>
     bits & (1 << at) ? number * blocksOfSignature + at : [],

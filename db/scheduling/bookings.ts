@@ -1,4 +1,4 @@
-// Bookings: meetings with people from outside. That nobody is taken twice is kept in taken_times.
+// Bookings: meetings with people from outside. taken_times prevents double bookings.
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
@@ -55,7 +55,7 @@ const withName = (sql: Sql, companyId: string) => sql`
 const inReach = (sql: Sql, { companyId, reach }: BookingScope) =>
   reach.kind === 'company' ? sql`true` : sql`user_id in (${members(sql, companyId, reach)})`;
 
-/** What a list of bookings is limited to. */
+/** Filters of a list of bookings. */
 export interface BookingFilter {
   userId: string | undefined;
   statuses: readonly string[] | undefined;
@@ -63,7 +63,7 @@ export interface BookingFilter {
   to: Date | undefined;
 }
 
-/** A page of bookings, the latest beginning first. */
+/** Returns a page of bookings, the latest start first. */
 export async function listBookings(
   sql: Sql,
   scope: BookingScope,
@@ -93,7 +93,7 @@ export async function findBooking(sql: Sql, scope: BookingScope, id: string): Pr
   return row;
 }
 
-/** Returns when live bookings take place, whatever their status, by their ids. */
+/** Returns when live bookings take place, in any status, by their ids. */
 export async function findBookingTimes(
   sql: Sql,
   companyId: string,
@@ -106,7 +106,7 @@ export async function findBookingTimes(
   return new Map(rows.map(({ id, startAt, endAt }) => [id, { start: startAt.getTime(), end: endAt.getTime() }]));
 }
 
-/** As findBooking, and keeps it from changing under this call. */
+/** As findBooking, with a lock until the transaction ends. */
 export async function lockBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
   const { companyId, testMode } = scope;
   const [row] = await sql<BookingRow[]>`
@@ -139,10 +139,13 @@ export async function endBooking(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-/** Milliseconds after its end when a confirmed booking is taken for held. */
+/** Milliseconds after its end when a confirmed booking counts as completed. */
 const grace = 15 * 60_000;
 
-/** Completes what is over. @returns how many, at most the limit */
+/**
+ * Completes bookings that are over.
+ * @returns how many, at most the limit
+ */
 export async function completeBookings(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - grace);
   const due = await sql<DueDataRow[]>`

@@ -1,12 +1,13 @@
-// What calendars outside are to be told of bookings: kept with the booking, done afterwards, once.
+// Pending writes of bookings to external calendars: stored with the booking, done later, once.
 import type { Sql } from '../client/pool.ts';
 import type { DueRow } from './calendars.ts';
 
 export type OrderAction = 'write' | 'remove';
 
 /**
- * Has the event of a live booking written or removed, in the booking's own transaction. A removal waits for a writing that is on its way.
- * @param userId whose calendar it is
+ * Schedules writing or removing the event of a live booking, in the booking's own transaction. A
+ * removal waits for a write that is in progress.
+ * @param userId the owner of the calendar
  */
 export async function placeCalendarOrder(
   sql: Sql,
@@ -23,7 +24,10 @@ export async function placeCalendarOrder(
     set action = excluded.action, due_at = greatest(excluded.due_at, calendar_orders.leased_until), created_at = excluded.created_at`;
 }
 
-/** Orders that are due, those first that have waited longest, and of each company a few. @returns the ids of their bookings */
+/**
+ * Finds due writes, the longest overdue first, and at most a few for each company.
+ * @returns the ids of their bookings
+ */
 export async function findDueOrders(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
     select company_id, booking_id as id
@@ -36,7 +40,7 @@ export async function findDueOrders(sql: Sql, ofEach: number, limit: number, now
     limit ${limit}`;
 }
 
-/** What is to be written of a booking. */
+/** The parts of a booking that are written to a calendar. */
 export interface OrderedBooking {
   startAt: Date;
   endAt: Date;
@@ -54,12 +58,15 @@ export interface TakenOrder {
   userId: string;
   action: OrderAction;
   eventUrl: string | null;
-  /** Says which try it is. */
+  /** The number of this attempt. */
   attempts: number;
   createdAt: Date;
 }
 
-/** Takes an order that is due, for one server only; of a booking that is not to be any more it is a removal. @returns undefined where somebody else has it */
+/**
+ * Takes a due write, for one server only. If the booking is no longer active, it is a removal.
+ * @returns undefined if another server has it
+ */
 export async function takeOrder(
   sql: Sql,
   companyId: string,
@@ -93,7 +100,11 @@ export async function findOrderedBooking(
   return booking;
 }
 
-/** Ends an order that was carried out, or given up; where it was changed meanwhile it goes on at once. @param eventUrl where the event is now */
+/**
+ * Finishes a write that was carried out or given up. If it was changed meanwhile, it is due again
+ * immediately.
+ * @param eventUrl the current address of the event
+ */
 export async function finishOrder(
   sql: Sql,
   companyId: string,
@@ -107,7 +118,7 @@ export async function finishOrder(
     where company_id = ${companyId} and booking_id = ${bookingId} and attempts = ${attempts}`;
 }
 
-/** Has an order tried again at a time. */
+/** Schedules the next attempt for a write. */
 export async function postponeOrder(
   sql: Sql,
   companyId: string,
@@ -119,7 +130,7 @@ export async function postponeOrder(
     where company_id = ${companyId} and booking_id = ${bookingId} and attempts = ${attempts}`;
 }
 
-/** Notes where people see the event of a booking. */
+/** Stores the link to the event of a booking, for people. */
 export async function noteEventLink(sql: Sql, companyId: string, bookingId: string, link: string): Promise<void> {
   await sql`
     update bookings set calendar_event_link = ${link}

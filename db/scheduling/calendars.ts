@@ -1,4 +1,4 @@
-// Calendars outside of the server: whose they are, what was found in them, when they are due.
+// External calendars: their owners, the busy intervals found in them, and when they are read.
 import type { Connection, SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import type { Sql } from '../client/pool.ts';
@@ -7,20 +7,25 @@ export interface CalendarRow {
   provider: Connection['provider'];
   url: string | null;
   username: string | null;
-  /** null: the last look went well; else why it did not. */
+  /** null: the last read succeeded; otherwise the reason why it failed. */
   fault: string | null;
   checkedAt: Date;
 }
 
-/** What slots are reckoned with. */
+/** The state from which slots are computed. */
 export interface CalendarState extends Pick<CalendarRow, 'provider' | 'fault' | 'checkedAt'> {
-  /** Until when its events are known; null: it was not read since it was connected. */
+  /**
+   * The end of the time in which its events are known; null: it was not read since it was
+   * connected.
+   */
   readUntil: Date | null;
-  /** As it was found, in order and without overlaps, cut to the time that was asked about. */
+  /** Busy intervals in order and without overlaps, clipIntervals to the requested time. */
   busy: Interval[];
 }
 
-/** The calendars of users, by their ids; who is not among them has none outside. */
+/**
+ * Returns the calendars of users, by their ids. Users without an external calendar are left out.
+ */
 export async function findCalendars(
   sql: Sql,
   companyId: string,
@@ -31,11 +36,14 @@ export async function findCalendars(
     select user_id, provider, fault, checked_at, looked_until as read_until, busy as bounds
     from user_calendars
     where company_id = ${companyId} and user_id = any(${[...userIds]}::uuid[])`;
-  return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: cut(bounds, within) }]));
+  return new Map(rows.map(({ userId, bounds, ...row }) => [userId, { ...row, busy: clipIntervals(bounds, within) }]));
 }
 
-/** What of the intervals lies within a time. @param bounds start and end of each, in order */
-function cut(bounds: readonly number[], within: Interval): Interval[] {
+/**
+ * Returns the parts of the intervals within a time.
+ * @param bounds start and end of each, in order
+ */
+function clipIntervals(bounds: readonly number[], within: Interval): Interval[] {
   const intervals: Interval[] = [];
   for (let at = 0; at + 1 < bounds.length; at += 2) {
     const start = Math.max(bounds[at] as number, within.start);
@@ -53,7 +61,9 @@ export async function findCalendar(sql: Sql, companyId: string, userId: string):
   return row;
 }
 
-/** How to ask the calendar of a user; undefined where there is none outside. */
+/**
+ * Returns the connection to the calendar of a user; undefined if the user has no external calendar.
+ */
 export async function findConnection(
   sql: Sql,
   companyId: string,
@@ -69,7 +79,7 @@ export async function findConnection(
   return row;
 }
 
-/** In which the days of a user begin. */
+/** Returns the time zone in which the days of a user begin. */
 export async function findTimezone(sql: Sql, companyId: string, userId: string): Promise<string> {
   const [row] = await sql<[{ timezone: string }]>`
     select coalesce(h.timezone, c.timezone) as timezone
@@ -79,7 +89,7 @@ export async function findTimezone(sql: Sql, companyId: string, userId: string):
   return row.timezone;
 }
 
-/** Connects a calendar in place of the one before; its first look is due now. */
+/** Connects a calendar and replaces the previous one. Its first read is due immediately. */
 export async function saveCalendar(
   sql: Sql,
   companyId: string,
@@ -96,19 +106,22 @@ export async function saveCalendar(
       updated_at = excluded.updated_at`;
 }
 
-/** @returns false where there was none */
+/** @returns false if there was none */
 export async function removeCalendar(sql: Sql, companyId: string, userId: string): Promise<boolean> {
   const removed = await sql`delete from user_calendars where company_id = ${companyId} and user_id = ${userId}`;
   return removed.count === 1;
 }
 
-/** Somebody's calendar or booking that is due. */
+/** The calendar of a user, or a booking, that is due. */
 export interface DueRow {
   companyId: string;
   id: string;
 }
 
-/** Calendars that are due, those first that have waited longest, and of each company a few. @returns the ids of their users */
+/**
+ * Finds due calendars, the longest overdue first, and at most a few for each company.
+ * @returns the ids of their users
+ */
 export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
     select company_id, user_id as id
@@ -121,7 +134,7 @@ export async function findDueCalendars(sql: Sql, ofEach: number, limit: number, 
     limit ${limit}`;
 }
 
-/** As findDueCalendars, of calendars that were not read since they were connected. */
+/** As findDueCalendars, but only calendars that were not read since they were connected. */
 export async function findUnreadCalendars(sql: Sql, ofEach: number, limit: number, now: Date): Promise<DueRow[]> {
   return await sql<DueRow[]>`
     select company_id, user_id as id
@@ -138,13 +151,16 @@ export async function findUnreadCalendars(sql: Sql, ofEach: number, limit: numbe
 }
 
 export interface TakenCalendar extends SealedConnection {
-  /** Until when bookings can be made in this company, in days from now. */
+  /** How far ahead bookings can be made in this company, in days. */
   horizonDays: number;
-  /** Says which look it was. */
+  /** Identifies this read. */
   leasedUntil: Date;
 }
 
-/** Takes a calendar that is due, for one server only. @returns undefined where somebody else has it */
+/**
+ * Takes a calendar that is due, for one server only.
+ * @returns undefined if another server has it
+ */
 export async function takeCalendar(
   sql: Sql,
   companyId: string,
@@ -165,10 +181,10 @@ export async function takeCalendar(
   return connection && { ...connection, horizonDays: longest.days ?? 0, leasedUntil };
 }
 
-/** What a look has found, or why it found nothing; what was found before stays then. */
+/** The result of a read, or why it failed. After a failure, the previous result stays. */
 export type Look = { busy: readonly Interval[]; until: Date } | { fault: string };
 
-/** Notes a look, unless the calendar was connected anew meanwhile. */
+/** Stores the result of a read, unless the calendar was reconnected meanwhile. */
 export async function noteLook(
   sql: Sql,
   companyId: string,

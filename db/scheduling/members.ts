@@ -1,4 +1,4 @@
-// Users as scheduling sees them: whether they are there, and when they work.
+// Users as scheduling sees them: whether they exist and are active, and when they work.
 import type { DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
 import type { Sql } from '../client/pool.ts';
 import { type Reach, userInReach } from '../client/visibility.ts';
@@ -7,14 +7,14 @@ export interface MemberRow {
   id: string;
   fullName: string;
   isActive: boolean;
-  /** null: the user has no hours of their own. */
+  /** null: the user has no separate working hours. */
   timezone: string | null;
   weekly: WorkingWindow[] | null;
   daysOff: DayOff[] | null;
   updatedAt: Date | null;
 }
 
-/** Of these users those that are there, in reach. */
+/** Returns those of the users that exist and are visible. */
 export async function findMembers(
   sql: Sql,
   { companyId, reach }: { companyId: string; reach: Reach },
@@ -27,19 +27,19 @@ export async function findMembers(
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${userInReach(sql, reach, 'u')}`;
 }
 
-/** Locks the user, so that changes of the same hours follow each other. */
+/** Locks the user, so that concurrent changes of the same hours take turns. */
 export async function lockMember(sql: Sql, companyId: string, userId: string): Promise<void> {
   await sql`select from users where company_id = ${companyId} and id = ${userId} for no key update`;
 }
 
 export interface NewHours {
-  /** null, like weekly: the user keeps to the hours of the default policy. */
+  /** null, like weekly: the user has the hours of the default policy. */
   timezone: string | null;
   weekly: readonly WorkingWindow[] | null;
   daysOff: readonly DayOff[];
 }
 
-/** Stores hours and days off in place of those that the user had. */
+/** Replaces the hours and days off of the user. */
 export async function saveHours(
   sql: Sql,
   companyId: string,

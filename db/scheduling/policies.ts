@@ -1,4 +1,4 @@
-// Scheduling policies: by which rules people are met. Whoever changes them has locked scheduling.
+// Scheduling policies: the rules of booking. Callers that change them have locked scheduling.
 import type { PolicySettings } from '../../domain/scheduling/policies.ts';
 import type { Sql } from '../client/pool.ts';
 
@@ -30,12 +30,12 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** Policies and pools of a company stay as they are until this call ends. */
+/** Locks the policies and pools of a company until the transaction ends. */
 export async function lockScheduling(sql: Sql, companyId: string): Promise<void> {
   await sql`select from companies where id = ${companyId} for no key update`.execute();
 }
 
-/** All policies by name. */
+/** Returns all policies by name. */
 export async function listPolicies(sql: Sql, companyId: string): Promise<PolicyRow[]> {
   return await sql<PolicyRow[]>`
     select ${sql(columns)} from scheduling_policies where company_id = ${companyId} order by lower(name), id`;
@@ -61,7 +61,7 @@ export async function updatePolicy(sql: Sql, companyId: string, { id, ...policy 
   await sql`update scheduling_policies set ${sql(toRow(sql, policy))} where company_id = ${companyId} and id = ${id}`;
 }
 
-/** No policy is the default any more, until one is made it. */
+/** Removes the default from the policy that has it. */
 export async function clearDefault(sql: Sql, companyId: string): Promise<void> {
   await sql`update scheduling_policies set is_default = false where company_id = ${companyId} and is_default`;
 }
@@ -70,14 +70,14 @@ export async function deletePolicy(sql: Sql, companyId: string, id: string): Pro
   await sql`delete from scheduling_policies where company_id = ${companyId} and id = ${id}`;
 }
 
-/** How many pools have a policy of their own choice. */
+/** Returns how many pools have chosen this policy. */
 export async function countPoolsOf(sql: Sql, companyId: string, policyId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from scheduling_pools where company_id = ${companyId} and policy_id = ${policyId}`;
   return row?.count ?? 0;
 }
 
-/** What is kept as JSON is said to be so. */
+/** Marks the columns that are stored as JSON. */
 function toRow<Policy extends Partial<PolicyRow>>(sql: Sql, policy: Policy) {
   const { workingHours } = policy;
   return { ...policy, workingHours: workingHours ? sql.json(workingHours as never) : null };

@@ -1,4 +1,4 @@
-// Pools, and how often whose turn it was. Whoever changes a pool has locked scheduling.
+// Pools and the turns of their members. Callers that change a pool have locked scheduling.
 import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -38,7 +38,10 @@ const columns = (sql: Sql, companyId: string) => sql`
     where m.company_id = ${companyId} and m.pool_id = p.id
   ), '[]') as members`;
 
-/** True for pools with a member in reach, and for all where the whole company is. */
+/**
+ * Returns a condition for visible pools: those with a visible member, and all if the whole company
+ * is visible.
+ */
 function poolInReach(sql: Sql, { companyId, reach }: PoolScope) {
   if (reach.kind === 'company') return sql`true`;
   return sql`exists (
@@ -48,7 +51,7 @@ function poolInReach(sql: Sql, { companyId, reach }: PoolScope) {
   )`;
 }
 
-/** All pools in reach by name. */
+/** Returns all visible pools by name. */
 export async function listPools(sql: Sql, scope: PoolScope): Promise<PoolRow[]> {
   const { companyId } = scope;
   return await sql<PoolRow[]>`
@@ -65,14 +68,17 @@ export async function findPool(sql: Sql, scope: PoolScope, id: string): Promise<
   return row;
 }
 
-/** Turns of the pool are taken one after the other until this call ends. @returns the rotation that counts; undefined where it is gone */
+/**
+ * Locks the turns of a pool until the transaction ends.
+ * @returns the current rotation; undefined if the pool no longer exists
+ */
 export async function lockTurns(sql: Sql, companyId: string, poolId: string): Promise<number | undefined> {
   const [row] = await sql<{ rotation: number }[]>`
     select rotation from scheduling_pools where company_id = ${companyId} and id = ${poolId} for no key update`;
   return row?.rotation;
 }
 
-/** A pool as it is written. */
+/** The columns of a pool that are written. */
 export interface PoolSettings {
   id: string;
   name: string;
@@ -115,7 +121,7 @@ export async function deletePool(sql: Sql, companyId: string, id: string): Promi
   await sql`delete from scheduling_pools where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Of these users the active ones. */
+/** Returns the active ones of these users. */
 export async function findActiveUsers(
   sql: Sql,
   { companyId, reach }: PoolScope,
@@ -126,7 +132,7 @@ export async function findActiveUsers(
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
 }
 
-/** How often it was whose turn in a rotation, by user. */
+/** Returns how many turns each user has had in a rotation. */
 export async function findTurns(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -138,7 +144,7 @@ export async function findTurns(
   return new Map(rows.map(({ userId, assigned }) => [userId, assigned]));
 }
 
-/** Counts a turn; turns of the pool are locked. */
+/** Counts a turn. The caller has locked the turns of the pool. */
 export async function countTurn(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// Reservations: slots held for a while. That nobody else gets the time is kept in taken_times.
+// Reservations: slots held for a few minutes. taken_times prevents double bookings.
 
 import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -10,7 +10,7 @@ export interface ReservationRow extends CreatedByRow {
   id: string;
   status: 'held' | 'released' | 'consumed' | 'expired';
   userId: string;
-  /** False: the caller is not told who it is. */
+  /** False: the caller does not see the user. */
   isAssigned: boolean;
   poolId: string;
   policyId: string;
@@ -52,7 +52,7 @@ export async function insertReservation(
   await sql`insert into slot_reservations ${sql({ companyId, testMode, ...reservation, ...creator })}`;
 }
 
-/** One that still holds. */
+/** Returns a reservation that still holds its slot. */
 export async function findHeld(
   sql: Sql,
   { companyId, testMode, reach }: TenantScope & { reach: Reach },
@@ -66,7 +66,10 @@ export async function findHeld(
   return row;
 }
 
-/** Ends a reservation. @returns false where it has ended already */
+/**
+ * Ends a reservation.
+ * @returns false if it has already ended
+ */
 export async function endReservation(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -90,7 +93,7 @@ export async function extendReservation(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'held'`;
 }
 
-/** How many of a pool are held. */
+/** Returns how many slots of a pool are held. */
 export async function countHeld(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -103,10 +106,13 @@ export async function countHeld(
   return row?.count ?? 0;
 }
 
-/** Days that a reservation is kept. */
+/** Days for which a reservation is kept. */
 const keptDays = 30;
 
-/** Removes reservations that are past their time. @returns how many, at most the limit */
+/**
+ * Removes expired reservations.
+ * @returns how many, at most the limit
+ */
 export async function sweepReservations(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueDataRow[]>`
@@ -120,13 +126,16 @@ export async function sweepReservations(sql: Sql, limit: number, now: Date): Pro
   });
 }
 
-/** Removes held times that have run out. @returns how many, at most the limit */
+/**
+ * Removes held times that have expired.
+ * @returns how many, at most the limit
+ */
 export async function sweepHeldTimes(sql: Sql, limit: number, now: Date): Promise<number> {
   const due = await sql<DueDataRow[]>`
     select company_id, test_mode, id from taken_times
     where expires_at <= ${now} order by expires_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
-    // Whoever takes a time of the same user removes these, too, and in another order.
+    // Transactions that take a time of the same user also remove these rows, in another order.
     const removed = await sql`
       delete from taken_times
       where company_id = ${companyId} and test_mode = ${testMode} and id in (

@@ -1,24 +1,24 @@
-// When people are taken, by reservations and by bookings: nobody twice at the same time.
+// Times that reservations and bookings take: no user has two that overlap.
 import type { Busy } from '../../domain/scheduling/slots.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 
-/** A time that somebody is to be taken for. */
+/** A time to be taken for a user. */
 export interface TimeToTake {
-  /** Of the reservation or of the booking. */
+  /** The id of the reservation or booking. */
   id: string;
   userId: string;
   startAt: Date;
   endAt: Date;
-  /** With the buffers. */
+  /** Including the buffers. */
   from: Date;
   to: Date;
-  /** Of a reservation; null: of a booking. */
+  /** When the reservation expires; null: it is a booking. */
   expiresAt: Date | null;
 }
 
-/** How many meetings somebody may have on a day. */
+/** How many meetings a user may have on a day. */
 export interface DailyMaximum {
   meetings: number;
   dayStart: Date;
@@ -26,23 +26,26 @@ export interface DailyMaximum {
 }
 
 /**
- * One call at a time changes the times of a user, until its transaction ends. Calls that meet at the exclusion
- * constraint alone would wait for each other in a circle. The order everywhere: this lock, taken_times, then the
- * row of the reservation. The row of an existing booking is locked before all of them.
+ * One transaction at a time changes the times of a user. With the exclusion constraint alone,
+ * transactions could deadlock. The order of locks is the same everywhere: this lock, taken_times,
+ * then the row of the reservation. The row of an existing booking is locked before all of them.
  */
 const lockUser = (sql: Sql, { companyId, testMode }: TenantScope, userId: string) =>
   lockValues(sql, companyId, [`time of ${userId} ${testMode}`]);
 
-/** What has run out is nobody's; sent at once. */
+/** Expired holds block nothing. Sends its statement immediately. */
 const dropExpired = (sql: Sql, { companyId, testMode }: TenantScope, userId: string, now: Date) =>
   sql`
   delete from taken_times
   where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${userId} and expires_at <= ${now}`.execute();
 
-/** How an attempt to take a time ended; `reserved`: a reservation stands in the way. */
+/** The result of an attempt to take a time; `reserved`: a reservation is in the way. */
 export type Attempt = 'taken' | 'reserved' | 'unavailable';
 
-/** Takes a time of a user in one round trip, unless the user is taken then or has enough meetings on that day. */
+/**
+ * Takes a time of a user in one round trip, unless it is taken already, or the user has the maximum
+ * of meetings on that day.
+ */
 export async function takeTime(
   sql: Sql,
   scope: TenantScope,
@@ -58,14 +61,14 @@ export async function takeTime(
     select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, ${rangeOf(sql, time)}, ${time.expiresAt}
     where ${roomOnDay(sql, scope, time.userId, null, maximum)}
     on conflict do nothing`.execute();
-  // Asked while the lock is held: afterwards the reservation may be released.
+  // This reads while the lock is held: later, the reservation may be released.
   const held = isHeld(sql, scope, time, now);
   const [{ count }, isReserved] = await Promise.all([taken, held, dropped, locked]);
   if (count === 1) return 'taken';
   return isReserved ? 'reserved' : 'unavailable';
 }
 
-/** True if another reservation takes some of this time of a user. */
+/** Returns true if another reservation overlaps with this time of a user. */
 async function isHeld(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -95,7 +98,10 @@ function roomOnDay(
   ) < ${maximum.meetings}`;
 }
 
-/** Turns a held time into a booked one. @returns false where it has run out */
+/**
+ * Turns a held time into a booked one.
+ * @returns false if it has expired
+ */
 export async function bookHeldTime(
   sql: Sql,
   scope: TenantScope,
@@ -111,10 +117,10 @@ export async function bookHeldTime(
   return count === 1;
 }
 
-/** Where a booked time is moved to. */
+/** The new time of a booking. */
 export interface TimeToMove {
   bookingId: string;
-  /** Of the booking that takes its place. */
+  /** The id of the new booking. */
   newId: string;
   userId: string;
   startAt: Date;
@@ -124,8 +130,8 @@ export interface TimeToMove {
 }
 
 /**
- * Moves a booked time, with the buffers that it has.
- * @returns false where the user is taken at the new time
+ * Moves a booked time and keeps its buffers.
+ * @returns false if the new time is taken
  */
 export async function moveTime(
   sql: Sql,
@@ -157,7 +163,7 @@ export async function moveTime(
 
 /**
  * Extends a held time, and never shortens it.
- * @returns when it now expires; undefined if it has ended
+ * @returns its new expiry; undefined if it has ended
  */
 export async function extendTime(
   sql: Sql,
@@ -175,7 +181,11 @@ export async function extendTime(
   return row?.expiresAt;
 }
 
-/** Frees a time of a user. @param id of the reservation or of the booking @returns false if it was free already */
+/**
+ * Frees a time of a user.
+ * @param id of the reservation or of the booking
+ * @returns false if it was already free
+ */
 export async function freeTime(
   sql: Sql,
   scope: TenantScope,
@@ -188,8 +198,11 @@ export async function freeTime(
   return count === 1;
 }
 
-/** Milliseconds that a meeting with its buffers may last beyond its beginning, or lie before it. */
-const longestReach = (480 + 240) * 60_000;
+/**
+ * Milliseconds for which a meeting and its buffers may last after the meeting's start, or begin
+ * before it.
+ */
+const maxMeetingSpan = (480 + 240) * 60_000;
 
 /**
  * Returns when these users are taken, by user.
@@ -204,7 +217,8 @@ export async function findTakenTimes(
   now: Date,
   parts: 'whole' | 'separate' = 'whole',
 ): Promise<Map<string, Busy[]>> {
-  // As lists of numbers, one row for each user: thousands of rows would take longer to read than to find.
+  // Lists of numbers, one row for each user: reading thousands of rows would take longer than
+  // finding them.
   const milliseconds = (column: string) =>
     sql`array_to_json(array_agg((date_part('epoch', ${sql(column)}) * 1000)::int8))`;
   const rows = await sql<TakenRow[]>`
@@ -213,24 +227,24 @@ export async function findTakenTimes(
       ${parts === 'whole' ? sql`` : sql`, ${milliseconds('start_at')} as meeting_starts, ${milliseconds('end_at')} as meeting_ends`}
     from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = any(${[...userIds]}::uuid[])
-      and start_at >= ${new Date(from.getTime() - longestReach)} and start_at < ${new Date(to.getTime() + longestReach)}
+      and start_at >= ${new Date(from.getTime() - maxMeetingSpan)} and start_at < ${new Date(to.getTime() + maxMeetingSpan)}
       and (expires_at is null or expires_at > ${now})
     group by user_id`;
-  return new Map(rows.map((row) => [row.userId, busyIn(row)]));
+  return new Map(rows.map((row) => [row.userId, toBusy(row)]));
 }
 
 interface TakenRow {
   userId: string;
-  /** With the buffers. */
+  /** Including the buffers. */
   starts: number[];
   ends: number[];
   held: boolean[];
-  /** Without them, if they were asked for. */
+  /** Without the buffers, if they were requested. */
   meetingStarts?: number[];
   meetingEnds?: number[];
 }
 
-function busyIn({ starts, ends, held, meetingStarts, meetingEnds }: TakenRow): Busy[] {
+function toBusy({ starts, ends, held, meetingStarts, meetingEnds }: TakenRow): Busy[] {
   return starts.flatMap((start, index): Busy[] => {
     const end = ends[index] ?? start;
     const reason = held[index] ? 'reservation' : 'booking';
@@ -245,7 +259,10 @@ function busyIn({ starts, ends, held, meetingStarts, meetingEnds }: TakenRow): B
   });
 }
 
-/** When meetings of these users begin, in milliseconds since 1970, by user: for the maximum of a day. */
+/**
+ * Returns when meetings of these users begin, in milliseconds since 1970, by user. For the daily
+ * maximum.
+ */
 export async function findMeetingStarts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -265,7 +282,7 @@ export async function findMeetingStarts(
 const rangeOf = (sql: Sql, { from, to }: { from: Date; to: Date }) =>
   sql`int8range(${from.getTime()}::int8, ${to.getTime()}::int8)`;
 
-/** How many meetings these users have ahead, by user. */
+/** Returns how many future meetings these users have, by user. */
 export async function countAhead(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -1,4 +1,4 @@
-// The kinds of activity of a tenant; the caller has locked the configuration.
+// Activity types of a tenant. The caller has locked the configuration.
 import type { Sql } from '../client/pool.ts';
 
 export interface ActivityTypeRow {
@@ -24,7 +24,7 @@ export async function updateActivityType(sql: Sql, companyId: string, type: Acti
     where company_id = ${companyId} and id = ${type.id}`;
 }
 
-/** Numbers the types from 1 in the order given. */
+/** Numbers the types from 1, in the given order. */
 export async function orderActivityTypes(sql: Sql, companyId: string, ids: readonly string[]): Promise<void> {
   await sql`
     update activity_types type

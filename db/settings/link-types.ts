@@ -55,16 +55,16 @@ export async function deleteLinkType(sql: Sql, companyId: string, id: string): P
   await sql`delete from link_types where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Where counting the links of a type stops. */
-const mostCounted = 10_000;
+/** Counting the links of a type stops here. */
+const countLimit = 10_000;
 
-/** Counts the links of a type in both modes, and keeps new ones out until the transaction ends. */
+/** Counts the links of a type in both modes, and blocks new ones until the transaction ends. */
 export async function countLinksOfType(
   sql: Sql,
   { companyId, testMode }: Scope,
   id: string,
 ): Promise<{ count: number; isCapped: boolean }> {
-  // New links hold their type "for key share".
+  // New links lock their type "for key share".
   const locked = sql`select from link_types where company_id = ${companyId} and id = ${id} for update`.execute();
   const counts: number[] = [];
   const counting = [testMode, !testMode].flatMap((mode) => [
@@ -75,7 +75,7 @@ export async function countLinksOfType(
         select count(*) as count from (
           select from links
           where company_id = ${companyId} and test_mode = ${mode} and link_type_id = ${id}
-          limit ${mostCounted + 1}
+          limit ${countLimit + 1}
         ) linked`.execute();
       counts.push(row?.count ?? 0);
     })(),
@@ -83,5 +83,5 @@ export async function countLinksOfType(
   const back = enterTenant(sql, { companyId, testMode });
   await Promise.all([locked, ...counting, back]);
   const count = counts.reduce((sum, each) => sum + each, 0);
-  return { count: Math.min(count, mostCounted), isCapped: count > mostCounted };
+  return { count: Math.min(count, countLimit), isCapped: count > countLimit };
 }

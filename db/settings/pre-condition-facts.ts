@@ -1,10 +1,13 @@
-// What pre-conditions ask about records beside their own fields, counted in one statement.
+// Facts about records besides their own fields, for pre-conditions, counted in one statement.
 import type { Fragment } from 'postgres';
 import type { ActivityCount, Facts, NeededFacts } from '../../domain/settings/pre-conditions.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 
-/** Facts about each of the records, whoever may see what they are counted from; what is not needed is 0. */
+/**
+ * Returns facts about each of the records, even if the caller cannot see all counted rows. Facts
+ * that are not needed are 0.
+ */
 export async function countFacts(
   sql: Sql,
   scope: Scope,
@@ -13,7 +16,7 @@ export async function countFacts(
   needed: NeededFacts,
 ): Promise<Map<string, Facts>> {
   const counts = needed.activities
-    .map((asked) => activitiesCounted(sql, scope, asked))
+    .map((asked) => countActivities(sql, scope, asked))
     .reduce((all, one, index) => (index === 0 ? one : sql`${all}, ${one}`), sql``);
   const rows = await sql<(Facts & { id: string })[]>`
     select
@@ -25,8 +28,8 @@ export async function countFacts(
   return new Map(rows.map(({ id, ...facts }) => [id, facts]));
 }
 
-/** By the id alone, which names the lead or deal, and which the index begins with. */
-function activitiesCounted(sql: Sql, { companyId, testMode }: Scope, { typeId, since }: ActivityCount): Fragment {
+/** Selects by the id alone: it determines the lead or deal, and the index begins with it. */
+function countActivities(sql: Sql, { companyId, testMode }: Scope, { typeId, since }: ActivityCount): Fragment {
   return sql`(
     select count(*)
     from activities

@@ -1,15 +1,15 @@
-// How many records refer to an item of a configured list, in both modes.
+// Counts records that refer to an item of a configured list, in both modes.
 import type { Sql } from '../client/pool.ts';
 import { enterTenant } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
 
-/** Beyond this many of one kind, counting stops. */
-const most = 10_000;
+/** Counting one kind stops here. */
+const countLimit = 10_000;
 
 export interface References {
   /** By the API's name of the object. */
   counts: Record<string, number>;
-  /** True when there are more than were counted. */
+  /** True if there are more than were counted. */
   capped: boolean;
 }
 
@@ -29,7 +29,7 @@ export const referencesTo = {
 } as const satisfies Record<string, readonly Reference[]>;
 
 /**
- * Counts the records that refer to an item, and keeps others from referring to it until the transaction ends.
+ * Counts the records that refer to an item, and blocks new references until the transaction ends.
  * @param list the table of the item
  */
 export async function countReferences(
@@ -50,16 +50,16 @@ export async function countReferences(
         select count(*) as count from (
           select from ${sql(object)}
           where company_id = ${companyId} and test_mode = ${mode} and ${sql(column)} = ${id}
-          limit ${most + 1}
+          limit ${countLimit + 1}
         ) referring`.execute();
       counts[object] = (counts[object] ?? 0) + (row?.count ?? 0);
     }),
   ]);
   const back = enterTenant(sql, { companyId, testMode });
   await Promise.all([locked, ...counting, back]);
-  const capped = Object.values(counts).some((count) => count > most);
+  const capped = Object.values(counts).some((count) => count > countLimit);
   return {
-    counts: Object.fromEntries(Object.entries(counts).map(([object, count]) => [object, Math.min(count, most)])),
+    counts: Object.fromEntries(Object.entries(counts).map(([object, count]) => [object, Math.min(count, countLimit)])),
     capped,
   };
 }

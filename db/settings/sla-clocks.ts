@@ -4,13 +4,16 @@ import type { ClockKind } from '../../domain/objects/configuration.ts';
 import type { AnsweredClock, ClockChange, NewClock, Responses } from '../../domain/settings/sla-tracking.ts';
 import type { Sql } from '../client/pool.ts';
 
-/** Whose clocks, and of which mode. */
+/** The tenant of clocks. */
 export interface ClockScope {
   companyId: string;
   testMode: boolean;
 }
 
-/** Starts clocks; of a kind that runs on the record already, or of a policy that has just gone, none. */
+/**
+ * Starts clocks, except those of a kind that already runs on the record, or of a policy that was
+ * just deleted.
+ */
 export async function startClocks(sql: Sql, scope: ClockScope, clocks: readonly NewClock[]): Promise<void> {
   if (clocks.length === 0) return;
   const rows = clocks.map((clock) => ({
@@ -34,11 +37,13 @@ export async function startClocks(sql: Sql, scope: ClockScope, clocks: readonly 
     on conflict do nothing`.execute();
 }
 
-// Clocks and records are named in arrays besides being joined: by a join alone, a plan that was made for few clocks reads all of the company.
+// Clocks and records are also passed as arrays, not only joined: with a join alone, a plan for few
+// clocks reads all rows of the company.
 
 /**
- * Satisfies the response clocks of records, and of the customers behind them, by contacts: a first response by any, a further one by
- * those since the last. One that comes after the deadline leaves the breach to be told.
+ * Satisfies the response clocks of records, and of the customers behind them, by contacts. Any
+ * contact is a first response; later responses need a contact since the last one. If the contact
+ * comes after the deadline, the breach is still reported.
  */
 export async function answerClocks(
   sql: Sql,
@@ -70,7 +75,7 @@ export async function answerClocks(
       where c.kind = 'first_response' or c.kind = 'every_response' and reached.at >= c.started_at
       group by c.id
     ), locked as (
-      -- In one order everywhere: two calls may reach the same customers.
+      -- In one order everywhere: two calls may lock the same customers.
       select c.id from sla_clocks c
       where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = any(array(select id from answer))
       order by c.id
@@ -86,7 +91,9 @@ export async function answerClocks(
   await startClocks(sql, scope, restarted(answered));
 }
 
-/** Ends the clocks of records that their changes leave behind, and starts those that they bring. */
+/**
+ * Ends the clocks that changes of records make obsolete, and starts those that the changes require.
+ */
 export async function changeClocks(
   sql: Sql,
   scope: ClockScope,
@@ -105,7 +112,7 @@ export async function changeClocks(
       select * from jsonb_to_recordset(${sql.json(given as never)})
         as c(object text, record_id uuid, kept_policy_id uuid, is_resolved boolean)
     ), locked as (
-      -- In the order of answerClocks() and wakeClocks(), so that none of them waits for one that waits for it.
+      -- In the order of answerClocks() and wakeClocks(), so that they cannot deadlock.
       select c.id, change.is_resolved
       from change
       join sla_clocks c on c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.object = change.object

@@ -1,5 +1,5 @@
-// What the SLA job reads and writes: whose clocks are due, and what comes of it.
-// The first is asked under the platform role, everything else under the tenant's.
+// Statements of the SLA job: due clocks, and the results. The first one runs under the platform
+// role, all others under the tenant's.
 import type { Fragment } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
@@ -9,10 +9,13 @@ import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import { policyObject } from '../objects/workspace.ts';
 import type { ClockScope } from './sla-clocks.ts';
 
-/** Clocks that are looked at for the question whose are due. */
-const glance = 2000;
+/** Clocks that the query for due tenants scans. */
+const scanLimit = 2000;
 
-/** The tenants of the clocks that are due first. @param besides companies that are left out */
+/**
+ * Returns the tenants of the clocks that are due first.
+ * @param besides companies that are left out
+ */
 export async function findDueScopes(sql: Sql, besides: readonly string[], now: Date): Promise<ClockScope[]> {
   return sql<ClockScope[]>`
     select distinct company_id, test_mode
@@ -20,7 +23,7 @@ export async function findDueScopes(sql: Sql, besides: readonly string[], now: D
       select company_id, test_mode from sla_clocks
       where next_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
       order by next_at
-      limit ${glance}
+      limit ${scanLimit}
     ) due`;
 }
 
@@ -28,13 +31,16 @@ export interface DueClockRow extends DueClock {
   id: string;
   object: 'leads' | 'customers' | 'deals';
   recordId: string;
-  /** Null when it has gone. */
+  /** null if it was deleted. */
   policy: SlaPolicy | null;
   recordName: string | null;
   assignedTo: string | null;
 }
 
-/** Takes clocks of a tenant that are due, the longest first, until the transaction ends; those that others hold are left to them. */
+/**
+ * Takes due clocks of a tenant, the longest overdue first, until the transaction ends. Clocks that
+ * others have locked are skipped.
+ */
 export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, now: Date): Promise<DueClockRow[]> {
   const own = (alias: string): Fragment =>
     sql`${sql(alias)}.company_id = ${scope.companyId} and ${sql(alias)}.test_mode = ${scope.testMode}`;
@@ -65,12 +71,12 @@ export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, 
 export interface HandledClock {
   id: string;
   isBreached: boolean;
-  /** True when nobody waits for it any more, because its policy is switched off or gone. */
+  /** True if its policy was disabled or deleted. */
   isClosed: boolean;
   nextAt: Date | null;
 }
 
-/** Notes what was done about clocks that were taken. */
+/** Stores the results for the taken clocks. */
 export async function saveHandledClocks(
   sql: Sql,
   scope: ClockScope,
@@ -79,7 +85,7 @@ export async function saveHandledClocks(
 ): Promise<void> {
   await sql`
     update sla_clocks c
-    -- Never back: the clocks of servers differ, and what was told must not be told again.
+    -- Never back: clocks of servers differ, and a notification must not be sent twice.
     set handled_at = greatest(c.handled_at, ${now}), next_at = h."nextAt",
       breached_at = case when h."isBreached" then ${now} else c.breached_at end,
       ended_at = case when h."isClosed" then coalesce(c.ended_at, ${now}) else c.ended_at end
@@ -96,7 +102,7 @@ export interface NewNotification {
   recordId: string;
 }
 
-/** Tells users something in the app; those who are not active are told nothing. */
+/** Notifies users in the app. Users who are not active get no notification. */
 export async function insertNotifications(
   sql: Sql,
   companyId: string,
@@ -118,7 +124,7 @@ export interface RevisedPolicy {
   revisedAt: Date;
 }
 
-/** Policies whose running clocks have yet to follow a change. */
+/** Returns policies whose running clocks must still follow a change. */
 export async function findRevisedPolicies(sql: Sql): Promise<RevisedPolicy[]> {
   return sql<RevisedPolicy[]>`
     select company_id, id, revised_at
@@ -126,9 +132,9 @@ export async function findRevisedPolicies(sql: Sql): Promise<RevisedPolicy[]> {
 }
 
 /**
- * Has running clocks of a policy looked at again, in the order of their ids.
- * @param after the last one of the batch before
- * @returns the last one of this batch; undefined when there are no more
+ * Makes running clocks of a policy due again, in the order of their ids.
+ * @param after the last id of the previous batch
+ * @returns the last id of this batch; undefined if there are no more
  */
 export async function wakeClocks(
   sql: Sql,
@@ -154,22 +160,31 @@ export async function wakeClocks(
   return ids.length < limit ? undefined : ids.at(-1);
 }
 
-/** Milliseconds after a change during which writes that began before it may start clocks by what the policy was. */
-const unsettled = 5000;
+/**
+ * Milliseconds after a change in which earlier transactions may still start clocks with the old
+ * policy.
+ */
+const oldPolicyMs = 5000;
 
-/** Running clocks of the policy have followed the change, unless it is too new, or there was another meanwhile. */
+/**
+ * Marks the change as followed by the running clocks, unless it is too recent, or there was another
+ * meanwhile.
+ */
 export async function clearRevision(sql: Sql, policy: RevisedPolicy, now: Date): Promise<void> {
   await sql`
     update sla_policies set revised_at = null
     where company_id = ${policy.companyId} and id = ${policy.id} and revised_at = ${policy.revisedAt}
-      and revised_at < ${new Date(now.getTime() - unsettled)}`;
+      and revised_at < ${new Date(now.getTime() - oldPolicyMs)}`;
 }
 
 const day = 86_400_000;
-/** Days that ended clocks and notifications are kept. */
+/** Days for which ended clocks and notifications are kept. */
 const keptDays = { clocks: 400, notifications: 90 };
 
-/** Removes clocks that ended long ago. @returns how many, at most the limit */
+/**
+ * Removes expired clocks.
+ * @returns how many, at most the limit
+ */
 export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays.clocks * day);
   const due = await sql<DueRow[]>`
@@ -183,7 +198,10 @@ export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<n
   });
 }
 
-/** Removes notifications of long ago. @returns how many, at most the limit */
+/**
+ * Removes expired notifications.
+ * @returns how many, at most the limit
+ */
 export async function sweepNotifications(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays.notifications * day);
   const due = await sql<DueRow[]>`

@@ -1,4 +1,4 @@
-// The SLA policies of a tenant: its settings, and the form that its configuration keeps of them.
+// The SLA policies of a tenant: settings, and the form in which the configuration stores them.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 
@@ -34,7 +34,7 @@ const columns = (sql: Sql): Fragment => sql`
   id, name, entity_type, priority, is_active, first_response_time, every_response_time, resolution_time, mode, business_hours_start,
   business_hours_end, business_days, timezone, reminders, escalations, created_at, updated_at`;
 
-/** All policies, in the order in which they are looked at for a record. */
+/** Returns all policies, in the order in which they are matched with a record. */
 export async function listPolicies(sql: Sql, companyId: string): Promise<SlaPolicyRow[]> {
   return sql<SlaPolicyRow[]>`
     select ${columns(sql)} from sla_policies where company_id = ${companyId} order by created_at, id`;
@@ -46,8 +46,8 @@ export async function findPolicy(sql: Sql, companyId: string, id: string): Promi
   return policy;
 }
 
-/** Columns as they are written; JSON is handed over as such. */
-function written(sql: Sql, policy: SlaPolicyRow) {
+/** Marks the columns that are stored as JSON. */
+function toRow(sql: Sql, policy: SlaPolicyRow) {
   return {
     ...policy,
     reminders: sql.json(policy.reminders as never),
@@ -56,25 +56,28 @@ function written(sql: Sql, policy: SlaPolicyRow) {
 }
 
 export async function insertPolicy(sql: Sql, companyId: string, policy: SlaPolicyRow): Promise<void> {
-  await sql`insert into sla_policies ${sql({ companyId, ...written(sql, policy) })}`;
+  await sql`insert into sla_policies ${sql({ companyId, ...toRow(sql, policy) })}`;
 }
 
-/** @param revisedAt set when running clocks have to follow the change */
+/** @param revisedAt set if running clocks must follow the change */
 export async function updatePolicy(
   sql: Sql,
   companyId: string,
   policy: SlaPolicyRow,
   revisedAt: Date | undefined,
 ): Promise<void> {
-  const { id, createdAt: _createdAt, ...changed } = written(sql, policy);
+  const { id, createdAt: _createdAt, ...changed } = toRow(sql, policy);
   const row = { ...changed, ...(revisedAt ? { revisedAt } : {}) };
   await sql`update sla_policies set ${sql(row)} where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Locks a policy, so that no clock starts with it until the transaction ends, and counts those that run. */
+/**
+ * Locks a policy, so that no clock starts with it until the transaction ends, and counts the
+ * running ones.
+ */
 export async function countOpenClocks(sql: Sql, companyId: string, id: string): Promise<number> {
   await sql`select from sla_policies where company_id = ${companyId} and id = ${id} for update`;
-  // A statement of its own: it sees the clocks that were started until the policy was locked.
+  // A separate statement: it sees the clocks that were started before the policy was locked.
   const [row] = await sql<{ open: number }[]>`
     select count(*) as open from sla_clocks where company_id = ${companyId} and policy_id = ${id} and ended_at is null`;
   return row?.open ?? 0;
@@ -84,7 +87,7 @@ export async function deletePolicy(sql: Sql, companyId: string, id: string): Pro
   await sql`delete from sla_policies where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Those of the users that are active users of the company. */
+/** Returns those of the ids that belong to active users of the company. */
 export async function activeUsers(sql: Sql, companyId: string, ids: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     select id from users where company_id = ${companyId} and status = 'active' and id = any(${[...ids]}::uuid[])`;

@@ -1,4 +1,4 @@
-// Sources of leads, deals and customers. Whoever changes them has locked the configuration.
+// Sources of leads, deals and customers. Callers that change them have locked the configuration.
 import type { Sql } from '../client/pool.ts';
 
 export interface SourceRow {
@@ -12,7 +12,7 @@ export interface SourceRow {
 
 const columns = ['id', 'name', 'description', 'is_enabled', 'created_at', 'updated_at'] as const;
 
-/** All sources by name. */
+/** Returns all sources by name. */
 export async function listSources(sql: Sql, companyId: string): Promise<SourceRow[]> {
   return await sql<SourceRow[]>`
     select ${sql(columns)} from sources where company_id = ${companyId} order by name, id`;

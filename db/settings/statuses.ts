@@ -1,4 +1,4 @@
-// Statuses of leads and stages of deals. Whoever changes them has locked the configuration.
+// Statuses of leads and stages of deals. Callers that change them have locked the configuration.
 import type { Sql } from '../client/pool.ts';
 
 export interface StatusRow {
@@ -11,7 +11,7 @@ export interface StatusRow {
   color: string;
   outcome: string;
   preConditionFields: string[];
-  /** As domain/settings/statuses.ts keeps them. */
+  /** In the form of domain/settings/statuses.ts. */
   preConditionRules: unknown;
   createdAt: Date;
   updatedAt: Date;
@@ -32,7 +32,7 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** All statuses of an object in their order. */
+/** Returns all statuses of an object in their order. */
 export async function listStatuses(sql: Sql, companyId: string, object: string): Promise<StatusRow[]> {
   return await sql<StatusRow[]>`
     select ${sql(columns)}
@@ -50,7 +50,7 @@ export async function updateStatus(sql: Sql, companyId: string, status: StatusRo
   await sql`update statuses set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
 }
 
-/** Numbers the statuses from 1 in the order given. */
+/** Numbers the statuses from 1, in the given order. */
 export async function orderStatuses(sql: Sql, companyId: string, ids: readonly string[], now: Date): Promise<void> {
   await sql`
     update statuses status

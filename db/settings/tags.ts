@@ -1,4 +1,4 @@
-// Tags of leads and customers. Whoever changes them has locked the configuration.
+// Tags of leads and customers. Callers that change them have locked the configuration.
 import type { Sql } from '../client/pool.ts';
 
 export interface TagRow {
@@ -30,7 +30,7 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** All tags of an object in the order that records show them. */
+/** Returns all tags of an object in the order in which records list them. */
 export async function listTags(sql: Sql, companyId: string, object: string): Promise<TagRow[]> {
   return await sql<TagRow[]>`
     select ${sql(columns)}
@@ -54,7 +54,10 @@ export async function updateTag(sql: Sql, companyId: string, tag: TagRow): Promi
   await sql`update tags set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
 }
 
-/** Deletes a tag; it goes from all records that have it. @returns it, or undefined when there is none */
+/**
+ * Deletes a tag, also from all records that have it.
+ * @returns the tag, or undefined if there is none
+ */
 export async function deleteTag(sql: Sql, companyId: string, object: string, id: string): Promise<TagRow | undefined> {
   const [row] = await sql<TagRow[]>`
     delete from tags where company_id = ${companyId} and object = ${object} and id = ${id} returning ${sql(columns)}`;

@@ -2,11 +2,11 @@
 import type { components } from '../../generated/api.ts';
 import { listOf, type StoredDraft, stopped } from './drafts.ts';
 
-/** @param saidStop true if the recipient is currently on the opt-out list of the channel */
+/** @param isOptedOut true if the recipient is currently on the opt-out list of the channel */
 export function toDraftResponse(
   draft: StoredDraft,
   createdBy: components['schemas']['Actor'],
-  saidStop: boolean,
+  isOptedOut: boolean,
   testMode: boolean,
 ): components['schemas']['MessageDraft'] {
   const list = listOf(draft.channel);
@@ -33,7 +33,7 @@ export function toDraftResponse(
     sent_at: draft.sentAt?.toISOString() ?? null,
     provider_ref: draft.providerRef,
     error: draft.errorCode && { code: draft.errorCode, message: draft.errorMessage ?? '' },
-    warnings: saidStop ? [{ code: list, message: stopped[list] }] : [],
+    warnings: isOptedOut ? [{ code: list, message: stopped[list] }] : [],
     test_mode: testMode,
     created_at: draft.createdAt.toISOString(),
     updated_at: draft.updatedAt.toISOString(),

@@ -114,11 +114,11 @@ export function appendUnsubscribeLink({ body, isOfCampaign, unsubscribeUrl }: Ou
 /** Returns why a draft cannot be sent now, in order of precedence; undefined if it can. */
 export function objectionTo(
   { channel }: Pick<StoredDraft, 'channel'>,
-  asked: { isInboxOn: boolean; saidStop: boolean; hasSender: boolean },
+  asked: { isInboxOn: boolean; isOptedOut: boolean; hasSender: boolean },
 ): Extract<SendingOutcome, { status: 'failed' }> | undefined {
   const failed = (code: DraftErrorCode, message: string) => ({ status: 'failed' as const, code, message });
   if (!asked.isInboxOn) return failed('module_disabled', 'The workspace no longer has the module inbox.');
-  if (asked.saidStop) return failed(listOf(channel), stopped[listOf(channel)]);
+  if (asked.isOptedOut) return failed(listOf(channel), stopped[listOf(channel)]);
   if (asked.hasSender) return undefined;
   return channel === 'email'
     ? failed('no_sender', 'The user who owns the sender address is no longer active.')

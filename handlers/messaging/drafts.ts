@@ -3,8 +3,8 @@
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/drafts.ts';
+import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
-import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { toDraftResponse } from '../../domain/messaging/draft-view.ts';
@@ -136,11 +136,11 @@ async function isOwn({ caller, db: { sql } }: Call, kind: 'email' | 'phone', add
 }
 
 async function toDraftResponses(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {
-  const saidStop = await whoSaidStop(call.db.sql, call.caller, rows);
-  return rows.map((row) => toDraftResponse(row, actorOf(row), saidStop(row), call.caller.testMode));
+  const isOptedOut = await findOptOuts(call.db.sql, call.caller, rows);
+  return rows.map((row) => toDraftResponse(row, actorOf(row), isOptedOut(row), call.caller.testMode));
 }
 
 async function loadDraftResponse(call: Pick<Call, 'db' | 'caller'>, row: db.DraftRow) {
-  const saidStop = await whoSaidStop(call.db.sql, call.caller, [row]);
-  return toDraftResponse(row, actorOf(row), saidStop(row), call.caller.testMode);
+  const isOptedOut = await findOptOuts(call.db.sql, call.caller, [row]);
+  return toDraftResponse(row, actorOf(row), isOptedOut(row), call.caller.testMode);
 }

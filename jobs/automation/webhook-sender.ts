@@ -164,7 +164,7 @@ export class WebhookSender {
       return { deliveries: [], subscription, isProgress: true };
     }
     if (subscription.isDisabled) {
-      await db.rest(sql, webhook);
+      await db.pauseDeliveries(sql, webhook);
       return { deliveries: [], subscription, isProgress: false };
     }
     const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;

@@ -5,8 +5,8 @@ import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import * as runs from '../../db/messaging/campaign-runs.ts';
 import * as campaigns from '../../db/messaging/campaigns.ts';
+import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
-import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { listRecords } from '../../db/records/records.ts';
 import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/campaigns.ts';
@@ -101,8 +101,8 @@ async function prepare(
     after: run.lastRecord === null ? undefined : [run.lastRecord],
   });
   const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
-  const saidStop = await whoSaidStop(sql, scope, messages);
-  const wanted = messages.filter((message) => !saidStop(message));
+  const isOptedOut = await findOptOuts(sql, scope, messages);
+  const wanted = messages.filter((message) => !isOptedOut(message));
   const made = await runs.insertRunDrafts(sql, scope, run, wanted, now);
   const after: runs.RunRow = {
     ...run,

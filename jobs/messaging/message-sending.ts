@@ -7,8 +7,8 @@ import { addDnc } from '../../db/messaging/do-not-call.ts';
 import * as db from '../../db/messaging/draft-sending.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import { insertMessage } from '../../db/messaging/messages.ts';
+import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { findActiveNumber, findDefaultNumber } from '../../db/messaging/phone-numbers.ts';
-import { whoSaidStop } from '../../db/messaging/said-stop.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { accessOf, moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
 import { type DraftChannel, draftEvent } from '../../domain/messaging/drafts.ts';
@@ -152,13 +152,13 @@ async function begin(
   const now = context.now();
   const draft = await db.takeDraft(sql, queue, leaseMs, now);
   if (!draft) return undefined;
-  const [company, saidStop, from] = await Promise.all([
+  const [company, isOptedOut, from] = await Promise.all([
     db.findSendingCompany(sql, queue.companyId),
-    whoSaidStop(sql, queue, [draft]),
+    findOptOuts(sql, queue, [draft]),
     senderOf(sql, queue, draft),
   ]);
   const isInboxOn = company !== undefined && hasInbox(company, now);
-  const objection = objectionTo(draft, { isInboxOn, saidStop: saidStop(draft), hasSender: from !== undefined });
+  const objection = objectionTo(draft, { isInboxOn, isOptedOut: isOptedOut(draft), hasSender: from !== undefined });
   const sender = context.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
   const lost = ref === undefined ? afterLostAttempts(draft.attempts) : undefined;

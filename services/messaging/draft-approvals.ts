@@ -1,6 +1,6 @@
 // Decisions of people about message drafts. Only console pages use it, no API operation.
 import * as db from '../../db/messaging/draft-decisions.ts';
-import { whoSaidStop } from '../../db/messaging/said-stop.ts';
+import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
 import { ApiError, conflict, found } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
@@ -13,7 +13,7 @@ export interface DraftToApprove {
   /** With the hash of the displayed content, which an approval must name. */
   draft: db.HashedDraft;
   /** True if the recipient has opted out of the channel, so the draft cannot be approved. */
-  saidStop: boolean;
+  isOptedOut: boolean;
 }
 
 /**
@@ -29,8 +29,8 @@ export async function draftsToApprove(
 ): Promise<DraftToApprove[]> {
   requirePerson(call, ['inbox:create']);
   const drafts = await db.listUndecided(call.db.sql, call.caller, after, limit);
-  const saidStop = await whoSaidStop(call.db.sql, call.caller, drafts);
-  return drafts.map((draft) => ({ draft, saidStop: saidStop(draft) }));
+  const isOptedOut = await findOptOuts(call.db.sql, call.caller, drafts);
+  return drafts.map((draft) => ({ draft, isOptedOut: isOptedOut(draft) }));
 }
 
 /**
@@ -44,7 +44,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
   if (draft.hash !== hash)
     throw conflict('draft_changed', 'This message has changed since you opened it. Review it again.');
   const list = listOf(draft.channel);
-  if ((await whoSaidStop(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
+  if ((await findOptOuts(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
   await decide(call, draft, 'approved', null);
 }
 

@@ -103,7 +103,7 @@ describe('a draft', () => {
     const number = someNumber();
     const draft = await newDraft(tenant.key, { to: number });
     await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: number } });
-    expect((await shownTo(tenant)).find((each) => each.draft.id === draft.id)).toMatchObject({ saidStop: true });
+    expect((await shownTo(tenant)).find((each) => each.draft.id === draft.id)).toMatchObject({ isOptedOut: true });
     await expect(approve(draft, await hashOf(draft))).rejects.toMatchObject({ details: { reason: 'on_dnc_list' } });
     expect(await stored(draft.id)).toMatchObject({ status: 'draft', due_at: null });
   });

@@ -368,7 +368,7 @@ describe('a text', () => {
     [400, 21614, 'refused', false],
     [400, 21606, 'no_sender', false],
     [422, undefined, 'refused', false],
-  ])('fails a text rejected with %i and %s as %s', async (status, code, error, saidStop) => {
+  ])('fails a text rejected with %i and %s as %s', async (status, code, error, isOptedOut) => {
     const draft = await newDraft(tenant.key);
     twilio.behave = ({ to }) => (to === draft.to ? { status, ...(code ? { code } : {}) } : undefined);
     await approve(draft);
@@ -376,7 +376,7 @@ describe('a text', () => {
     expect(JSON.stringify((await read(draft)).error)).not.toContain(draft.to);
     const rows =
       await database()`select source, created_by_kind as by from do_not_call where phone_number = ${draft.to}`;
-    expect(rows).toEqual(saidStop ? [{ source: 'opt_out', by: 'system' }] : []);
+    expect(rows).toEqual(isOptedOut ? [{ source: 'opt_out', by: 'system' }] : []);
     expect((await attemptsOf(draft)).attempts).toBe(1);
   });
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { blocksWith, emptySignature, markTexts, placesOf } from '../../db/reports/signature.ts';
+import { computePlaces, emptySignature, findBlocksWith, markTexts } from '../../db/reports/signature.ts';
 import { newBearer } from '../support/access-tokens.ts';
 import { newActivity } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -598,8 +598,8 @@ describe('texts that lie in blocks', () => {
           const part = text.slice(start % Math.max(1, text.length), (start % Math.max(1, text.length)) + length);
           fc.pre(part.length >= 2);
           expect(
-            blocksWith(
-              placesOf(part).map((place) => words[place] as number),
+            findBlocksWith(
+              computePlaces(part).map((place) => words[place] as number),
               3,
             ),
           ).toContain(3 * 32 + at);
@@ -616,8 +616,8 @@ describe('texts that lie in blocks', () => {
     const parts = Array.from({ length: 1000 }, (_, number) => `x${number}y`);
     const found = parts.filter(
       (part) =>
-        blocksWith(
-          placesOf(part).map((place) => words[place] as number),
+        findBlocksWith(
+          computePlaces(part).map((place) => words[place] as number),
           0,
         ).length > 0,
     );

@@ -107,7 +107,7 @@ const countMessages = (messages: number): string => (messages === 1 ? '1 message
 const runLine = (run: RunToDecide, testMode: boolean): Html =>
   html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
 
-function draftForm({ draft, saidStop }: DraftToApprove, request: PersonalRequest): Html {
+function draftForm({ draft, isOptedOut }: DraftToApprove, request: PersonalRequest): Html {
   const { kind, name } = actorOf(draft);
   const by = name ?? kind;
   return html`<article aria-label="Message to ${draft.recipient}">
@@ -119,8 +119,8 @@ ${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolated(draft.subj
 ${draft.note === null ? null : html`<dt>Note</dt><dd>${isolated(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>
-${saidStop ? html`<p role="alert">The recipient has opted out. This message cannot be approved.</p>` : null}
-${decisionForm(request, `/console/messages/${draft.id}`, saidStop ? undefined : draft.hash, `the message to ${draft.recipient}`)}
+${isOptedOut ? html`<p role="alert">The recipient has opted out. This message cannot be approved.</p>` : null}
+${decisionForm(request, `/console/messages/${draft.id}`, isOptedOut ? undefined : draft.hash, `the message to ${draft.recipient}`)}
 </article>`;
 }
 

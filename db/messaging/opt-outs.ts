@@ -1,12 +1,15 @@
-// Who of some recipients said stop: on the do-not-call list, or on that of suppressed addresses.
+// Opt-outs of recipients: on the do-not-call list, or on the suppression list.
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { onDnc } from './do-not-call.ts';
 import { suppressedOf } from './email-suppression.ts';
 
-/** @returns tells whether the recipient of a draft is on the list of its channel; at most one look at each list */
-export async function whoSaidStop(
+/**
+ * Reads each list at most once.
+ * @returns a function that returns true if the recipient of a draft is on the list of its channel
+ */
+export async function findOptOuts(
   sql: Sql,
   scope: TenantScope,
   drafts: readonly Pick<StoredDraft, 'channel' | 'recipient'>[],
