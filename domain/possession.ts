@@ -1,8 +1,8 @@
-// Whose a record is, which decides who hears of it when it is taken from them.
+// The ownership of a record, which decides who is notified when the record is taken away.
 
-/** Of whom it is assigned to or, unassigned, of who created it. */
+/** The assignee or, if the record is unassigned, its creator. */
 export interface Possession {
   assignedTo: string | null;
-  /** Left out where it does not matter, since the record is assigned. */
+  /** Omitted if the record is assigned, because it does not matter then. */
   createdBy?: { kind: string; id: string; userId: string | null };
 }

@@ -1,4 +1,4 @@
-// Joins the areas.
+// Combines the handlers of all areas.
 // An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
 import * as apiKeys from './access/api-keys.ts';

@@ -1,5 +1,5 @@
-// Lookup of credentials, under a role that sees nothing else. Lookups of one company share a
-// statement, once the company is known.
+// Lookup of credentials, under a role that sees nothing else.
+// Lookups of one company share a statement, once the company is known.
 
 import type { Fragment } from 'postgres';
 import type { ApiKey } from '../../domain/access/api-keys.ts';

@@ -1,5 +1,6 @@
-// Sign-ins, sessions and refresh tokens. All statements except the end of one's own session run
-// under the platform role, because no caller is known yet.
+// Sign-ins, sessions and refresh tokens.
+// All statements except the end of one's own session run under the platform role, because no caller
+// is known yet.
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import { findSignInPlace } from './places.ts';

@@ -1,5 +1,5 @@
-// Ranges of feeds whose deliveries must still be created. The dispatcher adds them, the matcher
-// works them off.
+// Ranges of feeds whose deliveries must still be created.
+// The dispatcher adds them, the matcher works them off.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 

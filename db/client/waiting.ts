@@ -1,5 +1,5 @@
-// Finds tenants with rows in a queue, which jobs then empty one by one. Runs under the platform
-// role.
+// Finds tenants with rows in a queue, which jobs then empty one by one.
+// Runs under the platform role.
 import type { Sql } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
 

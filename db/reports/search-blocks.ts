@@ -1,5 +1,5 @@
-// Blocks of record texts for the search: finds waiting changes, and adds them to blocks. The first
-// statement runs under the platform role, all others under the tenant's.
+// Blocks of record texts for the search: finds waiting changes, and adds them to blocks.
+// The first statement runs under the platform role, all others under the tenant's.
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';

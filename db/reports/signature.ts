@@ -1,6 +1,6 @@
-// Signatures: exclude blocks of texts that cannot contain a part, without reading them. Each piece
-// of two, three, four or six characters of a block's texts sets bits at positions that its hash
-// determines. A block without all bits of a part does not contain it.
+// Signatures: exclude blocks of texts that cannot contain a part, without reading them.
+// Each piece of two, three, four or six characters of a block's texts sets bits at positions that
+// its hash determines. A block without all bits of a part does not contain it.
 
 /** Positions of a signature. If a block has 256 ordinary records, a fifth of them are set. */
 const places = 65_536;

@@ -1,5 +1,5 @@
-// The fields by which new records are compared with existing ones. Callers that change them have
-// locked the configuration.
+// The fields by which new records are compared with existing ones.
+// Callers that change them have locked the configuration.
 import type { Sql } from '../client/pool.ts';
 
 export interface DuplicateCheckRow {

@@ -1,5 +1,5 @@
-// Statements of the SLA job: due clocks, and the results. The first one runs under the platform
-// role, all others under the tenant's.
+// Statements of the SLA job: due clocks, and the results.
+// The first one runs under the platform role, all others under the tenant's.
 import type { Fragment } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';

@@ -1,4 +1,4 @@
-// What the demo workspace always does for a new lead, and leads that are on their way.
+// The workforce of the demo workspace for new leads, and leads that are enrolled in it.
 import type { GivenStep } from '../automation/workforces.ts';
 import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
@@ -8,7 +8,7 @@ interface DemoRun {
   id: string;
   leadId: string;
   status: 'waiting' | 'completed' | 'stopped';
-  /** Steps that were done. */
+  /** The number of finished steps. */
   position: number;
   enrolledAt: Date;
   endedAt: Date | null;
@@ -26,7 +26,7 @@ const steps: readonly GivenStep[] = [
   { kind: 'draft_message', channel: 'email', subject: 'Your roof', body: 'Hello {{first_name}}, when may we call?' },
 ];
 
-/** The same seed, data and moment give the same runs. */
+/** The same seed, data and time give the same runs. */
 export function demoWorkforces(seed: number, { leads }: DemoData, now: Date): DemoWorkforces {
   const random = new Random(seed);
   const fresh = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'New').slice(0, 4);

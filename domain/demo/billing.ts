@@ -1,4 +1,4 @@
-// What the demo workspace pays for in test mode, as the examples of the document show it.
+// Billing of the demo workspace in test mode, with the values of the document's examples.
 import { periodLines, totalOf } from '../billing/proration.ts';
 import { addMonths, shadowSubscription } from '../billing/subscription.ts';
 import { exampleIds } from './ids.ts';

@@ -1,4 +1,4 @@
-// All records of the demo workspace, decided by a seed and the moment that they are made for.
+// All records of the demo workspace, determined by a seed and the time of creation.
 
 import { inventDeal, inventTask, inventVisit } from './deals.ts';
 import { exampleLeadCount, exampleRecords } from './examples.ts';
@@ -46,10 +46,10 @@ export interface DemoData {
 export const demoSeed = 20_261_120;
 
 export const leadCount = 320;
-/** Customers that were there before the leads. */
+/** Customers that existed before the leads. */
 const earlierCustomers = 60;
 
-/** The same seed and moment give the same records. */
+/** The same seed and time give the same records. */
 export function demoData(seed: number, now: Date): DemoData {
   const world = newWorld(seed, now);
   const { random } = world;
@@ -95,7 +95,7 @@ function inventLeads(world: World): InventedLead[] {
   return invented;
 }
 
-/** Those who were leads, and those who were customers before. */
+/** Invents converted leads, and customers that existed before. */
 function inventCustomers(
   world: World,
   invented: readonly InventedLead[],
@@ -124,7 +124,7 @@ function inventCustomers(
   return { accounts: [...accounts.values()], customers };
 }
 
-/** The last contact with somebody as a lead or over a deal. */
+/** Returns the customer with the time of the last contact, as a lead or about a deal. */
 function withLastContact(customer: Customer, leads: readonly Lead[], deals: readonly Deal[]): Customer {
   const contacts = [
     ...leads.filter((lead) => lead.id === customer.lead_id),
@@ -151,7 +151,7 @@ function inventTasks(
   ];
 }
 
-/** What somebody wrote down about a lead that was called. */
+/** Invents notes about leads that were called. */
 function inventNotes(world: World, leads: readonly Lead[]): Note[] {
   const { random, now } = world;
   return leads
@@ -177,14 +177,14 @@ function inventVisits(world: World, customers: readonly Customer[], deals: reado
   });
 }
 
-/** Tags by their conditions, and some set by hand. */
+/** Applies tags by their conditions, and some by hand. */
 function tagRecords(world: World, leads: readonly Lead[], customers: readonly Customer[]): Tagged[] {
   const { random } = world;
   const tagged: Tagged[] = [];
   for (const { id, object, name, conditions } of tags) {
     for (const record of object === 'leads' ? leads : customers) {
       const holds = conditions.length > 0 && conditions.every((condition) => isMet(record, condition));
-      // A person may put a tag on by hand, whatever its conditions say.
+      // A person may add a tag by hand, even if its conditions do not hold.
       const isExample = id === exampleIds.recordTag && record.id === exampleIds.lead;
       const byHand = !holds && (isExample || random.chance(conditions.length === 0 ? 0.15 : 0.02));
       if (holds || byHand) tagged.push({ object, record_id: record.id, tag: name, is_manual: byHand });

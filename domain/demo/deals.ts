@@ -1,4 +1,4 @@
-// Invents deals with their history, and the tasks and site visits around the work on them.
+// Invents deals with their history, and the tasks and site visits that belong to them.
 import { activitiesOf, inventHistory } from './history.ts';
 import { addDays, dayOf, earliest, latest } from './random.ts';
 import { findings, lostReasons, products, taskTitles } from './words.ts';
@@ -7,7 +7,7 @@ import type { Activity, Customer, Deal, Lead, Task, Visit, World } from './world
 
 type Stage = 'New' | 'Contacted' | 'Qualified' | 'Proposal' | 'Won' | 'Lost';
 
-/** Contacts that a deal of a stage has had, and its chance. */
+/** The number of contacts of a deal in a stage, and its probability. */
 const stages: Readonly<Record<Stage, { contacts: readonly [number, number]; probabilities: readonly number[] }>> = {
   New: { contacts: [0, 1], probabilities: [10] },
   Contacted: { contacts: [1, 2], probabilities: [20, 25] },
@@ -25,7 +25,7 @@ function stageAt(world: World, days: number, openOnly: boolean): Stage {
   return random.weighted({ Contacted: 6, Qualified: 10, Proposal: 16, Won: 40, Lost: 28 });
 }
 
-/** Whom a deal is made with: a customer, or a lead that is not one yet. */
+/** The other party of a deal: a customer, or a lead that is not converted yet. */
 export type Party = { customer: Customer } | { lead: Lead };
 
 export function inventDeal(world: World, party: Party): { deal: Deal; activities: Activity[] } {
@@ -53,7 +53,7 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
     currency_code: demoCompany.currency,
     stage,
     probability: random.pick(stages[stage].probabilities),
-    // Some open deals should have been closed by now.
+    // Some open deals are overdue.
     expected_close_date: dayOf(closedAt ?? random.moment(addDays(now, -10), addDays(now, 90))),
     priority: Number(random.weighted({ 1: 12, 2: 28, 3: 45, 4: 15 })),
     source: from.source,
@@ -74,7 +74,7 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
   return { deal, activities: activitiesOf(random, 'deal', deal, history.contacts) };
 }
 
-/** Something that a task is about. */
+/** The record of a task. */
 type Subject = { id: string; created_at: Date; assigned_to: string | null };
 
 export function inventTask(world: World, object: Task['object'], subject: Subject): Task {
@@ -108,7 +108,10 @@ export function inventTask(world: World, object: Task['object'], subject: Subjec
   };
 }
 
-/** A visit to the customer's roof, some weeks after the deal came up; what was found is known once it is over. */
+/**
+ * Invents a visit to the customer's roof, some weeks after the deal was created. Its findings are
+ * known once it is over.
+ */
 export function inventVisit(world: World, customer: Customer, deal: Deal): Visit {
   const { random, now } = world;
   const startsAt = random.moment(addDays(deal.created_at, 2), addDays(deal.created_at, 28));

@@ -23,7 +23,7 @@ export const exampleActivityType = {
   order_position: 11,
 } as const;
 
-/** The first has links, and the other one has none, so that it can be deleted. */
+/** The first has links. The other has none, so it can be deleted. */
 export const exampleLinkTypes = [
   {
     id: exampleIds.linkTypeWithLinks,
@@ -47,7 +47,7 @@ export const exampleLinkTypes = [
   },
 ] as const;
 
-/** Links of the account that examples name: one to read and delete, and one for a batch. */
+/** Returns links of the account in the examples: one to read and delete, and one for a batch. */
 export function exampleLinks(customers: readonly Customer[], createdBy: string, at: Date) {
   return [exampleIds.link, exampleIds.linkOfBatch].flatMap((id, index) => {
     const customer = customers[index];
@@ -60,7 +60,7 @@ export function exampleLinks(customers: readonly Customer[], createdBy: string, 
 
 export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
 
-/** Business hours of the office; times in minutes. */
+/** Business hours of the office. Times are in minutes. */
 export const exampleSlaPolicy = {
   id: exampleIds.slaPolicy,
   name: 'First call within two hours',
@@ -76,7 +76,7 @@ export const exampleSlaPolicy = {
   timezone: demoCompany.timezone,
 } as const;
 
-/** Told of next to nothing: nobody receives what a demo sends. */
+/** Subscribed to a rare event, because nothing receives the demo's requests. */
 export const exampleWebhook = {
   id: exampleIds.webhook,
   url: 'https://hooks.example.com/crm',
@@ -89,7 +89,7 @@ export const exampleWebhook = {
   disabledAt: null,
 };
 
-/** Of a record that was told before anybody received it. */
+/** A delivery of an event about a record that failed. */
 export function exampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
   return {
     id: exampleIds.webhookDelivery,
@@ -124,7 +124,7 @@ export interface ExampleRecords {
   attachments: Attachment[];
 }
 
-/** How many leads are among them. */
+/** The number of leads among them. */
 export const exampleLeadCount = 3;
 
 export function exampleRecords(world: World): ExampleRecords {
@@ -217,7 +217,7 @@ function exampleCustomer(stamp: Stamp): Customer {
   };
 }
 
-/** A lead with a call, and a deal that waits for an answer. */
+/** Returns a lead with a call, and a deal that waits for a response. */
 function dealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activities: Activity[] } {
   const calledAt = addDays(stamp.created_at, 2);
   const followupAt = addDays(now, 5);
@@ -270,7 +270,7 @@ function leadsToConvert(stamp: Stamp): Lead[] {
   ];
 }
 
-/** A qualified lead that nobody has called yet. */
+/** Returns a qualified lead that was not called yet. */
 function exampleLead(id: string, who: readonly [string, string, string, string], stamp: Stamp): Lead {
   const [firstName, lastName, email, companyName] = who;
   return {
@@ -314,7 +314,7 @@ function exampleMessage(now: Date): Message {
   };
 }
 
-/** The file of the attachment: a page of text as PDF. */
+/** Returns the file of the attachment: a page of text as PDF. */
 export function exampleFile(): string {
   const text = 'BT /F1 18 Tf 72 720 Td (Quote 16: rooftop system 120 kWp, 126,000.00 EUR) Tj ET';
   const objects = [
@@ -341,7 +341,7 @@ const key = {
   rate_limit_per_hour: 1000,
 } as const;
 
-/** The keys that the document's examples manage: nobody has them, since only their hashes are kept. */
+/** The keys in the document's examples. They cannot be used, because only their hashes exist. */
 export const exampleKeys = [
   { id: exampleIds.apiKey, name: 'Website forms', scopes: ['leads:create', 'activities:create'], ...key },
   { id: exampleIds.apiKeyToRevoke, name: 'Laptop', scopes: ['*'], ...key },

@@ -1,4 +1,4 @@
-// Invents what happened with a lead or a deal, and what follows from it for the record.
+// Invents the history of a lead or a deal, and the resulting field values of the record.
 import { addDays, latest, type Random } from './random.ts';
 import { activityDetails, summaries } from './words.ts';
 import type { Activity, Contact } from './world.ts';
@@ -7,18 +7,19 @@ export interface History {
   contacts: Contact[];
   lastContactedAt: Date | null;
   nextFollowupAt: Date | null;
-  /** When the last one was logged, or the start. */
+  /** When the last contact was logged, or the start. */
   changedAt: Date;
 }
 
 const typeWeights = { Call: 35, Email: 30, Meeting: 12, Note: 10, LinkedIn: 5, WhatsApp: 8 } as const;
 
-/** Share of planned follow-ups that nobody kept. */
+/** The share of planned follow-ups that are overdue. */
 const overdueShare = 0.15;
 
 /**
- * Invents contacts between two moments.
- * @param planned whether each contact says when the next one is due; the last one's date is then the record's next follow-up
+ * Invents contacts between two times.
+ * @param planned true if each contact says when the next one is due; the last one's date is then
+ * the record's next follow-up
  */
 export function inventHistory(
   random: Random,
@@ -29,7 +30,7 @@ export function inventHistory(
     .sort((a, b) => a - b)
     .map((time) => new Date(time));
   const contacts = times.map((performedAt, index): Contact => {
-    // A story begins with a call or a mail.
+    // A history begins with a call or an email.
     const type = index === 0 ? random.pick(['Call', 'Email'] as const) : random.weighted(typeWeights);
     const next = times[index + 1] ?? dueAfter(random, performedAt, now);
     return {
@@ -54,7 +55,7 @@ function dueAfter(random: Random, performedAt: Date, now: Date): Date {
   return overdue ? random.moment(addDays(performedAt, 1), now) : random.moment(addDays(now, 1), addDays(now, 21));
 }
 
-/** The activities of one lead or deal, logged by whoever created it. */
+/** Returns the activities of one lead or deal, logged by its creator. */
 export function activitiesOf(
   random: Random,
   entityType: 'lead' | 'deal',

@@ -1,8 +1,8 @@
-// The ids that the examples of the document name, and that every demo workspace has.
+// The ids in the document's examples, which every demo workspace has.
 
 const idOf = (ending: string): string => `019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b${ending}`;
 
-/** By what they are; the document shows the same. */
+/** By name. The OpenAPI document contains the same ids. */
 export const exampleIds = {
   account: idOf('9d10'),
   otherAccount: idOf('9d11'),

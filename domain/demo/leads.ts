@@ -6,7 +6,7 @@ import { addDays, earliest, latest } from './random.ts';
 import { disqualified, inquiries, leadNotes, roofTypes } from './words.ts';
 import type { Account, Activity, Customer, Lead, World } from './world.ts';
 
-/** A lead together with the person behind it, until the records are written. */
+/** A lead with its person, until the records are written. */
 export interface InventedLead {
   lead: Lead;
   person: Person;
@@ -44,7 +44,7 @@ function statusAt(world: World, days: number): LeadStatus {
 export function inventLead(world: World, company: Company): InventedLead {
   const { random, now } = world;
   const person = world.directory.newPerson(company);
-  // More in the last weeks than half a year ago: the company grows.
+  // More in the last weeks than half a year ago, because the company grows.
   const days = 177 * random.next() ** 1.4;
   const createdAt = random.moment(addDays(now, -days - 3), addDays(now, -days));
   const status = statusAt(world, days);
@@ -75,7 +75,7 @@ export function inventLead(world: World, company: Company): InventedLead {
   return { lead, person, activities: activitiesOf(random, 'lead', lead, history.contacts) };
 }
 
-/** What a lead says about the person and the inquiry. */
+/** Returns the fields about the person and the inquiry. */
 function details(world: World, person: Person, status: LeadStatus) {
   const { random } = world;
   const { company } = person;
@@ -109,7 +109,7 @@ function details(world: World, person: Person, status: LeadStatus) {
   };
 }
 
-/** The customer that a person became, for the account of their company. */
+/** Returns the converted customer of a person, for the account of the company. */
 export function inventCustomer(world: World, person: Person, account: Account, from: Lead | undefined): Customer {
   const { random, now } = world;
   const { company } = person;

@@ -1,4 +1,4 @@
-// How people of the demo workspace can be met, and a fortnight of what was booked with them.
+// Scheduling of the demo workspace, and two weeks of bookings.
 import { type PolicySettings, standardPolicy } from '../scheduling/policies.ts';
 import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { DemoData } from './data.ts';
@@ -40,7 +40,7 @@ const titles = ['First call', 'Roof survey', 'Offer talk', 'Questions about the 
 
 const isWorkday = (weekday: number): boolean => weekday >= 1 && weekday <= 5;
 
-/** The same seed, data and moment give the same meetings. */
+/** The same seed, data and time give the same meetings. */
 export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date): DemoMeetings {
   const random = new Random(seed);
   const sellers = users.filter(({ role }) => role === 'Sales_Rep').map(({ id }) => id);
@@ -55,7 +55,7 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
     .flatMap(({ midnight }) => sellers.flatMap((userId) => inventDay(random, userId, midnight, known, now)));
   const week = days.filter(({ weekday, midnight }) => isWorkday(weekday) && midnight > now.getTime());
   const [first, second] = [week[0]?.midnight ?? now.getTime(), week[1]?.midnight ?? now.getTime()];
-  // In the evening, where nothing else is booked.
+  // In the evening, when nothing else is booked.
   const examples = [exampleIds.booking, exampleIds.bookingToCancel].map((id, index) =>
     inventBooking(random, exampleIds.user, first + (18 + index) * hour, random.pick(known), now, id),
   );
@@ -88,13 +88,13 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
       userId: exampleIds.user,
       startAt: new Date(heldAt),
       endAt: new Date(heldAt + half),
-      // Long enough to be found by whoever reads the documentation.
+      // Long enough for readers of the documentation to find it.
       expiresAt: addDays(now, 3650),
     },
   };
 }
 
-/** One to four meetings of a person between nine and five. */
+/** Invents one to four meetings of a person between nine and five. */
 function inventDay(random: Random, userId: string, midnight: number, leads: readonly Lead[], now: Date): DemoBooking[] {
   const halves = new Set(Array.from({ length: random.int(1, 4) }, () => random.int(18, 33)));
   return [...halves].map((at) => inventBooking(random, userId, midnight + at * half, random.pick(leads), now));

@@ -1,4 +1,4 @@
-// What the demo workspace wrote to people and they to it, and what it is about to write.
+// Messages of the demo workspace: sent, received, and scheduled.
 import {
   type CampaignChannel,
   newRun,
@@ -46,7 +46,7 @@ const offer: CampaignChannel = {
   body: 'Hello {{first_name}}, until the end of January the roof survey is free.',
 };
 
-/** The same seed, data and moment give the same messages. */
+/** The same seed, data and time give the same messages. */
 export function demoMessaging(seed: number, { leads }: DemoData, now: Date): DemoMessaging {
   const random = new Random(seed);
   const reached = leads.filter(({ email, lead_status }) => email !== null && lead_status !== 'Disqualified');
@@ -69,7 +69,7 @@ export function demoMessaging(seed: number, { leads }: DemoData, now: Date): Dem
     updatedAt: addDays(now, -3),
     ...more,
   });
-  // Far ahead, so that it is still to come for whoever reads the documentation.
+  // Far ahead, so that readers of the documentation still find it in the future.
   const later = addDays(now, 3650);
   const ofBerlin = { field: 'city', op: 'eq', value: 'Berlin' };
   const written = others.slice(0, 12);

@@ -1,4 +1,4 @@
-// Invents the companies and people that the demo workspace deals with, none of them twice.
+// Invents the companies and people of the demo workspace, without duplicates.
 import type { Random } from './random.ts';
 import {
   type City,
@@ -91,7 +91,7 @@ export class Directory {
     }
   }
 
-  /** Walks through the ranges, so that a number returns only after all the others. */
+  /** Cycles through the ranges, so that a number repeats only after all others. */
   #newNumber(ranges: readonly NumberRange[]): string {
     const used = this.#numbersUsed.get(ranges) ?? 0;
     this.#numbersUsed.set(ranges, used + 1);
@@ -103,7 +103,7 @@ export class Directory {
   }
 }
 
-/** Lower-case ASCII letters and digits, for addresses. */
+/** Returns lower-case ASCII letters and digits, for addresses. */
 function plain(text: string, separator: string): string {
   return text
     .normalize('NFD')

@@ -1,9 +1,9 @@
-// Chance that can be repeated: the same seed makes the same choices.
+// Pseudo-random choices: the same seed gives the same choices.
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
 
-/** A sequence of choices that its seed decides (mulberry32). */
+/** A sequence of choices that its seed determines (mulberry32). */
 export class Random {
   #state: number;
 
@@ -11,7 +11,7 @@ export class Random {
     this.#state = seed;
   }
 
-  /** From 0 up to, not including, 1. */
+  /** Returns a number from 0 (included) to 1 (excluded). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -19,7 +19,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number, both ends included. */
+  /** Returns an integer, both ends included. */
   int(least: number, most: number): number {
     return least + Math.floor(this.next() * (most - least + 1));
   }
@@ -43,7 +43,9 @@ export class Random {
     return (entries[entries.length - 1] as [Name, number])[0];
   }
 
-  /** A whole minute between two moments, on a weekday in working hours (UTC) where the span has one. */
+  /**
+   * Returns a whole minute between two times, on a weekday in working hours (UTC) if there is one.
+   */
   moment(from: Date, to: Date): Date {
     const first = Math.ceil(from.getTime() / minute);
     const last = Math.max(first, Math.floor(to.getTime() / minute));
@@ -53,7 +55,7 @@ export class Random {
     return found;
   }
 
-  /** A UUIDv7 of a moment. */
+  /** Returns a UUIDv7 for a time. */
   uuid(at: Date): string {
     const time = at.getTime().toString(16).padStart(12, '0');
     const digits = (count: number): string =>
@@ -68,17 +70,17 @@ function isWorkingHour(at: Date): boolean {
   return weekday >= 1 && weekday <= 5 && hour >= 7 && hour < 17;
 }
 
-/** A moment some days later; earlier when negative. */
+/** Returns the time some days later; earlier if negative. */
 export function addDays(at: Date, days: number): Date {
   return new Date(at.getTime() + days * day);
 }
 
-/** The day of a moment, as YYYY-MM-DD in UTC. */
+/** Returns the day of a time as YYYY-MM-DD in UTC. */
 export function dayOf(at: Date): string {
   return at.toISOString().slice(0, 10);
 }
 
-/** The latest of some moments; null is no moment. */
+/** Returns the latest of some times; null is ignored. */
 export function latest(first: Date, ...others: (Date | null)[]): Date {
   return new Date(Math.max(first.getTime(), ...others.map(Number)));
 }

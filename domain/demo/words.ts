@@ -1,6 +1,6 @@
 // The vocabulary of the demo workspace: places, names and sentences.
-// Telephone numbers come only from ranges that the countries' regulators keep free for fiction,
-// and addresses on the web only from the reserved domain .example.
+// Phone numbers come only from ranges that regulators reserve for fiction, and web addresses only
+// from the reserved domain .example.
 
 /** Numbers from prefix + first to prefix + last, padded to the digits. */
 export interface NumberRange {
@@ -26,7 +26,7 @@ export interface Country {
   streets: readonly string[];
 }
 
-/** One text of several names, so that lists stay readable. */
+/** Splits a text with several names. Single texts keep the lists readable. */
 const names = (text: string): readonly string[] => text.split(', ');
 
 const place = (city: string, state: string, postalCode: string, prefix: string, digits: number): City => ({
@@ -129,14 +129,14 @@ export const countries: readonly Country[] = [
   },
 ];
 
-/** How many companies of the demo are in which country. */
+/** The share of companies in each country. */
 export const countryWeights = { DE: 40, GB: 25, FR: 15, IE: 10, SE: 10 } as const;
 
 export const companyWords = names(
   'Alder, Amberfield, Anchorage, Ashbrook, Beacon, Birchwood, Bluestone, Brightwater, Cedar Hill, Clearbrook, Cloverdale, Copperfield, Coral, Eastgate, Elmwood, Fairlight, Fernhill, Flint, Foxglove, Goldcrest, Greenacre, Harborview, Hazelbrook, Heron, Highmoor, Hollybank, Ironbridge, Juniper, Kestrel, Kingfisher, Lakeside, Larkspur, Limestone, Lindenhof, Longmeadow, Mapleton, Marlow, Millbrook, Moorland, Northpoint, Oakridge, Orchard, Pebble, Pinecrest, Quarry, Redwood, Riverside, Rosehill, Saffron, Sandstone, Silverbirch, Skylark, Southbank, Starling, Stonebridge, Sunnyside, Thornfield, Tidewater, Upland, Valley, Waterford, Westbrook, Willow, Windmill, Woodland, Yarrow',
 );
 
-/** Industry and what its companies are called. */
+/** Industries, and the words in the names of their companies. */
 export const sectors: readonly { industry: string; names: readonly string[]; employees: readonly [number, number] }[] =
   [
     { industry: 'Logistics', names: names('Logistics, Freight, Warehousing'), employees: [40, 900] },
@@ -189,7 +189,7 @@ export const lostReasons = names(
   'Price, Went with a competitor, No budget this year, Roof not suitable, Project postponed, No answer any more',
 );
 
-/** What is sold, and its price per kilowatt peak in minor units. */
+/** Products, with the price per kilowatt peak in minor units. */
 export const products = [
   { name: 'Rooftop system {kwp} kWp', pricePerKwp: 105_000 },
   { name: 'Rooftop system with storage, {kwp} kWp', pricePerKwp: 148_000 },
@@ -197,7 +197,7 @@ export const products = [
   { name: 'Maintenance contract, {kwp} kWp', pricePerKwp: 2_400 },
 ] as const;
 
-/** What is noted of a contact, by activity type. */
+/** Summaries of contacts, by activity type. */
 export const summaries = {
   Call: names(
     'Talked about the roof and the timeline, Left a message on the mailbox, Answered questions about the warranty, Agreed on a site visit, Asked for the last electricity bills',

@@ -4,7 +4,7 @@ import type { FieldOption, FieldType } from '../objects/builtin.ts';
 import { exampleIds } from './ids.ts';
 import { roofTypes } from './words.ts';
 
-/** The demo is the same company on every server, so that a later start finds it again. */
+/** The demo has the same company id on every server, so that a later start finds it. */
 export const demoCompanyId = '00000000-0000-7000-8000-00000000de40';
 
 export const demoCompany = {
@@ -35,7 +35,7 @@ export const secondBranch = {
 } as const;
 
 export interface Colleague {
-  /** Where the document's examples name the person. */
+  /** Set if the document's examples name the person. */
   id?: string;
   fullName: string;
   email: string;
@@ -43,7 +43,7 @@ export interface Colleague {
   branch: 'main' | 'second';
 }
 
-/** The people beside the admin. */
+/** The people besides the administrator. */
 export const colleagues: readonly Colleague[] = [
   { fullName: 'Marta Lindqvist', email: 'marta@demo-solar.example', role: 'Sales_Manager', branch: 'main' },
   {
@@ -79,9 +79,12 @@ export interface TagCondition {
   value: string | number;
 }
 
-/** A lead's tag is on while all its conditions hold; a customer's looks at named fields, and is set by hand without conditions. */
+/**
+ * A lead's tag is applied while all its conditions hold. A customer's tag reads named fields;
+ * without conditions, it is applied by hand.
+ */
 export interface DemoTag {
-  /** Where the document's examples name it. */
+  /** Set if the document's examples name the tag. */
   id?: string;
   object: 'leads' | 'customers';
   name: string;
@@ -89,7 +92,7 @@ export interface DemoTag {
   color: string;
   priority: number;
   conditions: readonly TagCondition[];
-  /** For customers: the fields that it looks at. */
+  /** For customers: the fields that the tag reads. */
   fields: readonly string[];
 }
 

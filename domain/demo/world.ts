@@ -1,9 +1,9 @@
-// The shapes of the demo workspace's records, and what the functions that invent them share.
+// The types of the demo workspace's records, and the state of the functions that invent them.
 import { Directory } from './people.ts';
 import { addDays, Random } from './random.ts';
 import { type Colleague, colleagues } from './workspace.ts';
 
-/** Users are named by their ids; statuses, sources and types by their names. */
+/** Users are referred to by id; statuses, sources and types by name. */
 interface Stamped {
   id: string;
   created_by: string;
@@ -106,7 +106,7 @@ export interface Task extends Stamped {
   completed_at: Date | null;
 }
 
-/** What was said with whom, before it is logged on a lead or a deal. */
+/** A contact, before it is logged on a lead or a deal. */
 export interface Contact {
   activity_type: string;
   summary: string;
@@ -167,7 +167,7 @@ export interface DemoUser extends Colleague {
   createdAt: Date;
 }
 
-/** What is known while records are invented. */
+/** The state while records are invented. */
 export interface World {
   random: Random;
   now: Date;
@@ -176,7 +176,7 @@ export interface World {
   founded: Date;
   adminId: string;
   users: readonly DemoUser[];
-  /** Who looks after a country. */
+  /** Returns the sales people for a country. */
   sellersOf(country: string): readonly string[];
 }
 

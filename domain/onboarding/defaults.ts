@@ -1,4 +1,4 @@
-// What every new workspace starts with.
+// The initial configuration of every new workspace.
 
 export interface DefaultStatus {
   name: string;

@@ -1,4 +1,4 @@
-// What a report asks for: fields, buckets and window, or every problem of them.
+// The body of a report: fields, buckets and window, with all problems.
 
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
@@ -16,7 +16,10 @@ export interface ReportBody {
   field?: string | null | undefined;
   group_by?: string | readonly string[] | null | undefined;
   bucket?: Bucket | null | undefined;
-  /** ISO 8601 in UTC with milliseconds, as the document's formats give it; to as well. */
+  /**
+   * ISO 8601 in UTC with milliseconds, as the OpenAPI document's formats produce it. The same for
+   * `to`.
+   */
   from?: string | null | undefined;
   to?: string | null | undefined;
   /** The field that from and to compare. */
@@ -27,11 +30,11 @@ export interface ReportBody {
 export interface Report {
   metric: Metric;
   field: Field | undefined;
-  /** At most two; none for one group of everything. */
+  /** At most two; none: one group of everything. */
   groupBy: readonly Field[];
-  /** Of the dates among them. */
+  /** Of date fields in groupBy. */
   bucket: Bucket | undefined;
-  /** The records of the window that pass the filter. */
+  /** The filter, including the window. */
   filter: Filter | undefined;
 }
 
@@ -41,8 +44,9 @@ const numeric: ReadonlySet<FieldType> = new Set<FieldType>(['number', 'currency'
 const temporal: ReadonlySet<FieldType> = new Set<FieldType>(['date', 'datetime']);
 
 /**
- * Reads the body of a report. What has a problem is left out of the result.
- * @returns the problems of the filter apart: a filter is answered with 400 wherever it is sent
+ * Reads the body of a report. Invalid parts are left out of the result.
+ * @returns the problems of the filter separately, because an invalid filter is a 400 in every
+ * operation
  */
 export function readReport(
   body: ReportBody,
@@ -79,7 +83,7 @@ export function readReport(
   };
 }
 
-/** The field that the window is about. */
+/** Returns the field of the window. */
 function windowField(name: string | null | undefined, object: WorkspaceObject, problems: FieldProblem[]): Field {
   const field = name === updated.name ? updated : named(name, 'date_field', object, problems);
   if (!field) return created;
@@ -89,7 +93,7 @@ function windowField(name: string | null | undefined, object: WorkspaceObject, p
   return created;
 }
 
-/** The conditions of a window. A date counts as the beginning of its day in UTC. */
+/** Returns the conditions of a window. A date counts as the beginning of its day in UTC. */
 function windowOf({ name, type }: Field, from: string | null | undefined, to: string | null | undefined): Filter[] {
   const isDate = type === 'date';
   const first = from && isDate ? dateFrom(from) : from;
@@ -100,7 +104,7 @@ function windowOf({ name, type }: Field, from: string | null | undefined, to: st
   ];
 }
 
-/** The first date whose day begins at a time or later. */
+/** Returns the first date whose day begins at a time or later. */
 function dateFrom(time: string): string {
   const date = time.slice(0, 10);
   if (time.slice(10) === 'T00:00:00.000Z') return date;
@@ -146,7 +150,10 @@ function checkMeasure(
 
 const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
 
-/** True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. */
+/**
+ * Returns true if a report reveals texts or ids of single records. It then needs more than the
+ * permission for figures.
+ */
 export function tellsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>
     textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));

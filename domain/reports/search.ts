@@ -1,32 +1,38 @@
-// Which fields of an object a search looks at, and what a record is called in its results.
+// The fields of an object that a search covers.
 import type { FieldType } from '../objects/builtin.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
-/** Fields of one object that are searched, at most. */
+/** The maximum number of searched fields of one object. */
 const maxSearchedFields = 6;
 
 const named = ['name', 'first_name', 'last_name', 'title', 'company_name', 'email', 'mobile', 'phone'];
 const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
-/** Objects whose long built-in texts (notes, addresses, descriptions) are not searched: they have enough that is shorter. */
+/**
+ * Objects whose long built-in texts (notes, addresses, descriptions) are not searched, because they
+ * have enough shorter ones.
+ */
 const withoutLongTexts = new Set(['leads', 'customers', 'accounts']);
 
-/** A text that a search looks at: a field, or several joined by spaces. */
+/** A searched text: a field, or several joined by spaces. */
 export interface SearchedText {
   name: string;
   custom: boolean;
-  /** The built-in fields that it is joined of; it is searched where all of them have a value. */
+  /** The built-in fields that are joined. The text is searched if all of them have a value. */
   parts?: readonly [string, string];
 }
 
 const fullName: SearchedText = { name: 'full_name', custom: false, parts: ['first_name', 'last_name'] };
 
-/** What a search looks at where these fields are searched: they, and the full name of a person, which no field has as a whole. */
+/**
+ * Returns the searched texts of these fields, and the full name of a person, which no field has as
+ * a whole.
+ */
 export function searchedTexts(fields: readonly Field[]): SearchedText[] {
   const isPerson = fullName.parts?.every((part) => fields.some(({ name, custom }) => name === part && !custom));
   return isPerson ? [...fields, fullName] : [...fields];
 }
 
-/** The published fields that hold text, names first, then in the order of the schema; six at most. */
+/** Returns up to six published fields with text: names first, then in the order of the schema. */
 export function searchedFields(object: WorkspaceObject): Field[] {
   const rank = ({ name }: Field): number => (named.includes(name) ? named.indexOf(name) : named.length);
   return [...object.fields.values()]
@@ -39,6 +45,6 @@ function isSearchable({ object }: WorkspaceObject, field: Field): boolean {
   if (!textual.has(field.type)) return false;
   if (field.custom) return true;
   if (field.type === 'textarea' && withoutLongTexts.has(object)) return false;
-  // Texts that are ids of something else.
+  // Texts that are ids of other items.
   return !field.readOnly && !field.reference && !field.name.endsWith('_id');
 }

@@ -1,4 +1,4 @@
-// Activities as their own operations take and show them.
+// Activities in the format of their own operations.
 import type { components } from '../../generated/api.ts';
 import { type FieldProblem, fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
@@ -8,7 +8,7 @@ import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
 
-/** Fields that a change may name; a new activity is also told what it is on. */
+/** Fields that a change may contain. A new activity also names its record. */
 const updatable = ['activity_type', 'summary', 'details', 'performed_at', 'followup_at'];
 const intake = ['entity_type', 'entity_id', ...updatable];
 
@@ -18,14 +18,16 @@ export function activitiesOf(workspace: Workspace): WorkspaceObject {
   return object;
 }
 
-/** Checks a new activity, whatever its shape: the document's own check may have refused it already. */
+/**
+ * Checks a new activity of any shape, because the OpenAPI document's check may have rejected it.
+ */
 export function checkActivity(body: Record<string, unknown>, workspace: Workspace, now: Date): CheckedRecord {
   const checked = checkRecord(activitiesOf(workspace), picked(body, intake), 'create', workspace, now);
   return {
     ...checked,
     values: {
       ...checked.values,
-      // The document alone says what these two may be; they are no fields of records.
+      // Only the OpenAPI document restricts these two; they are not fields of records.
       _duration_seconds: (body.duration_seconds ?? null) as StoredValue,
       _outcome: (body.outcome ?? null) as StoredValue,
     },
@@ -50,13 +52,16 @@ function picked(body: Record<string, unknown>, names: readonly string[]): Record
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Left to the document: the kinds of entity, which no workspace configures. Left out: mandatory fields that have no place here. */
+/**
+ * Excludes problems with the kind of entity, which the OpenAPI document reports, and with mandatory
+ * fields that this operation does not have.
+ */
 function isOurs(problem: FieldProblem): boolean {
   if (problem.field === 'entity_type' && problem.code === 'INVALID_OPTION') return false;
   return problem.code !== 'REQUIRED' || intake.includes(problem.field);
 }
 
-/** What a list may be asked for. */
+/** The parameters of a list. */
 export interface ActivityQuery {
   entity_type?: 'lead' | 'deal';
   entity_id?: string;
@@ -66,7 +71,7 @@ export interface ActivityQuery {
   created_by?: string;
 }
 
-/** The filter that a query stands for, and what is wrong with it. */
+/** Converts a query to a filter, and returns the problems. */
 export function activityFilter(
   query: ActivityQuery,
   workspace: Workspace,
@@ -98,7 +103,7 @@ export function activityFilter(
   return { filter: conditions.length > 0 ? { and: conditions } : undefined, problems };
 }
 
-/** An activity as the API shows it; a field that the workspace switched off has no value. */
+/** Converts an activity to the API's format. A disabled field has no value. */
 export function showActivity(
   record: StoredRecord,
   testMode: boolean,

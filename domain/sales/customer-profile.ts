@@ -1,4 +1,4 @@
-// A customer as its profile shows it: names in place of ids, without what is switched off.
+// Converts a customer to its profile: names instead of ids, without disabled fields.
 import type { components } from '../../generated/api.ts';
 import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
 import { quoteName } from '../objects/queryable.ts';
@@ -13,7 +13,7 @@ const groups = ['contacts', 'deals_count', 'leads_count', 'activities_count', 'c
 
 export type IncludeGroup = (typeof groups)[number];
 
-/** Reads the parameter: names of groups, separated by commas. */
+/** Parses the parameter: names of groups, separated by commas. */
 export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>; problems: FieldProblem[] } {
   const include = new Set<IncludeGroup>();
   const problems: FieldProblem[] = [];
@@ -31,7 +31,7 @@ export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>
   return { include, problems };
 }
 
-/** A customer, as the contacts of another show it. */
+/** A customer in the contacts of another customer. */
 interface Contact {
   id: string;
   first_name: string | null;
@@ -42,7 +42,7 @@ interface Contact {
   job_title: string | null;
 }
 
-/** What is looked up beside the record; groups that were not asked for are null. */
+/** Data that is looked up in addition to the record; groups that were not requested are null. */
 export interface Profile {
   createdBy: components['schemas']['Actor'];
   account: Customer['account'];
@@ -54,7 +54,7 @@ export interface Profile {
   activitiesCount: number | null;
 }
 
-/** Fields that a profile shows beside a field, and that go with it. */
+/** Additional fields of a profile, each with the field that must be enabled for it. */
 const beside: Readonly<Record<string, string>> = { account: 'account_id' };
 
 export function showCustomer(
@@ -114,7 +114,7 @@ function customFields(
   return Object.fromEntries(custom.map((field) => [field.name, shown[field.name] ?? null]));
 }
 
-/** The customer itself as the primary contact, then the others of its account. */
+/** Returns the customer itself as the primary contact, then the others of its account. */
 function contactsOf(object: WorkspaceObject, self: Contact, others: readonly Contact[]) {
   const value = (person: Contact, name: keyof Contact) => (object.fields.has(name) ? person[name] : null);
   return [self, ...others].map((person) => ({

@@ -1,4 +1,4 @@
-// What a lead becomes: the customer, the account and the deal that are made of it.
+// Lead conversion: the customer, the account and the deal that a lead becomes.
 
 import type { Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
@@ -7,12 +7,12 @@ import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
 import { statusesOf, statusItem } from '../settings/status-effects.ts';
 
-/** By what the customer and the account that a lead stands for are recognised. */
+/** The values that identify an existing customer and account of a lead. */
 export interface MatchKeys {
   /** The customer that the lead became before it was reopened. */
   customerId: string | null;
   email: string | null;
-  /** Only of a lead without an address: several people may share a telephone. */
+  /** Only for a lead without an email address, because several people may share a phone. */
   mobile: string | null;
   company: string | null;
 }
@@ -28,7 +28,10 @@ export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
   };
 }
 
-/** The status that conversion moves a lead to: where it is, if that means converted, or the first active one that does. */
+/**
+ * Returns the status for a converted lead: the current one if its outcome is converted, otherwise
+ * the first active one with that outcome.
+ */
 export function convertedStatus(lead: StoredRecord, workspace: Workspace): Status | undefined {
   const present = statusItem('leads', lead.values.lead_status, workspace);
   if (present?.outcome === 'converted') return present;
@@ -54,7 +57,7 @@ const accountFields = ['website', 'city', 'state', 'country', 'postal_code'];
 
 type Content = Pick<CheckedRecord, 'values' | 'custom'>;
 
-/** The customer that a lead becomes, with the tenant's own fields that both objects have. */
+/** Returns the customer of a lead, with the custom fields that both objects have. */
 export function customerOf(lead: StoredRecord, accountId: string | null, workspace: Workspace): Content {
   const [leads, customers] = [builtinOf('leads', workspace), builtinOf('customers', workspace)];
   return {
@@ -69,7 +72,7 @@ export function customerOf(lead: StoredRecord, accountId: string | null, workspa
   };
 }
 
-/** The account of a lead's company. */
+/** Returns the account of a lead's company. */
 export function accountOf(lead: StoredRecord, company: string, workspace: Workspace): Content {
   const [leads, accounts] = [builtinOf('leads', workspace), builtinOf('accounts', workspace)];
   return {
@@ -92,7 +95,9 @@ function copied(
   return Object.fromEntries(shared.map((name) => [name, lead.values[name] ?? null]));
 }
 
-/** Fields of one name and type; of selects, only values that the other one offers too. */
+/**
+ * Returns fields with the same name and type; of selects, only values that the target also offers.
+ */
 function sharedCustom(lead: StoredRecord, from: WorkspaceObject, to: WorkspaceObject): Record<string, StoredValue> {
   const shared = Object.entries(lead.custom).filter(([name, value]) => {
     const [field, target] = [from.fields.get(name), to.fields.get(name)];
@@ -102,23 +107,23 @@ function sharedCustom(lead: StoredRecord, from: WorkspaceObject, to: WorkspaceOb
   return Object.fromEntries(shared);
 }
 
-/** What the conversion sets on a deal itself. */
+/** Links of the deal that the conversion sets. */
 const linksOfDeal = ['customer_id', 'account_id', 'lead_id'];
 
 export interface CheckedDeal {
   change: CheckedRecord;
-  /** By their place in the body. */
+  /** By their path in the body. */
   problems: FieldProblem[];
 }
 
-/** Checks the deal that is to be made, as a record of its own would be; what is left out comes from the lead. */
+/** Checks the deal like a separate record. Missing fields come from the lead. */
 export function checkDeal(lead: StoredRecord, given: unknown, workspace: Workspace, now: Date): CheckedDeal {
   const deals = builtinOf('deals', workspace);
   const fields = isObject(given) ? given : {};
   const links = linksOfDeal.filter((name) => Object.hasOwn(fields, name));
   const own = Object.fromEntries(Object.entries(fields).filter(([name]) => !links.includes(name)));
   const change = checkRecord(deals, { ...defaultsOf(lead, own, workspace), ...own }, 'create', workspace, now);
-  // Nobody named the lead's own assignee here, who stays even when they are no longer active.
+  // The body did not name the lead's assignee, who stays even if no longer active.
   if (!('assigned_to' in own)) change.references = change.references.filter(({ kind }) => kind !== 'user');
   const problems = links.map((name) =>
     fieldProblem(`deal.${name}`, 'CONFLICTING_FIELDS', 'is set by the conversion and cannot be sent'),
@@ -142,7 +147,7 @@ function defaultsOf(lead: StoredRecord, own: Record<string, unknown>, workspace:
   return defaults;
 }
 
-/** Texts of published fields; null where there is none. */
+/** Returns the texts of published fields; null for missing ones. */
 function textsOf(record: StoredRecord, object: WorkspaceObject): (name: string) => string | null {
   return (name) => (object.fields.has(name) ? ((record.values[name] ?? null) as string | null) : null);
 }

@@ -1,4 +1,4 @@
-// The body of lead intake: names instead of ids, on top of the rules that every lead follows.
+// The body of lead intake: names instead of ids, with the same rules as for every lead.
 
 import { fieldProblem } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
@@ -8,15 +8,20 @@ import { checkCustomFields, checkRecord } from '../records/values.ts';
 import { readTagNames } from '../settings/record-tags.ts';
 
 export interface CheckedLead extends CheckedRecord {
-  /** Whom to assign it to; null: the first active user in reach. */
+  /** The assignee's address; null: the first active user that the caller can see. */
   assigneeEmail: string | null;
-  /** Tags that its sender names. */
+  /** The tags in the body. */
   tagIds: readonly string[];
-  /** What a duplicate would have; the email counts by itself, whatever fields the tenant selected. */
+  /**
+   * The values that a duplicate would have. The email counts by itself, regardless of the fields
+   * that the tenant selected.
+   */
   duplicates: DuplicateField[][];
 }
 
-/** The fields of a lead that intake has a place for; a tenant's mandatory field outside them cannot be asked for here. */
+/**
+ * The fields of a lead that intake accepts. A mandatory field outside of them is not required here.
+ */
 const intakeFields = new Set([
   'first_name',
   'last_name',
@@ -31,7 +36,10 @@ const intakeFields = new Set([
   'assigned_to_email',
 ]);
 
-/** Fields of leads that stand where intake has no place for them, each with the place that there is; the document refuses them too, and does not know it. */
+/**
+ * Returns problems for fields of leads that intake does not accept in this place, with the right
+ * place. The OpenAPI document also rejects them, but does not know that place.
+ */
 function misplaced(body: Record<string, unknown>, leads: WorkspaceObject): CheckedLead['problems'] {
   return Object.keys(body).flatMap((name) => {
     const field = leads.fields.get(name);
@@ -43,21 +51,21 @@ function misplaced(body: Record<string, unknown>, leads: WorkspaceObject): Check
   });
 }
 
-/** Checks a body, whatever its shape: the document's own check may have refused it already. */
+/** Checks a body of any shape, because the OpenAPI document's check may have rejected it. */
 export function checkLead(body: Record<string, unknown>, workspace: Workspace, now: Date): CheckedLead {
   const leads = workspace.objects.get('leads');
   if (!leads) throw new Error('every workspace has leads');
   const { tags, custom_fields: customFields, metadata: _, ...fields } = body;
   const checked = checkRecord(leads, fields, 'create', workspace, now);
   const intake = checkCustomFields(leads, isObject(customFields) ? customFields : {}, 'custom_fields');
-  // The document's own check refuses what is no list of names.
+  // The OpenAPI document rejects anything that is not a list of names.
   const tagged = readTagNames(leads, Array.isArray(tags) ? tags : []);
   const assignee = checked.references.find((reference) => reference.kind === 'user_email');
   return {
     values: checked.values,
     defaulted: checked.defaulted,
     custom: intake.custom,
-    // Its only one is the assignee's address.
+    // The only one is the assignee's address.
     references: [],
     duplicates: duplicateSets(leads, workspace, checked.values, intake.custom, 'email'),
     problems: [

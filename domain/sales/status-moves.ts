@@ -1,4 +1,4 @@
-// Moving a deal to a stage or a lead to a status: which one is meant, and what is set on the way.
+// Moves of a deal to a stage, or of a lead to a status: the target, and the fields that are set.
 
 import type { Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
@@ -14,17 +14,23 @@ import { statusesOf } from '../settings/status-effects.ts';
 export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
 
 export interface CheckedMove {
-  /** Undefined when the body names none, or an unknown one. */
+  /** Undefined if the body names none, or an unknown one. */
   status: Status | undefined;
-  /** The status and the fields, as a change of the record; its problems are those of the fields, by their own names. */
+  /**
+   * The status and the fields, as a change of the record. Its problems are those of the fields, by
+   * their own names.
+   */
   change: CheckedRecord;
-  /** Problems of what the body names. */
+  /** Problems with the names in the body. */
   problems: FieldProblem[];
-  /** Problems of the body's shape that the document does not express: nothing named, or both forms. */
+  /**
+   * Problems with the body's shape that the OpenAPI document does not express: no target, or both
+   * forms.
+   */
   shape: FieldProblem[];
 }
 
-/** Checks a move, whatever the shape of its body: the document's own check may have refused it already. */
+/** Checks a move of any shape, because the OpenAPI document's check may have rejected it. */
 export function checkMove(
   object: WorkspaceObject,
   body: Readonly<Record<string, unknown>>,
@@ -79,7 +85,7 @@ function namedStatus(
     return { status, problems: status ? [] : [unknown], shape: [] };
   }
   const wanted = typeof id === 'string' ? toUuid(id) : undefined;
-  // What is no id at all is the document's to refuse.
+  // The OpenAPI document rejects a value that is not an id.
   if (wanted === undefined) return { status: undefined, problems: [], shape: [] };
   const status = statuses.find((each) => each.id === wanted);
   const allowed = active.map((each) => each.id);

@@ -1,8 +1,8 @@
-// Which modules can be used in which country: telephony differs, everything else works in all.
+// The availability of modules by country: only telephony differs.
 
 type AvailabilityStatus = 'available' | 'limited' | 'unavailable';
 
-/** When the data below last changed. */
+/** When this data last changed. */
 export const availabilityUpdatedAt = '2026-11-01T00:00:00.000Z';
 
 const coreModules = {

@@ -1,4 +1,4 @@
-// What changed in the API, newest first; what the document adds or deprecates is told here.
+// Changes of the API, newest first: additions to the OpenAPI document, and deprecations.
 import type { components } from '../../generated/api.ts';
 
 type ChangelogEntry = components['schemas']['ChangelogEntry'];

@@ -1,15 +1,15 @@
-// The frozen catalogue of error codes: what each answers with, what it means, and who acts next.
+// The frozen catalog of error codes: status, meaning, and what the caller should do.
 import type { components } from '../../generated/api.ts';
 
 export type ErrorCode = components['schemas']['ErrorCode'];
 
 export interface ErrorEntry {
-  /** The status unless a case says otherwise. */
+  /** The status, except in the other cases. */
   status: number;
-  /** Statuses of further cases. */
+  /** Statuses of other cases. */
   others?: readonly number[];
   meaning: string;
-  /** True when the very same call may pass later. */
+  /** True if the same call may succeed later. */
   retryable: boolean;
   action: string;
 }

@@ -1,8 +1,9 @@
-// Which host names can lead anywhere.
+// Syntax of host names.
 
 /**
- * Whether a host, as the URL parser writes it, can be looked up: labels of 1 to 63 letters, digits, hyphens and
- * underscores, 253 characters at most, and a dot at the end if need be. The URL parser itself takes `.` and `*.example`.
+ * Returns true if a host in the form of the URL parser can be looked up: labels of 1 to 63 letters,
+ * digits, hyphens and underscores, at most 253 characters, and an optional dot at the end. The URL
+ * parser itself accepts `.` and `*.example`.
  */
 export function isHostName(host: string): boolean {
   const name = host.endsWith('.') ? host.slice(0, -1) : host;

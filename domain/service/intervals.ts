@@ -1,12 +1,12 @@
-// Stretches of time: joined, cut, and searched for what meets a moment or a slot.
+// Time intervals: union, intersection, difference, and search for overlaps.
 
-/** Milliseconds since 1970; the end is not part of it. */
+/** Milliseconds since 1970. The end is exclusive. */
 export interface Interval {
   start: number;
   end: number;
 }
 
-/** In order of start, none empty, none meeting or touching another. */
+/** Returns the union in order of start, without empty, overlapping or adjacent intervals. */
 export function union(list: readonly Interval[]): Interval[] {
   const joined: Interval[] = [];
   for (const { start, end } of inOrder(list)) {
@@ -17,7 +17,7 @@ export function union(list: readonly Interval[]): Interval[] {
   return joined;
 }
 
-/** What lies in both lists. */
+/** Returns the intersection of two lists. */
 export function intersect(first: readonly Interval[], second: readonly Interval[]): Interval[] {
   const [a, b] = [union(first), union(second)];
   const common: Interval[] = [];
@@ -31,7 +31,7 @@ export function intersect(first: readonly Interval[], second: readonly Interval[
   }
 }
 
-/** What lies in the first list and not in the second. */
+/** Returns the parts of the first list that are not in the second. */
 export function subtract(from: readonly Interval[], taken: readonly Interval[]): Interval[] {
   const gaps: Interval[] = [];
   let free = Number.NEGATIVE_INFINITY;
@@ -42,17 +42,20 @@ export function subtract(from: readonly Interval[], taken: readonly Interval[]):
   return intersect(from, [...gaps, { start: free, end: Number.POSITIVE_INFINITY }]);
 }
 
-/** Each made longer by so many milliseconds before and after; they may overlap then. */
+/** Extends each interval by this many milliseconds before and after. The results may overlap. */
 export function widened(list: readonly Interval[], before: number, after: number): Interval[] {
   return list.map(({ start, end }) => ({ start: start - before, end: end + after }));
 }
 
-/** Intervals that may overlap, arranged to be asked which one meets a slot: quick where questions come in order of time. */
+/**
+ * A search for intervals that overlap with a slot. The intervals may overlap each other. Fast if
+ * the queries come in order of time.
+ */
 export class Occupied<Entry extends Interval> {
   readonly #entries: readonly Entry[];
-  /** The latest end among an entry and all before it, so that it never falls. */
+  /** The latest end of an entry and all entries before it, so it never decreases. */
   readonly #latestEnds: readonly number[];
-  /** Where the last question was answered: the next one is mostly answered near it. */
+  /** The position of the last result. The next one is usually near it. */
   #index = 0;
 
   constructor(entries: readonly Entry[]) {
@@ -64,20 +67,23 @@ export class Occupied<Entry extends Interval> {
     });
   }
 
-  /** The entry with the earliest start that shares a moment with the interval from start to end. */
+  /**
+   * Returns the entry with the earliest start that overlaps with the interval from start to end.
+   */
   firstMeeting(start: number, end: number): Entry | undefined {
     const ends = this.#latestEnds;
     let index = this.#index;
     while (index > 0 && (ends[index - 1] as number) > start) index -= 1;
     while (index < ends.length && (ends[index] as number) <= start) index += 1;
     this.#index = index;
-    // The first that raises the latest end above start ends after start itself, and all before it have ended.
+    // The first entry that raises the latest end above start ends after start itself, and all
+    // before it have ended.
     const entry = this.#entries[index];
     return entry && entry.start < end ? entry : undefined;
   }
 }
 
-/** By start, and without those that are empty. */
+/** Sorts by start, and removes empty intervals. */
 function inOrder<Entry extends Interval>(list: readonly Entry[]): Entry[] {
   return list.filter(({ start, end }) => start < end).sort((a, b) => a.start - b.start);
 }

@@ -1,6 +1,6 @@
-// Sentences that the error messages of several operations share, so that they read the same.
+// Sentences that error messages of several operations share.
 
-/** Ends a message with a period, unless it has its own end. */
+/** Ends a message with a period, unless it already ends with punctuation. */
 export const asSentence = (text: string): string => (/[.?!]$/.test(text) ? text : `${text}.`);
 
 export const sendAtLeastOneOf = (names: readonly string[]): string => `Send at least one of ${names.join(', ')}.`;

@@ -1,55 +1,61 @@
-// What bounds a request, wherever it is enforced; GET /v1/limits tells these numbers.
+// The limits of requests. GET /v1/limits returns these numbers.
 
-/** Of the whole address, path and query, as it is sent; and of all names and values of headers together. */
+/**
+ * Limits of the whole URL with path and query, as it is sent, and of all header names and values
+ * together.
+ */
 export const headLimits = { addressBytes: 163_840, headerBytes: 16_384 } as const;
 
-/** Of a JSON body. Only objects count towards the depth. */
+/** Limits of a JSON body. Only objects count for the depth. */
 export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
 
-/** Of a filter: levels of `and` and `or`, conditions in all, values of one `in`. */
+/** Limits of a filter: levels of `and` and `or`, conditions in total, values of one `in`. */
 export const filterLimits = { depth: 3, conditions: 50, values: 100 } as const;
 
 export const maxSortKeys = 3;
-/** Relations that one read may expand. */
+/** Relations that one read can expand. */
 export const maxExpansions = 3;
-/** Records that a list counts; more are told as this many. */
+/** Records that a list counts. Larger counts are reported as this number. */
 export const maxCounted = 10_000;
 export const maxPageSize = 100;
-/** As the document says in maxItems; a test holds the two together. */
+/** Equal to maxItems in the OpenAPI document; a test compares them. */
 export const maxBatchItems = 100;
 
-/** Of an uploaded file, and of what a form may hold around it; in every so many seconds as much must come as any other body may hold. */
+/**
+ * Limits of an uploaded file and of the form around it. In each period of `paceSeconds`, the client
+ * must send as many bytes as any other body may have.
+ */
 export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
 
-/** Hits of one object that a search tells. */
+/** Hits of one object that a search returns. */
 export const maxSearchHits = 25;
-/** Changes on a page of the feed, and seconds that a call may wait for them. */
+/** Changes on a page of the feed, and seconds for which a call can wait for them. */
 export const feedLimits = { changes: 1000, waitSeconds: 30 } as const;
-/** Of one question about free times or slots: days that it covers, and users that it names. */
+/** Limits of one query for free times or slots: days, and users. */
 export const schedulingLimits = { days: 31, users: 50 } as const;
-/** Records that a report runs over. */
+/** Records that a report can cover. */
 export const maxReportRows = 5000;
 
-/** Reports of providers for a workspace in a minute, in each mode. */
+/** Inbound reports of providers per workspace, mode and minute. */
 export const reportsPerMinute = 600;
 
-/** Names in `tags` of one record: enough to send back the tags that it shows. */
+/** Names in `tags` of one record: enough to send back all tags that a record returns. */
 export const mostTagNames = 100;
 
-/** What a workspace may configure; all of it is kept in memory. */
+/** The maximum of configured items in a workspace. All of them are kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,
   customObjects: 50,
-  /** Built-in and retired ones included. */
+  /** Including built-in and retired fields. */
   fieldsOfObject: 100,
-  /** Retired ones included: each write locks and looks up a value of each. */
+  /** Including retired fields: each write locks and looks up a value of each. */
   uniqueFieldsOfObject: 5,
   statusesOfObject: 100,
   tagsOfObject: 500,
-  /** Of all its tags: each write holds its records against them. */
+  /** Of all its tags: each write evaluates all of them. */
   tagConditionsOfObject: 1000,
   sources: 500,
-  /** Those of the workspace; system link types do not count. */
+  /** Custom link types; system link types do not count. */
   linkTypes: 50,
   slaPolicies: 100,
   activityTypes: 200,

@@ -1,35 +1,38 @@
-// What the clocks on the walls of time zones show: stretches of time without a change of theirs.
+// Local time in time zones: intervals with a constant UTC offset, and local dates.
 import { Temporal } from 'temporal-polyfill';
 import type { Interval } from './intervals.ts';
 
 export const minute = 60_000;
 export const day = 24 * 60 * minute;
 
-/** A time in which the wall shows what UTC shows and so many milliseconds more. */
+/** An interval in which local time is UTC plus the offset in milliseconds. */
 export interface Stretch extends Interval {
   offset: number;
 }
 
-/** A date of a wall, or the part of one that lies in a stretch. */
+/** A local date, or the part of it that lies in a stretch. */
 export interface WallDay extends Interval {
   /** Days since 1970-01-01. */
   date: number;
   /** 0 for Sunday. */
   weekday: number;
-  /** The moment at which this wall shows its 00:00, or would if it had not been changed before. */
+  /** The time at which it is 00:00 by this offset, even if the offset was different then. */
   midnight: number;
 }
 
-/** Asks for each change of a zone's clocks once; made for a call, and shared by all whom it is about. */
+/**
+ * Looks up each change of a zone's offset once. Created for one call, and shared for all its users.
+ */
 export class ZoneClocks {
   readonly #stretches = new Map<string, Stretch[]>();
-  /** Of each zone what was asked for last: people are mostly looked at over the same time. */
+  /** The last query of each zone: users are mostly queried for the same interval. */
   readonly #days = new Map<string, { within: Interval; days: readonly WallDay[] }>();
 
   /**
-   * Each date that the wall of a zone shows within an interval, in order of time; one that a change divides comes in parts.
-   * @param timezone as IANA names it
-   * @throws RangeError for a zone that is none
+   * Returns each local date within an interval, in order of time. A date with a change of the
+   * offset comes in parts.
+   * @param timezone an IANA name
+   * @throws RangeError for an unknown zone
    */
   days(timezone: string, within: Interval): readonly WallDay[] {
     const last = this.#days.get(timezone);
@@ -40,9 +43,9 @@ export class ZoneClocks {
   }
 
   /**
-   * Stretches of a zone, in order and without gaps, that cover an interval, or more.
-   * @param timezone as IANA names it
-   * @throws RangeError for a zone that is none
+   * Returns the stretches of a zone that cover an interval or more, in order and without gaps.
+   * @param timezone an IANA name
+   * @throws RangeError for an unknown zone
    */
   stretches(timezone: string, { start, end }: Interval): readonly Stretch[] {
     let known = this.#stretches.get(timezone);
@@ -54,22 +57,25 @@ export class ZoneClocks {
   }
 }
 
-/** From a moment to the next change. */
+/** Returns the stretch from a time to the next change. */
 function stretchFrom(start: number, timezone: string): Stretch {
   const time = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(timezone);
   const end = time.getTimeZoneTransition('next')?.epochMilliseconds ?? Number.POSITIVE_INFINITY;
   return { start, end, offset: time.offsetNanoseconds / 1e6 };
 }
 
-/** The date that the wall shows at a moment within the stretches, in days since 1970-01-01. */
+/** Returns the local date at a time within the stretches, in days since 1970-01-01. */
 export function dateAt(stretches: readonly Stretch[], moment: number): number | undefined {
   const stretch = stretches.find(({ start, end }) => start <= moment && moment < end);
   return stretch && Math.floor((moment + stretch.offset) / day);
 }
 
-/** The date of the wall around a moment, from its beginning to its end. @throws RangeError for a zone that is none */
+/**
+ * Returns the local date around a time, from its beginning to its end.
+ * @throws RangeError for an unknown zone
+ */
 export function dayAround(moment: number, timezone: string, clocks = new ZoneClocks()): Interval {
-  // No date lasts two days.
+  // A date is always shorter than two days.
   const days = clocks.days(timezone, { start: moment - 2 * day, end: moment + 2 * day });
   const today = days.find(({ start, end }) => start <= moment && moment < end)?.date;
   const parts = days.filter(({ date }) => date === today);

@@ -1,13 +1,16 @@
-// Time zones and currencies that this server knows.
+// The time zones and currencies that this server knows.
 
-/** Names that were checked: making a DateTimeFormat costs more than the rest of a validation. */
+/**
+ * Results of earlier checks: creating a DateTimeFormat costs more than the rest of a validation.
+ */
 const checkedTimezones = new Map<string, boolean>();
 const maxCheckedTimezones = 2_000;
 const currencies = new Set(Intl.supportedValuesOf('currency'));
 
 /**
- * True for every name and link of the IANA database that the runtime knows, such as Asia/Kolkata, Europe/Kyiv and
- * Etc/UTC. `Intl.supportedValuesOf` lists only one name of each group of links, so it cannot be asked.
+ * Returns true for every name and link of the IANA database that the runtime knows, such as
+ * Asia/Kolkata, Europe/Kyiv and Etc/UTC. `Intl.supportedValuesOf` lists only one name of each group
+ * of links.
  */
 export function isTimezone(name: string): boolean {
   let isKnown = checkedTimezones.get(name);
@@ -20,7 +23,7 @@ export function isTimezone(name: string): boolean {
 }
 
 function isAcceptedByRuntime(name: string): boolean {
-  // Intl also accepts offsets such as +02:00, which are no names.
+  // Intl also accepts offsets such as +02:00, which are not names.
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
     return Intl.DateTimeFormat('en', { timeZone: name }) !== undefined;
@@ -29,7 +32,7 @@ function isAcceptedByRuntime(name: string): boolean {
   }
 }
 
-/** True for an ISO 4217 currency. */
+/** Returns true for an ISO 4217 currency. */
 export function isCurrency(code: string): boolean {
   return currencies.has(code);
 }

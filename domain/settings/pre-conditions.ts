@@ -1,4 +1,4 @@
-// What a status asks of records that enter it: what must be looked up, and what is not fulfilled.
+// Pre-conditions of a status: the facts to look up, and the conditions that a record does not meet.
 
 import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
@@ -14,13 +14,13 @@ import { enteredStatus, statusItem } from './status-effects.ts';
 type FieldRule = Extract<SingleRule, { field: string }>;
 type ActivityRule = Extract<SingleRule, { kind: 'activity' }>;
 
-/** Activities to count: of a type, or of any; performed since then, or ever. */
+/** Activities to count: of a type or of any type, since a time or ever. */
 export interface ActivityCount {
   typeId: string | null;
   since: Date | null;
 }
 
-/** What has to be looked up beside the record. */
+/** The facts that must be looked up in addition to the record. */
 export interface NeededFacts {
   activities: readonly ActivityCount[];
   attachments: boolean;
@@ -34,10 +34,10 @@ export interface Facts {
   openTasks: number;
 }
 
-/** Of a record that is not stored yet: nobody can have added anything to it. */
+/** The facts of a record that is not stored yet. */
 export const noFacts: Facts = { activities: [], attachments: 0, openTasks: 0 };
 
-/** What the rules of a status ask the database about; undefined when the record alone tells. */
+/** Returns the facts that the rules of a status need; undefined if the record alone is enough. */
 export function neededFacts(status: Status, workspace: Workspace, now: Date): NeededFacts | undefined {
   const rules = singleRules(status);
   const activities = activityCounts(rules, workspace, now);
@@ -47,8 +47,9 @@ export function neededFacts(status: Status, workspace: Workspace, now: Date): Ne
 }
 
 /**
- * Everything that the status asks for and the record does not fulfil. What no longer fits the configuration, such as a field that
- * was switched off, is not asked for: nobody could fulfil it.
+ * Returns all conditions of the status that the record does not meet. A condition that no longer
+ * fits the configuration, such as one with a disabled field, is ignored, because no record could
+ * meet it.
  */
 export function unmetPreConditions(
   object: WorkspaceObject,
@@ -72,8 +73,8 @@ export function unmetPreConditions(
 }
 
 /**
- * What a new record does not fulfil of its status. A record that starts in the first status because nobody named one is not asked:
- * it has to start somewhere.
+ * Returns the conditions that a new record does not meet. A record that starts in the first status
+ * because the caller named none is not checked.
  */
 export function unmetByNew(
   object: WorkspaceObject,
@@ -93,7 +94,7 @@ function singleRules(status: Status): SingleRule[] {
   return status.preConditionRules.flatMap((rule) => ('or' in rule ? rule.or : [rule]));
 }
 
-/** Each count once, however many rules ask for it. */
+/** Returns each count once, even if several rules need it. */
 function activityCounts(rules: readonly SingleRule[], workspace: Workspace, now: Date): ActivityCount[] {
   const counts = new Map<string, ActivityCount>();
   for (const rule of rules) {
@@ -104,7 +105,7 @@ function activityCounts(rules: readonly SingleRule[], workspace: Workspace, now:
   return [...counts.values()];
 }
 
-/** @returns undefined for a type that there is no longer */
+/** @returns undefined if the type no longer exists */
 function countOf(rule: ActivityRule, workspace: Workspace, now: Date): ActivityCount | undefined {
   const known = workspace.activityTypes.some((type) => type.id === rule.activity_type);
   if (rule.activity_type !== undefined && !known) return undefined;
@@ -125,18 +126,18 @@ interface Asked {
 
 interface Verdict {
   holds: boolean;
-  /** What a refusal names. */
+  /** The field in the error. */
   field: string;
   message: string;
 }
 
-/** A message of the workspace's own stays as it is. */
+/** A custom message of the workspace stays unchanged. */
 const anyOf = (first: Verdict, others: readonly Verdict[]): string =>
   others.length === 0
     ? first.message
     : asSentence([first, ...others].map(({ message }) => message.replace(/\.$/, '')).join(', or '));
 
-/** @returns undefined for a rule that no longer fits the configuration */
+/** @returns undefined if the rule no longer fits the configuration */
 function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
   const { facts, workspace, now } = asked;
   switch (rule.kind) {
@@ -196,7 +197,7 @@ function demandOf(op: string, value: unknown): string {
   return `${demands[op]} ${values.join(op === 'between' ? ' and ' : ', ')}`;
 }
 
-/** A value, or the name of a relative date. */
+/** Returns a value, or the name of a relative date. */
 function toDemandedText(value: unknown): string {
   return typeof value === 'object' && value !== null && 'relative' in value ? `${value.relative}` : `${value}`;
 }

@@ -1,4 +1,4 @@
-// Tags of a record as a write names them: which are added by hand, and what changes with them.
+// Tags of a record in a write: the ones that are added by hand, and the resulting changes.
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { closest } from '../objects/suggestions.ts';
 import { findByName, type WorkspaceObject } from '../objects/workspace.ts';
@@ -18,7 +18,10 @@ export interface TagChange {
   after: readonly AppliedTag[];
 }
 
-/** Reads a list of names; a name can be repeated. @returns the ids in the order of the object's tags */
+/**
+ * Reads a list of names; a name can be repeated.
+ * @returns the ids in the order of the object's tags
+ */
 export function readTagNames(
   { object, tags = [] }: WorkspaceObject,
   given: unknown,
@@ -46,14 +49,17 @@ export function readTagNames(
 const isAutomatic = ({ tags = [] }: WorkspaceObject, tagId: string): boolean =>
   tags.some((tag) => tag.id === tagId && tag.isAutomatic);
 
-/** The tags that a new record gets by hand: conditions alone add the others. */
+/**
+ * Returns the tags of a new record that are added by hand. Tags with conditions are never added by
+ * hand.
+ */
 export function manualTagsOfNew(object: WorkspaceObject, named: readonly string[] = []): string[] {
   return named.filter((id) => !isAutomatic(object, id));
 }
 
 /**
- * The tags that a record has by hand after a write that names some. A tag with conditions stays if it
- * was added by hand before, but naming it does not add it.
+ * Returns the manual tags of a record after a write that names some. A tag with conditions stays if
+ * it was added by hand before, but naming it does not add it.
  * @returns undefined if they stay the same
  */
 export function changedManualTags(
@@ -71,7 +77,7 @@ export function manualTagsOf(tags: readonly AppliedTag[]): string[] {
   return tags.filter(({ isManual }) => isManual).map(({ tagId }) => tagId);
 }
 
-/** Joins both kinds; what is added by hand stays so if the conditions hold, too. */
+/** Joins both kinds. A tag that was added by hand stays manual, even if its conditions hold. */
 export function joinTags(manual: readonly string[], automatic: readonly string[]): AppliedTag[] {
   return [
     ...manual.map((tagId) => ({ tagId, isManual: true })),
@@ -79,13 +85,15 @@ export function joinTags(manual: readonly string[], automatic: readonly string[]
   ];
 }
 
-/** Names of tags in the order in which they are shown. */
+/** Names of tags in display order. */
 export interface TagNames {
   from: string[];
   to: string[];
 }
 
-/** The names before and after, for the audit log and events; undefined if nothing changed. */
+/**
+ * Returns the names before and after, for the audit log and events; undefined if nothing changed.
+ */
 export function changedTagNames(object: WorkspaceObject, { before, after }: TagChange): TagNames | undefined {
   const isSame = ({ tagId, isManual }: AppliedTag): boolean =>
     after.some((tag) => tag.tagId === tagId && tag.isManual === isManual);

@@ -1,10 +1,13 @@
-// What a change of a setting did: for the audit log, and for the schemas that show its options.
+// The changes of a setting, for the audit log, and the objects whose schema they affect.
 import { builtinObjects, type Lookup } from '../objects/builtin.ts';
 
-/** Each field that differs, by its name. */
+/** Each changed field, by its name. */
 export type SettingChanges = Record<string, { from: unknown; to: unknown }>;
 
-/** The fields that differ between two states of a setting as it is shown; undefined where it is not there yet, or not any more. */
+/**
+ * Returns the fields that differ between two states of a setting in the API's format; undefined if
+ * it does not exist before or after.
+ */
 export function settingChanges(before: object | undefined, after: object | undefined): SettingChanges {
   const [from, to] = [entriesOf(before), entriesOf(after)];
   const names = new Set([...from.keys(), ...to.keys()]);
@@ -15,13 +18,13 @@ export function settingChanges(before: object | undefined, after: object | undef
   );
 }
 
-/** Without what the audit row says itself: which one it is, and when. */
+/** Without fields that the audit row has itself: the id and the times. */
 function entriesOf(setting: object | undefined): Map<string, unknown> {
   const own = new Set(['id', 'object', 'created_at', 'updated_at']);
   return new Map(Object.entries(setting ?? {}).filter(([name]) => !own.has(name)));
 }
 
-/** An item of a configured list as it is shown; what other settings lack does not matter. */
+/** An item of a configured list in the API's format. Other settings do not have all fields. */
 export interface ListItem {
   name?: unknown;
   is_active?: unknown;
@@ -29,7 +32,7 @@ export interface ListItem {
   order_position?: unknown;
 }
 
-/** @param object of a list that each object has for itself */
+/** @param object the object of the list, if each object has its own */
 function listOf(noun: string, object: string | undefined): Lookup | undefined {
   if (noun === 'source') return 'sources';
   if (noun === 'activity_type') return 'activity_types';
@@ -40,11 +43,11 @@ function listOf(noun: string, object: string | undefined): Lookup | undefined {
 const isOption = (item: ListItem | undefined): boolean => item?.is_active === true || item?.is_enabled === true;
 
 /**
- * The objects whose schema shows other options after a change of a setting.
- * @param noun what the setting is called in the audit log, e.g. `source`
- * @param object that the setting belongs to, where it belongs to one
- * @param before undefined where it is created
- * @param after undefined where it is deleted
+ * Returns the objects whose schema has other options after a change of a setting.
+ * @param noun the name of the setting in the audit log, e.g. `source`
+ * @param object the object of the setting, if it has one
+ * @param before undefined if it is created
+ * @param after undefined if it is deleted
  */
 export function objectsWithOtherOptions(
   noun: string,

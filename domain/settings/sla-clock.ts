@@ -1,4 +1,4 @@
-// Deadlines: when so many minutes have passed, around the clock or within business hours.
+// Deadlines in minutes, around the clock or within business hours.
 import type { BusinessHours } from '../objects/configuration.ts';
 import { day, minute, ZoneClocks } from '../service/zone-clocks.ts';
 
@@ -6,8 +6,9 @@ const hour = 60 * minute;
 const week = 7 * day;
 
 /**
- * The moment at which so many minutes have passed. Minutes are real ones: an hour that a clock change skips does not count, and
- * one that it repeats counts twice, where it lies in the business hours.
+ * Returns the time at which the minutes have passed. Minutes are elapsed time: an hour that a clock
+ * change skips does not count. An hour that it repeats counts twice, if it is within the business
+ * hours.
  * @param hours null: around the clock
  */
 export function deadline(startedAt: Date, minutes: number, hours: BusinessHours | null): Date {
@@ -27,12 +28,12 @@ export function deadline(startedAt: Date, minutes: number, hours: BusinessHours 
   }
 }
 
-/** Minutes of a week within business hours, clock changes aside. */
+/** Returns the minutes of a week within business hours, without clock changes. */
 export function minutesOfWeek({ start, end, days }: Pick<BusinessHours, 'start' | 'end' | 'days'>): number {
   return (days.length * (timeOfDay(end) - timeOfDay(start))) / minute;
 }
 
-/** Milliseconds since midnight. */
+/** Returns milliseconds since midnight. */
 export function timeOfDay(text: string): number {
   const [hours = 0, minutes = 0] = text.split(':').map(Number);
   return hours * hour + minutes * minute;

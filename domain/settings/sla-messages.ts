@@ -1,6 +1,6 @@
-// What SLA reminders and escalations say.
+// The texts of SLA reminders and escalations.
 
-/** What a message template can have filled in, between double braces. */
+/** The placeholders of a message template, between double braces. */
 export const placeholders = [
   'record_name',
   'entity_type',
@@ -12,7 +12,7 @@ export const placeholders = [
 
 export type MessageValues = Readonly<Record<(typeof placeholders)[number], string>>;
 
-/** Fills a template in; what is filled in is not looked at again. */
+/** Fills the placeholders of a template. Placeholders in the values are not filled. */
 export function fillTemplate(template: string, values: MessageValues): string {
   return template.replace(/\{\{\s*([a-z_]+)\s*\}\}/g, (written, name: string) =>
     Object.hasOwn(values, name) ? values[name as keyof MessageValues] : written,
@@ -40,7 +40,7 @@ const shown: Intl.DateTimeFormatOptions = {
   timeZoneName: 'short',
 };
 
-/** A moment as people of a time zone read it: 2026-11-20 23:55 GMT+1. */
+/** Formats a time for people in a time zone: 2026-11-20 23:55 GMT+1. */
 export function readableTime(moment: Date, timezone: string): string {
   const parts = new Intl.DateTimeFormat('en', { ...shown, timeZone: timezone }).formatToParts(moment);
   const { year, month, day, hour, minute, timeZoneName } = Object.fromEntries(

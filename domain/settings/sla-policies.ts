@@ -1,4 +1,4 @@
-// SLA policies as a workspace has them: which one a record falls under, and what is wrong with one.
+// SLA policies of a workspace: the policy that applies to a record, and validation.
 import type { Escalation, Reminder, SlaPolicy } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { isTimezone } from '../service/zones-and-currencies.ts';
@@ -11,13 +11,14 @@ const entityTypes: Readonly<Record<string, SlaPolicy['entityType']>> = {
   deals: 'deal',
 };
 
-/** What policies call an object; undefined for those that have none. */
+/** Returns the policies' name of an object; undefined if objects of this kind have no policies. */
 export function entityTypeOf(object: string): SlaPolicy['entityType'] | undefined {
   return entityTypes[object];
 }
 
 /**
- * The active policy that a record falls under: one of its own priority before one of all priorities, then the oldest.
+ * Returns the active policy that applies to a record. A policy for its priority comes before one
+ * for all priorities; of several, the oldest applies.
  * @param policies the oldest first
  */
 export function applicablePolicy(
@@ -33,7 +34,7 @@ export function applicablePolicy(
   );
 }
 
-/** A policy as its settings show it, before it has an id. */
+/** The settings of a policy, before it has an id. */
 export interface PolicySettings {
   firstResponseTime: number | null;
   everyResponseTime: number | null;
@@ -47,12 +48,12 @@ export interface PolicySettings {
   escalations: readonly Pick<Escalation, 'level' | 'message_template'>[];
 }
 
-/** Ten years, so that every deadline can be reckoned at once. */
+/** Ten years, so that every deadline can be computed in one step. */
 const mostWeeks = 520;
 
 /**
- * Checks the settings as a whole; each value is valid by itself.
- * @param before the policy that is changed: its reminders may stay as they are
+ * Checks the settings as a whole. Each value is valid by itself.
+ * @param before the changed policy: its reminders may stay as they are
  */
 export function policyProblems(policy: PolicySettings, before?: PolicySettings): FieldProblem[] {
   const problems: FieldProblem[] = [];
@@ -79,14 +80,14 @@ export function policyProblems(policy: PolicySettings, before?: PolicySettings):
   return problems;
 }
 
-/** Where a policy has the time of a clock. */
+/** The setting with the time of a clock. */
 const timeOf = {
   first_response: 'firstResponseTime',
   every_response: 'everyResponseTime',
   resolution: 'resolutionTime',
 } as const;
 
-/** A reminder of a clock that the policy does not have would never be sent. */
+/** A reminder is rejected if the policy does not have its clock, because it would never be sent. */
 function reminderProblems(policy: PolicySettings, before: PolicySettings | undefined): FieldProblem[] {
   const lacks = (settings: PolicySettings, { type }: PolicySettings['reminders'][number]): boolean =>
     settings[timeOf[type]] === null;

@@ -1,4 +1,4 @@
-// SLA clocks of records: which ones a write starts, ends and restarts, and what has to happen when.
+// SLA clocks of records: the ones that a write starts, ends and restarts, and due steps.
 import {
   type ClockKind,
   clockKinds,
@@ -25,7 +25,7 @@ export interface NewClock {
   nextAt: Date | null;
 }
 
-/** The clocks that new records start with. */
+/** Returns the clocks that start with new records. */
 export function clocksOfNew(
   object: string,
   records: readonly RecordState[],
@@ -33,7 +33,7 @@ export function clocksOfNew(
   now: Date,
 ): NewClock[] {
   if (workspace.slaPolicies.length === 0) return [];
-  // Records of one call start together: their deadlines are reckoned once for each policy.
+  // Records of one call start together, so their deadlines are computed once for each policy.
   const plans = new Map<SlaPolicy, NewClock[]>();
   return records.flatMap((record) => {
     const policy = policyOf(object, record, workspace);
@@ -48,7 +48,7 @@ function policyOf(object: string, { values }: RecordState, workspace: Workspace)
   return applicablePolicy(workspace.slaPolicies, object, (values.priority ?? null) as number | null);
 }
 
-/** Customers have no status that would end a resolution. */
+/** Customers have no status that would end a resolution clock. */
 function kindsOf(policy: SlaPolicy): ClockKind[] {
   return clockKinds.filter(
     (kind) => policy.times[kind] !== null && !(kind === 'resolution' && policy.entityType === 'customer'),
@@ -67,14 +67,14 @@ export interface AnsweredClock {
   object: string;
   recordId: string;
   kind: ClockKind;
-  /** The last contact: the next response is waited for from here. */
+  /** The last contact, from which the next response is due. */
   answeredAt: Date;
 }
 
-/** Contacts with records, which is what response clocks wait for. */
+/** Contacts with records, which satisfy response clocks. */
 export interface Responses {
   contacts: { object: 'leads' | 'deals'; recordId: string; at: string }[];
-  /** The clocks that begin anew with the contact that satisfied them. */
+  /** Returns the clocks that restart with the contact that satisfied them. */
   restarted(answered: readonly AnsweredClock[]): NewClock[];
 }
 
@@ -90,8 +90,9 @@ export interface LoggedActivity {
 }
 
 /**
- * Responses among activities that were logged or changed. An internal note is no response to a customer, so the type Note that
- * every workspace starts with, and that keeps its name, satisfies no clock until it becomes another type.
+ * Returns the responses among logged or changed activities. An internal note is not a response to a
+ * customer. The system type Note, which cannot be renamed, satisfies no clock until the activity
+ * gets another type.
  */
 export function findResponses(logged: readonly LoggedActivity[], workspace: Workspace): Responses {
   const contacts: Responses['contacts'] = [];
@@ -114,19 +115,22 @@ function restartedClocks(answered: readonly AnsweredClock[], workspace: Workspac
   });
 }
 
-/** What a change of a record does to its clocks. */
+/** The effect of a record's change on its clocks. */
 export interface ClockChange {
   object: string;
   recordId: string;
-  /** Clocks of this policy go on; all others that run are ended. */
+  /** Clocks of this policy continue. All others are ended. */
   keptPolicyId: string | null;
-  /** True when what was waited for is done: a deadline that passed before is still told. */
+  /** True if the awaited work is done. A deadline that passed before is still reported. */
   isResolved: boolean;
-  /** The clocks to start, after those that were ended. */
+  /** Returns the clocks to start after the others were ended. */
   startedAfter(ended: readonly { kind: ClockKind; startedAt: Date }[]): NewClock[];
 }
 
-/** A record that comes to its end has no clocks, one that is opened again starts anew, and another priority may mean another policy. */
+/**
+ * Returns the change of clocks: none for a record that reaches a final status, new ones for a
+ * record that is reopened, and those of another policy if the priority changes it.
+ */
 export function clockChange(
   object: string,
   before: RecordState,
@@ -140,7 +144,7 @@ export function clockChange(
   if (settled) return wasSettled ? undefined : { ...base, isResolved: true, startedAfter: () => [] };
 
   const policy = policyOf(object, after, workspace);
-  // Who was spoken to already waits for no first response.
+  // A record with an earlier contact needs no first response.
   const isNeeded = (kind: ClockKind) => kind !== 'first_response' || (after.values.last_contacted_at ?? null) === null;
   const startKind = (kind: ClockKind, at: Date) => (policy ? newClock(policy, object, after.id, kind, at) : []);
   const kinds = policy ? kindsOf(policy) : [];
@@ -159,17 +163,17 @@ export function clockChange(
   };
 }
 
-/** A deleted record has no clocks. */
+/** Ends the clocks of a deleted record. */
 export function clocksEndedWith(object: string, recordId: string, workspace: Workspace): ClockChange | undefined {
   if (workspace.slaPolicies.length === 0 || entityTypeOf(object) === undefined) return undefined;
   return { object, recordId, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
 }
 
-/** A clock whose time has come. */
+/** A clock with due steps. */
 export interface DueClock {
   kind: ClockKind;
   dueAt: Date;
-  /** Steps up to here are done. */
+  /** Steps up to this time are done. */
   handledAt: Date;
   breachedAt: Date | null;
   satisfiedAt: Date | null;
@@ -185,8 +189,9 @@ export interface DueSteps {
 }
 
 /**
- * What has to happen by now. A clock that was satisfied after its deadline is a breach, however soon after; a reminder that comes
- * after the deadline would only repeat it.
+ * Returns the steps that are due. A clock that was satisfied after its deadline is a breach, no
+ * matter how soon after. A reminder that comes after the deadline is omitted, because it would only
+ * repeat the breach.
  */
 export function dueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueSteps {
   const { kind, dueAt, handledAt } = clock;
@@ -204,7 +209,10 @@ export function dueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueStep
   };
 }
 
-/** The first moment after another at which something has to happen; the deadline itself also when it has passed. */
+/**
+ * Returns the next time after another at which a step is due. The deadline counts even if it has
+ * passed.
+ */
 function nextMoment(
   policy: SlaPolicy,
   { kind, dueAt, isBreached }: { kind: ClockKind; dueAt: Date; isBreached: boolean },

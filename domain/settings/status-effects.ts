@@ -1,17 +1,20 @@
-// What entering a status sets: when a record was won, lost or completed, and how likely it is.
+// The effects of entering a status: the time of winning, losing or completing, and the probability.
 import type { Status } from '../objects/configuration.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
 
-/** The probability of a deal that enters a stage with the outcome; undefined if the outcome says nothing about it. */
+/**
+ * Returns the probability of a deal that enters a stage with the outcome; undefined if the outcome
+ * does not determine it.
+ */
 export function probabilityOf(outcome: string | undefined): number | undefined {
   if (outcome === 'won') return 100;
   return outcome === 'lost' ? 0 : undefined;
 }
 
-/** What closing a deal sets. */
+/** Returns the fields that closing a deal sets. */
 function closingEffects(outcome: string): Record<string, StoredValue> {
   const probability = probabilityOf(outcome);
   return {
@@ -20,7 +23,7 @@ function closingEffects(outcome: string): Record<string, StoredValue> {
   };
 }
 
-/** The field that holds the status, and what entering one sets. */
+/** The status field, and the fields that entering a status sets. */
 const statusFields: Readonly<
   Record<string, { field: string; effects: (outcome: string, now: string) => Record<string, StoredValue> }>
 > = {
@@ -44,8 +47,8 @@ const statusFields: Readonly<
 };
 
 /**
- * The status that a write moves the record into, or undefined when it stays where it is. What a status demands of the records
- * that enter it is to be checked for exactly these writes.
+ * Returns the status that a write moves the record into; undefined if it stays. Pre-conditions of a
+ * status apply to exactly these writes.
  * @param before undefined for a new record
  */
 export function enteredStatus(object: string, before: Values | undefined, after: Values): string | undefined {
@@ -54,7 +57,7 @@ export function enteredStatus(object: string, before: Values | undefined, after:
   return field === undefined || status === null || status === (before?.[field] ?? null) ? undefined : String(status);
 }
 
-/** The fields that entering a status sets and clears. */
+/** Returns the fields that entering a status sets and clears. */
 export function statusEffects(
   object: string,
   status: string | undefined,
@@ -66,7 +69,10 @@ export function statusEffects(
   return rule.effects(outcomeOf(object, status, workspace), now.toISOString());
 }
 
-/** The event of a lead or deal that went from one status to another; undefined when it stays, and for records without such. */
+/**
+ * Returns the event of a lead or deal that moved to another status; undefined if it stays, and for
+ * other objects.
+ */
 export function moveEvent(
   object: string,
   { id, values: before }: { id: string; values: Values },
@@ -85,24 +91,24 @@ export function moveEvent(
 
 const moveEvents: Readonly<Record<string, string>> = { leads: 'lead.status_changed', deals: 'deal.stage_changed' };
 
-/** True for a lead or deal in a status that ends its way: won, lost, converted or disqualified. */
+/** Returns true for a lead or deal with a final status: won, lost, converted or disqualified. */
 export function isSettled(object: string, values: Values, workspace: Workspace): boolean {
   if (object !== 'leads' && object !== 'deals') return false;
   const status = values[statusFields[object]?.field ?? ''] ?? null;
   return status !== null && outcomeOf(object, String(status), workspace) !== 'open';
 }
 
-/** The outcome of a configured status; a task's status says it itself. */
+/** Returns the outcome of a configured status. The status of a task is its own outcome. */
 function outcomeOf(object: string, status: string, workspace: Workspace): string {
   return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');
 }
 
-/** The statuses of leads or the stages of deals, in their order. */
+/** Returns the statuses of leads or the stages of deals, in their order. */
 export function statusesOf(object: string, workspace: Workspace): readonly Status[] {
   return workspace.statuses.filter((status) => status.object === object);
 }
 
-/** A configured status; undefined also for objects whose statuses nobody configures. */
+/** Returns a configured status; undefined for objects without configurable statuses. */
 export function statusItem(object: string, id: StoredValue | undefined, workspace: Workspace): Status | undefined {
   return statusesOf(object, workspace).find((status) => status.id === id);
 }

@@ -1,10 +1,10 @@
-// Statuses of leads and stages of deals: their order, their outcomes, and what they ask.
+// Statuses of leads and stages of deals: order, outcomes and pre-conditions.
 import type { SingleRule } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { checkComparison, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 
-/** A rule as it was read; the document refuses alternatives within alternatives. */
+/** A parsed rule. The OpenAPI document rejects nested alternatives. */
 export type KeptRule = SingleRule | { or: KeptRule[] };
 
 const outcomes = {
@@ -12,16 +12,16 @@ const outcomes = {
   deals: ['open', 'won', 'lost'],
 } as const;
 
-/** A problem when statuses of the object cannot have this outcome. */
+/** Returns a problem if statuses of the object cannot have this outcome. */
 export function outcomeProblem(object: 'leads' | 'deals', given: unknown): FieldProblem | undefined {
   const allowed: readonly string[] = outcomes[object];
   const known = Object.values(outcomes).some((each: readonly unknown[]) => each.includes(given));
-  // What is no outcome of anything is refused by the document.
+  // The OpenAPI document rejects unknown outcomes.
   if (!known || allowed.includes(given as string)) return undefined;
   return fieldProblem('outcome', 'INVALID_OPTION', `must be one of ${allowed.join(', ')} for ${object}`, { allowed });
 }
 
-/** Problems of field names that records which enter the status must have a value in. */
+/** Returns problems with names of fields that records must have values in to enter the status. */
 export function preConditionFieldProblems(object: WorkspaceObject, given: unknown): FieldProblem[] {
   if (!Array.isArray(given)) return [];
   return given.flatMap((name: unknown, index) => {
@@ -34,13 +34,13 @@ export function preConditionFieldProblems(object: WorkspaceObject, given: unknow
 
 export interface CheckedRules {
   rules: KeptRule[];
-  /** Problems that the workspace's configuration decides. */
+  /** Problems that depend on the workspace's configuration. */
   problems: FieldProblem[];
-  /** Parts that the kind of a rule needs and that are missing. */
+  /** Missing parts that a rule of this kind needs. */
   missing: FieldProblem[];
 }
 
-/** Checks rules that the document has looked at; what it refuses is left out here. */
+/** Checks rules that the OpenAPI document has validated. Rules that it rejects are ignored here. */
 export function checkRules(object: WorkspaceObject, workspace: Workspace, given: unknown): CheckedRules {
   const checked: CheckedRules = { rules: [], problems: [], missing: [] };
   const list: readonly unknown[] = Array.isArray(given) ? given : [];
@@ -57,7 +57,7 @@ interface Reading {
 
 type Given = Record<string, unknown>;
 
-/** The parts of a rule by its kind, each true when it must be there. */
+/** The parts of a rule by its kind; true: required. */
 const partsOf: Readonly<Record<string, Readonly<Record<string, boolean>>>> = {
   field: { field: true, op: true, value: false, message: false },
   activity: { activity_type: false, min_count: true, within_days: false },
@@ -120,7 +120,7 @@ function keptRule(reading: Reading, kind: string, rule: Given, path: string): Ke
   }
 }
 
-/** A rule as callers see it. */
+/** Converts a rule to the API's format. */
 export function toRuleResponse<Rule extends KeptRule>(object: WorkspaceObject, workspace: Workspace, rule: Rule): Rule {
   if ('or' in rule) return { ...rule, or: rule.or.map((each) => toRuleResponse(object, workspace, each)) };
   if (rule.kind === 'field') {

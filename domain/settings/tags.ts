@@ -1,4 +1,4 @@
-// Tags: what their definition may say, and which of them a record's data puts on it.
+// Tags: validation of their definition, and the tags that the data of a record applies.
 import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
 import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
@@ -17,7 +17,10 @@ import {
   type TagNames,
 } from './record-tags.ts';
 
-/** What a tag looks at, and when it is put on. Without conditions it is put on by hand only. */
+/**
+ * The fields that a tag reads, and when it is applied. Without conditions, it is applied only by
+ * hand.
+ */
 export interface TagRule {
   /** For customers: the fields that the conditions may name. */
   fieldNames: readonly string[];
@@ -27,16 +30,16 @@ export interface TagRule {
 
 export interface CheckedTagRule {
   rule: TagRule;
-  /** Problems that the workspace's configuration decides. */
+  /** Problems that depend on the workspace's configuration. */
   problems: FieldProblem[];
-  /** Fields of the body that contradict each other. */
+  /** Contradictory fields of the body. */
   contradictions: FieldProblem[];
 }
 
 /**
- * Checks what a body says about the rule of a tag.
- * @param body whatever its shape: what the document refuses is left out
- * @param before the rule of the stored tag; what the body leaves out stays
+ * Checks the rule of a tag in a body.
+ * @param body of any shape; parts that the OpenAPI document rejects are ignored
+ * @param before the rule of the stored tag; parts that the body omits stay
  */
 export function checkTagRule(
   object: WorkspaceObject,
@@ -126,14 +129,14 @@ function readConditions(
   });
 }
 
-/** A tag follows from writes: it would not change when the days pass. */
+/** A tag changes only with writes, not with time. */
 const noRelativeDates = 'must not be a relative date, because tags only change when a record is written';
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A condition as callers see it. */
+/** Converts a condition to the API's format. */
 export function toConditionResponse(object: WorkspaceObject, kept: KeptComparison): KeptComparison {
   const { field, operator } = kept;
   return { field, operator, value: toResponseComparisonValue(object, kept) };
@@ -143,13 +146,16 @@ interface AutomaticTag {
   id: string;
   name: string;
   logic: ConditionLogic;
-  /** Undefined for those that do not fit the fields any more; they do not hold. */
+  /** Undefined for conditions that no longer fit the fields; these do not hold. */
   conditions: readonly (Condition | undefined)[];
 }
 
 const automatic = new WeakMap<Workspace, Map<string, readonly AutomaticTag[]>>();
 
-/** The tags with conditions of an object, in the order that tags are shown; read once for each state of the configuration. */
+/**
+ * Returns an object's tags with conditions in display order. Computed once for each state of the
+ * configuration.
+ */
 function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonly AutomaticTag[] {
   const known = automatic.get(workspace) ?? new Map<string, readonly AutomaticTag[]>();
   automatic.set(workspace, known);
@@ -170,7 +176,7 @@ function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonl
   return tags;
 }
 
-/** The tags that a record's data puts on it, in the order that tags are shown. */
+/** Returns the tags that the data of a record applies, in display order. */
 function automaticTags(
   object: WorkspaceObject,
   workspace: Workspace,
@@ -183,20 +189,20 @@ function automaticTags(
     .map(({ id, name }) => ({ id, name }));
 }
 
-/** A record with the tags that its data puts on it. */
+/** A record with the tags that its data applies. */
 export interface TaggedRecord {
   id: string;
   tagIds: readonly string[];
 }
 
-/** Records to look at again, and what decides about them. */
+/** Records whose tags must be recomputed, and the function that computes them. */
 export interface Retagging {
   object: string;
   ids: readonly string[];
   tagsOf(records: readonly ComparedRecord[]): readonly TaggedRecord[];
 }
 
-/** New records that their data puts tags on, with those tags. */
+/** Returns the new records whose data applies tags, with these tags. */
 export function tagsOfNew(
   object: WorkspaceObject,
   workspace: Workspace,
@@ -209,7 +215,10 @@ export function tagsOfNew(
     .filter(({ tagIds }) => tagIds.length > 0);
 }
 
-/** New records with all their tags, added by hand or by their data; those without tags are left out. */
+/**
+ * Returns new records with all their tags, added by hand or by their data. Records without tags are
+ * omitted.
+ */
 export function appliedToNew(
   object: WorkspaceObject,
   workspace: Workspace,
@@ -224,8 +233,8 @@ export function appliedToNew(
 }
 
 /**
- * Changed records with their tags before and after; none where the object has no tags.
- * @param changes with the tags that are now added by hand, if they change
+ * Returns changed records with their tags before and after; none if the object has no tags.
+ * @param changes with the new manual tags, if they change
  */
 export function appliedToChanged(
   object: WorkspaceObject,
@@ -247,7 +256,10 @@ export function appliedToChanged(
   });
 }
 
-/** Changed records with all the tags that their data now puts on them; none where the object has no tags that could have to go. */
+/**
+ * Returns changed records with all tags that their data now applies; none if the object has no tags
+ * that could be removed.
+ */
 function tagsOfChanged(
   object: WorkspaceObject,
   workspace: Workspace,
@@ -260,7 +272,10 @@ function tagsOfChanged(
     .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }));
 }
 
-/** Records whose tags may follow from a change of a field by something else than a write of theirs; none where no tag looks at it. */
+/**
+ * Returns records whose tags may change because a field was changed without a write of the record;
+ * none if no tag reads it.
+ */
 export function recordsToRetag(
   object: WorkspaceObject,
   workspace: Workspace,
@@ -279,12 +294,12 @@ export function recordsToRetag(
   };
 }
 
-/** A record whose tags were looked at again. */
+/** A record with recomputed tags. */
 export interface RetaggedRecord extends TaggedRecord {
   before: readonly AppliedTag[];
 }
 
-/** The names of tags before and after, by the ids of those records whose tags changed. */
+/** Returns the names of tags before and after, by the ids of records whose tags changed. */
 export function namesOfRetagged(object: WorkspaceObject, records: readonly RetaggedRecord[]): Map<string, TagNames> {
   return new Map(
     records.flatMap(({ id, before, tagIds }) => {
@@ -295,10 +310,13 @@ export function namesOfRetagged(object: WorkspaceObject, records: readonly Retag
   );
 }
 
-/** What an activity changes on the lead that it is logged on. */
+/** The fields of a lead that its activities change. */
 const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
 
-/** The leads whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
+/**
+ * Returns the leads whose tags may change after activities were logged, changed or deleted; none if
+ * no tag reads such fields.
+ */
 export function leadsToRetag(
   workspace: Workspace,
   contacts: readonly { entityType: string; entityId: string }[],

@@ -1,4 +1,4 @@
-// The keys of a workspace: minting, showing, changing, rotating and revoking.
+// The API keys of a workspace: create, read, change, rotate and revoke.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/access/api-keys.ts';
 import { isGrantable, moduleOf } from '../../domain/access/scopes.ts';
@@ -14,18 +14,18 @@ type ApiKey = components['schemas']['ApiKey'];
 
 const hourMilliseconds = 3_600_000;
 const dayMilliseconds = 24 * hourMilliseconds;
-/** Days that usage is told of unless the caller says how many. */
-const usualDays = 30;
+/** Days of usage that are returned by default. */
+const defaultDays = 30;
 
 export const createApiKey: Handler<'createApiKey'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
   const reach = await checkReach(call);
-  const problems = [...(await scopeProblems(call)), ...expiryProblems(call), ...reach.problems];
+  const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call), ...reach.problems];
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
-  const expiresAt = timeOf(body.expires_at);
-  await refuseAtLimit(call);
+  const expiresAt = parseTime(body.expires_at);
+  await assertBelowLimit(call);
   const made = newApiKey(body.environment);
   const key = {
     id: uuidv7(),
@@ -51,7 +51,7 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
     recordId: key.id,
     metadata: { name: key.name, environment: key.environment, scopes: key.scopes, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: toApiKeyResponse({ ...unused, ...key }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...initialState, ...key }, now), key: made.key } };
 };
 
 export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
@@ -79,7 +79,7 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
   request: { path, query },
   db: { sql },
 }) => {
-  const { days: count = usualDays } = query;
+  const { days: count = defaultDays } = query;
   const dates = Array.from({ length: count }, (_, index) =>
     new Date(now.getTime() - (count - 1 - index) * dayMilliseconds).toISOString().slice(0, 10),
   );
@@ -96,9 +96,9 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const problems = [...(await scopeProblems(call)), ...expiryProblems(call)];
+  const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call)];
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
-  const expiresAt = timeOf(body.expires_at);
+  const expiresAt = parseTime(body.expires_at);
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   if (row.revokedAt) throw revoked();
   const settings: db.ApiKeySettings = {
@@ -115,7 +115,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const after = toApiKeyResponse({ ...row, ...settings }, now);
   const changes = changesOf(before, after);
   if (Object.keys(changes).length > 0) {
-    if (before.status === 'expired' && after.status === 'active') await refuseAtLimit(call);
+    if (before.status === 'expired' && after.status === 'active') await assertBelowLimit(call);
     await db.updateApiKey(sql, caller.companyId, row.id, settings, now);
     call.db.record({ action: 'api_key.update', object: 'api_keys', recordId: row.id, changes });
   }
@@ -149,7 +149,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const end = new Date(now.getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
   const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
   await db.updateApiKey(sql, caller.companyId, row.id, { ...row, expiresAt }, now);
-  await refuseAtLimit(call);
+  await assertBelowLimit(call);
   const made = newApiKey(row.environment);
   const key = { ...row, id: uuidv7(), prefix: made.prefix, last4: made.last4, ...createdBy(caller, now) };
   await db.insertApiKey(sql, caller.companyId, key, made.hash);
@@ -161,13 +161,13 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
     changes: { expires_at: overlap },
     metadata: { replaced_by: key.id, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...unused }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...initialState }, now), key: made.key } };
 };
 
 const revoked = () => conflict('key_revoked', 'This API key was revoked, which cannot be undone. Create a new one.');
 
-/** @throws ApiError 409 when the workspace has as many active keys as it may have */
-async function refuseAtLimit({ caller, now, db: { sql } }: Call): Promise<void> {
+/** @throws ApiError 409 if the workspace has the maximum number of active keys */
+async function assertBelowLimit({ caller, now, db: { sql } }: Call): Promise<void> {
   const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
   if (active < configurationLimits.activeApiKeys) return;
   const message = `A workspace can have at most ${configurationLimits.activeApiKeys} active API keys. Revoke one first.`;
@@ -176,12 +176,12 @@ async function refuseAtLimit({ caller, now, db: { sql } }: Call): Promise<void> 
 
 type WritingCall = Call<'createApiKey'> | Call<'updateApiKey'>;
 
-/** Checks each scope that is a text, whatever is wrong with the others. */
-async function scopeProblems(call: WritingCall): Promise<FieldProblem[]> {
+/** Checks each scope that is a text, even if other parts of the body are invalid. */
+async function findScopeProblems(call: WritingCall): Promise<FieldProblem[]> {
   const { problems } = call.request;
   const { scopes } = call.request.body;
   if (!Array.isArray(scopes)) return [];
-  // Objects that are switched off count: their grants rest until they are switched on again.
+  // Disabled objects count, too: their grants take effect when they are enabled again.
   const { customObjects } = (await call.services.loadWorkspace()).rows;
   const modules = new Set(customObjects.map(({ slug }) => `object:${slug}`));
   return scopes.flatMap((scope, index) => {
@@ -201,14 +201,14 @@ async function scopeProblems(call: WritingCall): Promise<FieldProblem[]> {
   });
 }
 
-/** undefined stays: nothing was sent. */
-function timeOf(text: string | null | undefined): Date | null | undefined {
+/** Keeps undefined, which means that nothing was sent. */
+function parseTime(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;
 }
 
-function expiryProblems({ now, request: { body, problems } }: WritingCall): FieldProblem[] {
+function findExpiryProblems({ now, request: { body, problems } }: WritingCall): FieldProblem[] {
   if (!isValidSoFar(problems, 'expires_at')) return [];
-  const expiresAt = timeOf(body.expires_at);
+  const expiresAt = parseTime(body.expires_at);
   if (!expiresAt || expiresAt > now) return [];
   return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be in the future')];
 }
@@ -243,8 +243,8 @@ function createdBy(caller: Caller, now: Date) {
   return { createdById: caller.actor.id, createdByName: caller.actor.name, createdAt: now };
 }
 
-/** A key that was just minted. */
-const unused = {
+/** The state of a new key. */
+const initialState = {
   revokedAt: null,
   revokedBy: null,
   revokeReason: null,

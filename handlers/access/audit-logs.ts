@@ -1,4 +1,4 @@
-// The audit log, as those read it who look after a workspace.
+// The audit log, for administrators of a workspace.
 import {
   type AuditFilter,
   type AuditLogRow,
@@ -11,9 +11,9 @@ import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageLimit } from '../../runtime/paging.ts';
 
-/** Rows that one statement looks at for rare ones, and such statements of one call. */
-const stretch = 5000;
-const mostStretches = 10;
+/** The rows that one statement scans for rare ones, and the number of such statements per call. */
+const scanSize = 5000;
+const maxScans = 10;
 
 export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
   const { caller } = call;
@@ -21,7 +21,7 @@ export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
   const { cursors } = call.services;
   const { actor_id, action, object, record_id, request_id, from, to } = query;
   const asked = [actor_id, action, object, record_id, request_id, from, to];
-  const filter = filterOf(call);
+  const filter = toFilter(call);
   const limit = pageLimit(query.limit);
   const list = JSON.stringify([caller.companyId, caller.testMode, 'audit-logs', asked]);
   const start = query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as unknown as AuditPlace);
@@ -37,8 +37,8 @@ export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
   };
 };
 
-/** @throws ApiError 400 for a window that ends before it begins */
-function filterOf({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
+/** @throws ApiError 400 if the window ends before it begins */
+function toFilter({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   if (from && to && from > to)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
@@ -54,7 +54,7 @@ function filterOf({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
   };
 }
 
-/** Looks through the log until there is a page, its end, or enough for one call. */
+/** Scans the log until a page is full, the log ends, or the call has scanned enough. */
 async function search(
   { caller, db: { sql } }: Call<'listAuditLogs'>,
   filter: AuditFilter,
@@ -65,10 +65,10 @@ async function search(
   const isPlain = [actorId, action, object, requestId].every((asked) => asked === undefined);
   const rows: AuditLogRow[] = [];
   let place = start;
-  for (let round = 0; round < mostStretches; round += 1) {
-    // One more than the page has, which tells whether there is another.
+  for (let round = 0; round < maxScans; round += 1) {
+    // One more than the page has, to find out if there is another page.
     const wanted = limit + 1 - rows.length;
-    const found = await listStored(sql, caller, filter, place, wanted, isPlain ? wanted : stretch);
+    const found = await listStored(sql, caller, filter, place, wanted, isPlain ? wanted : scanSize);
     rows.push(...found.rows);
     if (rows.length > limit) {
       const last = rows[limit - 1] as AuditLogRow;

@@ -1,4 +1,4 @@
-// What a credential is.
+// The caller's credential.
 import type { Handler } from '../../runtime/handler.ts';
 
 export const getMe: Handler<'getMe'> = async ({ caller }) => {

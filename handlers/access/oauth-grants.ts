@@ -1,4 +1,4 @@
-// What people allowed apps to do in their name: listing and revoking.
+// Grants of people to apps: list and revoke.
 import * as db from '../../db/access/oauth-grants.ts';
 import type { components } from '../../generated/api.ts';
 import { found } from '../../runtime/errors.ts';

@@ -1,4 +1,4 @@
-// Roles and profiles, to be read.
+// Roles and profiles, read-only.
 import { listPermissions, listProfiles, type ProfileRow } from '../../db/access/roles.ts';
 import { listGrantableRoles } from '../../db/people/users.ts';
 import {
@@ -80,7 +80,7 @@ function toPermissionResponse(
 ): components['schemas']['RolePermission'] {
   return {
     module,
-    label: workspace.objects.get(module)?.plural ?? labelOf(module),
+    label: workspace.objects.get(module)?.plural ?? toLabel(module),
     actions: [...actions],
     available_actions: [...actionsOfModule(module)],
     scope,
@@ -88,7 +88,7 @@ function toPermissionResponse(
 }
 
 /** access_control → Access control */
-function labelOf(module: string): string {
+function toLabel(module: string): string {
   const words = module.replace(/^object:/, '').replace(/[_-]/g, ' ');
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

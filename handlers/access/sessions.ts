@@ -1,4 +1,4 @@
-// Signing in, renewing and signing out: session tokens, and refresh tokens that work once.
+// Sign-in, renewal and sign-out: session tokens, and refresh tokens that work once.
 import { v7 as uuidv7 } from 'uuid';
 import {
   createSession as beginSession,
@@ -14,9 +14,9 @@ import { sessionTokenSeconds } from '../../runtime/credentials/session-tokens.ts
 import { oauthRefusal } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
 
-/** A refresh token works for seven days, and each renewal starts them anew. */
+/** A refresh token works for seven days from its creation. */
 const refreshMilliseconds = 7 * 86_400_000;
-/** A token that was just replaced works again for so long, for a client that lost the answer. */
+/** A replaced token still works for this long, for a client that lost the response. */
 const graceMilliseconds = 60_000;
 
 interface Person {
@@ -27,7 +27,7 @@ interface Person {
   mustChangePassword: boolean;
 }
 
-/** The same text whatever is wrong, so that nobody learns who has an account. */
+/** The same text for every reason, so that it does not reveal who has an account. */
 const wrongPassword = () => oauthRefusal('invalid_grant', 'The email address or the password is wrong.');
 const wrongToken = (options: { keepsWork?: boolean } = {}) =>
   oauthRefusal('invalid_grant', 'The refresh token is invalid or has expired. Sign in again.', options);
@@ -49,13 +49,13 @@ async function signIn(call: Call<'createSession'>, email: string, password: stri
   const address = email.toLowerCase();
   call.services.rejectGuessing(address);
   const found = await findSignIn(call.db.sql, address);
-  // Unknown addresses and deactivated users cost a password check as well.
+  // Unknown addresses and deactivated users cost a password check, too.
   const isRight = await call.db.withoutConnection(checkPassword(password, found?.passwordHash ?? null));
   if (!found || !isRight || !found.isActive) {
     await call.services.countWrongPassword(address);
     throw wrongPassword();
   }
-  const session = sessionOf(found, uuidv7(), now);
+  const session = toSession(found, uuidv7(), now);
   const refresh = newRefreshToken(found.companyId);
   await beginSession(call.db.sql, session, call.caller, refresh.hash, now);
   note(call, 'session.create', found, session.sessionId);
@@ -77,17 +77,17 @@ async function renew(call: Call<'createSession'>, token: string): Promise<Result
   }
   if (now.getTime() - found.issuedAt.getTime() > refreshMilliseconds) throw wrongToken();
   const refresh = newRefreshToken(found.companyId);
-  await replaceRefreshToken(sql, usedHash, sessionOf(found, found.sessionId, now), refresh.hash, now);
+  await replaceRefreshToken(sql, usedHash, toSession(found, found.sessionId, now), refresh.hash, now);
   note(call, 'session.renew', found, found.sessionId);
   return answer(call, found, found.sessionId, refresh.token);
 }
 
-/** A token that was replaced and turns up after the grace is in two hands. */
+/** Returns true if a replaced token is used after the grace period: two parties have it. */
 function isStolen(token: RefreshTokenRow, now: Date): boolean {
   return token.usedAt !== null && now.getTime() - token.usedAt.getTime() > graceMilliseconds;
 }
 
-function sessionOf(person: Person, sessionId: string, now: Date) {
+function toSession(person: Person, sessionId: string, now: Date) {
   const { companyId, userId } = person;
   return { companyId, sessionId, userId, expiresAt: new Date(now.getTime() + refreshMilliseconds) };
 }
@@ -140,6 +140,7 @@ export const endSession: Handler<'endSession'> = async (call) => {
 
 export const getSigningKeys: Handler<'getSigningKeys'> = async (call) => ({
   status: 200,
-  // The keys are made here, so their members are known; the library's type leaves all of them open.
+  // The keys are created here, so their members are known. The library's type leaves all of them
+  // open.
   body: call.services.sessionTokens.jwks as Result<'getSigningKeys'>['body'],
 });

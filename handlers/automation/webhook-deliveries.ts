@@ -1,4 +1,4 @@
-// Webhook deliveries: shown, and sent again.
+// Webhook deliveries: list, read, and send again.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/webhook-deliveries.ts';
 import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
@@ -9,9 +9,9 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
-/** Deliveries of one call. */
-const mostRecovered = 10_000;
-const mostReplayed = 1000;
+/** Maximum deliveries of one call. */
+const maxRecovered = 10_000;
+const maxReplayed = 1000;
 
 export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (call) => {
   const { caller, now } = call;
@@ -26,7 +26,7 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
     (after, limit) => db.listDeliveries(sql, caller, path.id, filter, after, limit),
     (last: StoredDelivery) => [last.createdAt.toISOString(), last.id],
   );
-  // What was sent is listed even when its subscription is gone.
+  // Deliveries are listed even if their subscription is deleted.
   if (
     rows.length === 0 &&
     !(await findWebhook(sql, caller, path.id)) &&
@@ -55,7 +55,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const subscription = await lockWebhook(sql, caller, row.subscriptionId);
   if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
   refuseDisabled(subscription);
-  const copy = copyOf(row, row.subscriptionId, call, row.isTest);
+  const copy = copyDelivery(row, row.subscriptionId, call, row.isTest);
   await db.insertDeliveries(sql, caller, [copy]);
   await wakeWebhooks(sql, caller, [row.subscriptionId], now);
   call.db.record({
@@ -76,8 +76,8 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   if (window.to < window.from)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
-  const rows = await db.findInWindow(sql, caller, path.id, window, mostReplayed);
-  const copies = rows.map((row) => copyOf(row, path.id, call, false));
+  const rows = await db.findInWindow(sql, caller, path.id, window, maxReplayed);
+  const copies = rows.map((row) => copyDelivery(row, path.id, call, false));
   await db.insertDeliveries(sql, caller, copies);
   await wakeWebhooks(sql, caller, [path.id], now);
   const queued = copies.length;
@@ -91,10 +91,10 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
   const { sql } = call.db;
   requireCompanyReach(call);
   refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
-  const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), mostRecovered, now);
+  const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), maxRecovered, now);
   await wakeWebhooks(sql, caller, [path.id], now);
   call.db.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
-  return { status: 202, data: { queued, has_more: queued === mostRecovered } };
+  return { status: 202, data: { queued, has_more: queued === maxRecovered } };
 };
 
 function refuseDisabled({ disabledAt }: { disabledAt: Date | null }): void {
@@ -105,8 +105,8 @@ function timeOf(text: string | undefined): Date | undefined {
   return text === undefined ? undefined : new Date(text);
 }
 
-/** A fresh delivery of the same event. */
-function copyOf(
+/** Returns a new delivery of the same event. */
+function copyDelivery(
   { id, eventId, event, body }: { id: string; eventId: string; event: string; body: string },
   subscriptionId: string,
   { caller, now }: Pick<Call, 'caller' | 'now'>,

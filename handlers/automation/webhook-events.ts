@@ -1,4 +1,4 @@
-// The catalogue of events.
+// The catalog of events.
 import { eventCatalogue } from '../../domain/automation/event-catalogue.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';

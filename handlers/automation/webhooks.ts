@@ -1,4 +1,4 @@
-// Webhook subscriptions: made, shown, changed, deleted, given other secrets, and tested.
+// Webhook subscriptions: create, read, change, delete, rotate secrets, and test.
 import { v7 as uuidv7 } from 'uuid';
 import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhooks.ts';
@@ -18,10 +18,10 @@ import { requireCompanyReach } from '../../services/people/company-reach.ts';
 type Webhook = components['schemas']['WebhookSubscription'];
 
 const hourMilliseconds = 3_600_000;
-/** Milliseconds that the receiver of a test is given: its sender waits for it. */
-const testTime = 10_000;
-/** Deliveries that are cancelled with their subscription at once; the senders cancel the rest. */
-const cancelledAtOnce = 1000;
+/** Milliseconds for the receiver of a test, because the caller waits for it. */
+const testTimeout = 10_000;
+/** Deliveries that the call cancels with their subscription. The senders cancel the rest. */
+const maxCancelled = 1000;
 
 export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = async (call) => {
   const { rows, ...rest } = await pageOf(
@@ -42,7 +42,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
   const { caller, now } = call;
   const { body } = call.request;
   requireCompanyReach(call);
-  await refuseUnfit(call, { events: [], filter: null });
+  await validateSettings(call, { events: [], filter: null });
   const limit = configurationLimits.webhooks;
   if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
     throw conflict('subscription_limit', `A workspace can have at most ${limit} webhook endpoints.`, { limit });
@@ -68,7 +68,7 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
   const { caller, now } = call;
   const { body, path } = call.request;
   requireCompanyReach(call);
-  await refuseUnfit(call, found(await db.findWebhook(call.db.sql, caller, path.id)));
+  await validateSettings(call, found(await db.findWebhook(call.db.sql, caller, path.id)));
   const before = found(await db.lockWebhook(call.db.sql, caller, path.id));
   const settings: db.WebhookSettings = {
     url: body.url ?? before.url,
@@ -96,8 +96,8 @@ export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = a
   const { sql } = call.db;
   requireCompanyReach(call);
   const before = found(await db.lockWebhook(sql, caller, path.id));
-  const cancelled = await cancelDeliveries(sql, caller, before.id, cancelledAtOnce, now);
-  if (cancelled < cancelledAtOnce) await db.removeWebhook(sql, caller, before.id);
+  const cancelled = await cancelDeliveries(sql, caller, before.id, maxCancelled, now);
+  if (cancelled < maxCancelled) await db.removeWebhook(sql, caller, before.id);
   else await db.hideWebhook(sql, caller, before.id, now);
   record(call, 'delete', before, undefined);
   return { status: 200, data: { id: before.id, deleted: true } };
@@ -144,7 +144,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   const outcome = await call.db.withoutConnection(
     postSigned(call.services.outbound, {
       url: row.url,
-      secrets: secretsOf(row, call),
+      secrets: listSecrets(row, call),
       messageId: eventName(eventId),
       headers: {
         'service-event': event,
@@ -155,7 +155,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
       body: sent,
       testMode: caller.testMode,
       sentAt: now,
-      within: testTime,
+      within: testTimeout,
     }),
   );
   const delivery = {
@@ -191,8 +191,8 @@ function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabl
   return isActive ? { disabledReason: null, disabledAt: null } : { disabledReason: 'manual', disabledAt: now };
 }
 
-/** Those that a request is signed with: while one is being replaced, both. */
-function secretsOf(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call, 'services' | 'now'>): string[] {
+/** Returns the secrets that sign a request: during a rotation, both. */
+function listSecrets(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call, 'services' | 'now'>): string[] {
   const { sealedSecret: sealed, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = row;
   return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
 }
@@ -200,10 +200,11 @@ function secretsOf(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call
 type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscription'>;
 
 /**
- * Holds the body against the events there are and the network; what the document found wrong is told with it.
+ * Checks the body against the event catalog and the network. The errors include those that the
+ * OpenAPI document finds.
  * @throws ApiError 400 or 422 with every problem
  */
-async function refuseUnfit(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
+async function validateSettings(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
   const { body } = call.request;
   const isUnreadable = (field: string): boolean =>
     call.request.problems.some((each) => each.field === field || each.field.startsWith(`${field}[`)) || field === '';
@@ -212,7 +213,7 @@ async function refuseUnfit(call: WritingCall, before: { events: string[]; filter
   const problems = [];
   if (!isUnreadable('events')) {
     if (body.events) problems.push(...unknownEvents(body.events));
-    // Over events that there are not nothing could be filtered: one problem is enough.
+    // A filter cannot be checked for unknown events. One problem is enough then.
     const isToRead =
       filter !== null && problems.length === 0 && !isUnreadable('filter') && (body.events || body.filter);
     if (isToRead) problems.push(...readEventFilter(filter, events).problems);
@@ -224,7 +225,7 @@ async function refuseUnfit(call: WritingCall, before: { events: string[]; filter
   if (problems.length + call.request.problems.length > 0) throw call.request.rejection(problems);
 }
 
-/** @returns false where nothing changes */
+/** @returns false if nothing changes */
 function record(
   call: Pick<Call, 'db' | 'caller' | 'now'>,
   verb: 'create' | 'update' | 'delete' | 'rotate_secret',
@@ -233,7 +234,7 @@ function record(
 ): boolean {
   const changes = settingChanges(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
   if (before && after && Object.keys(changes).length === 0) return false;
-  // What follows the host is often a secret of the receiver's.
+  // The path often contains a secret of the receiver.
   if (changes.url) changes.url = { from: hostIn(changes.url.from), to: hostIn(changes.url.to) };
   call.db.record({
     action: `webhook.${verb}`,

@@ -1,4 +1,4 @@
-// Runs of workforces: records are enrolled, and what was done for them is shown.
+// Runs of workforces: enroll records, and read what was done for them.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/workforce-runs.ts';
 import { findWorkforce, holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
@@ -21,8 +21,8 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
   const { sql } = call.db;
   const { subject_type: type, subject_id: subjectId } = body;
   const workforce = found(await holdWorkforce(sql, caller.companyId, path.id));
-  await holdSubject(call, objectOf(type), subjectId);
-  refuseUnable(workforce, type);
+  await lockSubject(call, objectOf(type), subjectId);
+  assertAccepts(workforce, type);
   const subject = { workforce_id: workforce.id, subject_type: type, subject_id: subjectId.toLowerCase() };
   const answer = { ...subject, kind: 'workforce_run' as const };
   if (caller.testMode) {
@@ -87,8 +87,8 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   return { status: 200, data: { run: await toRunResponse(call, run) } };
 };
 
-/** @throws ApiError 404 for a record that the caller does not see */
-async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: string): Promise<void> {
+/** @throws ApiError 404 if the caller cannot see the record */
+async function lockSubject(call: Call<'enrollInWorkforce'>, object: string, id: string): Promise<void> {
   const { caller } = call;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
@@ -96,8 +96,8 @@ async function holdSubject(call: Call<'enrollInWorkforce'>, object: string, id: 
   if (!(await holdRecord(sql, caller, object, id))) throw notFound();
 }
 
-/** @throws ApiError 409 for a workforce that takes no such record now */
-function refuseUnable({ name, status, subjectTypes: allowed }: WorkforceRow, type: SubjectType): void {
+/** @throws ApiError 409 if the workforce does not accept such a record now */
+function assertAccepts({ name, status, subjectTypes: allowed }: WorkforceRow, type: SubjectType): void {
   if (!allowed.includes(type))
     throw conflict('subject_type_not_allowed', `The workforce ${name} does not accept records of type ${type}.`, {
       allowed,

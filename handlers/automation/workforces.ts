@@ -1,4 +1,4 @@
-// Workforces: set up, shown and changed.
+// Workforces: create, read and change.
 import { v7 as uuidv7 } from 'uuid';
 import { countOnTheirWay, resumeRuns } from '../../db/automation/workforce-runs.ts';
 import * as db from '../../db/automation/workforces.ts';
@@ -57,7 +57,7 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  await refuseUnfit(call, camelKeys(body));
+  await validatePlan(call, camelKeys(body));
   await db.lockWorkforces(sql, caller.companyId);
   const others = await db.listWorkforceNames(sql, caller.companyId);
   const row: db.WorkforceRow = {
@@ -76,7 +76,7 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   refuseTwin('A workforce', row.name, others);
   refuseFull(others.length, configurationLimits.workforces, 'workforce_limit_reached', 'workforces');
   await db.insertWorkforce(sql, caller.companyId, row);
-  recordChange(call, 'workforce', undefined, settingsOf(row));
+  recordChange(call, 'workforce', undefined, pickSettings(row));
   return { status: 201, data: { workforce: await toWorkforceResponse(call, row) } };
 };
 
@@ -96,9 +96,9 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
     createdAt: before.createdAt,
     updatedAt: now,
   };
-  if (body.steps || body.subject_types || body.stop_when !== undefined) await refuseUnfit(call, after);
+  if (body.steps || body.subject_types || body.stop_when !== undefined) await validatePlan(call, after);
   refuseTwin('A workforce', after.name, await db.listWorkforceNames(sql, caller.companyId), before.id);
-  if (!recordChange(call, 'workforce', settingsOf(before), settingsOf(after)))
+  if (!recordChange(call, 'workforce', pickSettings(before), pickSettings(after)))
     return { status: 200, data: { workforce: await toWorkforceResponse(call, before) } };
   await db.updateWorkforce(sql, caller.companyId, after);
   if (after.status === 'active' && before.status !== 'active') await resumeRuns(sql, caller, before.id);
@@ -106,10 +106,10 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
 };
 
 /**
- * @throws ApiError 403 for a caller that could not do itself what the steps do; 400 and 422 for what does not fit, as a whole or for records of
- *   the types
+ * @throws ApiError 403 if the caller lacks a permission that a step needs; 400 and 422 if a step is
+ * invalid, as such or for a type of records
  */
-async function refuseUnfit(
+async function validatePlan(
   call: ChangingCall,
   plan: { subjectTypes: Plan['subjectTypes']; steps: readonly GivenStep[]; stopWhen?: Plan['stopWhen'] | undefined },
 ): Promise<void> {
@@ -128,8 +128,8 @@ async function refuseUnfit(
   if (problems.length > 0) throw call.request.rejection(once(problems));
 }
 
-/** What of a workforce is a setting. */
-function settingsOf({
+/** Returns the settings of a workforce. */
+function pickSettings({
   id,
   name,
   description,

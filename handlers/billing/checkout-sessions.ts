@@ -1,4 +1,4 @@
-// Checkouts: started by an administrator, paid on a page, watched by whoever waits.
+// Checkouts: started by an administrator, paid on a page, and polled by clients.
 import {
   type CheckoutSession,
   findCheckout,
@@ -21,11 +21,12 @@ import { rejectionError } from '../../services/billing/subscription-change.ts';
 
 type Shown = components['schemas']['CheckoutSession'];
 
-/** Milliseconds in which a checkout can be paid. */
-const openFor = 24 * 3_600_000;
+/** Milliseconds for which a checkout can be paid. */
+const paymentWindow = 24 * 3_600_000;
 
 /**
- * In the address to return to. It is replaced here and not by the provider, whose own id of the checkout no operation of ours takes.
+ * A placeholder in the return URL. It is replaced here and not by the provider, because no
+ * operation of this API accepts the provider's id of the checkout.
  */
 const sessionIdPlaceholder = '{CHECKOUT_SESSION_ID}';
 
@@ -41,7 +42,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   const billingCycle = body.kind === 'subscribe' ? (body.billing_cycle ?? 'monthly') : null;
   const { payments } = call.services;
   if (body.kind === 'subscribe') {
-    // Another checkout may have been paid a moment ago.
+    // Another checkout may have been paid just before.
     if (payments.keepsBooks(scope)) await call.db.commitThenRun(() => payments.refresh(scope));
     const subscription = await readSubscription(call);
     const { used } = await findSeats(call.db.sql, caller.companyId);
@@ -69,7 +70,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
     cancelUrl: body.cancel_url ?? null,
     completedAt: null,
     createdAt: now,
-    expiresAt: new Date(now.getTime() + openFor),
+    expiresAt: new Date(now.getTime() + paymentWindow),
   };
   await insertCheckout(call.db.sql, scope, session);
   const url = await call.db.commitThenRun(() => payments.openCheckout({ ...scope, ...session }));
@@ -132,7 +133,7 @@ function toCheckoutSessionResponse(session: CheckoutSession, { caller, now }: Pi
     id: session.id,
     session_id: session.id,
     kind: session.kind,
-    // Reported as expired before anybody noted it.
+    // Reported as expired even before a job records it.
     status: session.completedAt ? 'complete' : session.expiresAt <= now ? 'expired' : 'open',
     url: session.url,
     package_code: session.packageCode,

@@ -1,4 +1,4 @@
-// Invoices, and the bill to come.
+// Invoices, and the next bill.
 import { listInvoices as findInvoices, type InvoiceRow } from '../../db/billing/invoices.ts';
 import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findPending } from '../../domain/billing/bills.ts';
@@ -7,7 +7,7 @@ import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
-/** Invoices that are shown. */
+/** The maximum number of listed invoices. */
 const newest = 24;
 
 export const listInvoices: Handler<'listInvoices'> = async (call) => {

@@ -1,4 +1,4 @@
-// What can be bought: plans and modules.
+// Plans and modules for sale.
 import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { leavesAt, moduleStatus } from '../../domain/billing/subscription-view.ts';

@@ -1,11 +1,11 @@
-// The portal: where a person changes the card on file.
+// The portal: the page on which a person changes the stored card.
 import { insertPortalSession } from '../../db/billing/portal-sessions.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
-/** Milliseconds in which the page can be opened and used. */
+/** Milliseconds for which the page can be opened and used. */
 const openFor = 5 * 60_000;
 
 export const createPortalSession: Handler<'createPortalSession'> = async (call) => {
@@ -25,7 +25,7 @@ export const createPortalSession: Handler<'createPortalSession'> = async (call) 
   const returnUrl = body?.return_url ?? null;
   await insertPortalSession(call.db.sql, scope, { id, returnUrl, createdAt: now, expiresAt });
   const url = await call.db.commitThenRun(() => payments.openPortal({ ...scope, id, returnUrl }));
-  // The id opens the page: it is not kept where others read.
+  // The id grants access to the page, so it does not go into the audit log.
   call.db.record({ action: 'portal.open', object: 'portal_sessions' });
   return { status: 200, data: { url, expires_at: expiresAt.toISOString() } };
 };

@@ -1,4 +1,4 @@
-// The subscription of the workspace: shown and changed.
+// The subscription of the workspace: read and change.
 import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findDuplicates } from '../../db/billing/provider-customers.ts';
 import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
@@ -71,7 +71,7 @@ async function answered(call: Pick<Call, 'db' | 'caller' | 'now'>, change: Chang
   return { status: 200 as const, data: { ...change, warnings: findWarnings(subscription, bill) } };
 }
 
-/** Test keys are billed by the test provider, which keeps no books of its own. */
+/** In test mode, the test provider bills, which does not manage subscriptions itself. */
 async function readBill({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>): Promise<ProviderBill | undefined> {
   return caller.testMode ? undefined : findProviderBill(sql, caller.companyId);
 }

@@ -1,4 +1,4 @@
-// What the workspace uses of what it pays for.
+// The usage of the workspace within its limits.
 import { findQuota } from '../../db/billing/quota.ts';
 import { callsByDay, callsByKey, storedBytes } from '../../db/billing/usage.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';

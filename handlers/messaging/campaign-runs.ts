@@ -1,4 +1,4 @@
-// Runs of campaigns: begun and listed. What they prepare is a job's business.
+// Runs of campaigns: start and list. A job prepares their messages.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/campaign-runs.ts';

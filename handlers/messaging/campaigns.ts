@@ -1,4 +1,4 @@
-// Campaigns: made, changed, scheduled, paused, resumed and cancelled.
+// Campaigns: create, change, schedule, pause, resume and cancel.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';
@@ -23,10 +23,10 @@ type Campaign = components['schemas']['Campaign'];
 type WritingCall = Pick<Call, 'db' | 'caller' | 'services' | 'authorize' | 'request'>;
 type ChangingCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
-/** Runs that the detail of a campaign shows. */
-const latest = 5;
-/** Milliseconds ahead that a campaign may be scheduled. */
-const furthest = 366 * 86_400_000;
+/** Runs in the response of one campaign. */
+const shownRuns = 5;
+/** Milliseconds into the future for which a campaign may be scheduled. */
+const maxScheduleAhead = 366 * 86_400_000;
 
 export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
   const { caller } = call;
@@ -44,7 +44,7 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
 export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { path }, db: { sql } }) => {
   const [row, runs, counts, engaged] = await Promise.all([
     db.findCampaign(sql, caller, path.id),
-    listRuns(sql, caller, path.id, undefined, latest),
+    listRuns(sql, caller, path.id, undefined, shownRuns),
     db.countDrafts(sql, caller, path.id),
     countEngaged(sql, caller, path.id),
   ]);
@@ -76,7 +76,7 @@ export const createCampaign: Handler<'createCampaign'> = async (call) => {
     name: body.name.trim(),
     description: body.description ?? null,
     status: 'draft',
-    ...(await writingOf(call, { object: body.object, filter: body.filter ?? null, channels: body.channels })),
+    ...(await checkContent(call, { object: body.object, filter: body.filter ?? null, channels: body.channels })),
     audienceSize: null,
     scheduledAt: null,
     startedAt: null,
@@ -97,7 +97,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const before = found(await db.lockCampaign(sql, caller, path.id));
-  await refuseFixed(call, before);
+  await assertEditable(call, before);
   const { name, description, object, filter, channels } = body;
   const asked = {
     object: object ?? before.object,
@@ -107,7 +107,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
   const changes = {
     name: name?.trim() ?? before.name,
     description: description === undefined ? before.description : description,
-    ...(await writingOf(call, asked)),
+    ...(await checkContent(call, asked)),
     updatedAt: now,
   };
   await db.updateCampaign(sql, caller, before.id, changes);
@@ -127,15 +127,15 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
   const { sql } = call.db;
   const at = new Date(body.scheduled_at);
   const ahead = at.getTime() - now.getTime();
-  if (ahead <= 0 || ahead > furthest) {
+  if (ahead <= 0 || ahead > maxScheduleAhead) {
     const message = ahead <= 0 ? 'scheduled_at must be in the future' : 'scheduled_at must be at most one year ahead';
     throw validationFailed([problem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
   }
   const before = found(await db.lockCampaign(sql, caller, path.id));
-  await refuseFixed(call, before);
+  await assertEditable(call, before);
   if (before.status === 'paused') throw notEditable(before);
-  refuseSilent(before);
-  return changed(call, before, 'schedule', { status: 'scheduled', scheduledAt: at, dueAt: at });
+  assertHasChannel(before);
+  return changeStatus(call, before, 'schedule', { status: 'scheduled', scheduledAt: at, dueAt: at });
 };
 
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
@@ -146,7 +146,7 @@ export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
     throw conflict('not_running', `Only running or scheduled campaigns can be paused. This one is ${before.status}.`, {
       status: before.status,
     });
-  return changed(call, before, 'pause', { status: 'paused', dueAt: null });
+  return changeStatus(call, before, 'pause', { status: 'paused', dueAt: null });
 };
 
 export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
@@ -161,19 +161,19 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
     });
   const isRunning = (await findActiveRun(sql, caller, before.id)) !== undefined;
   return isRunning
-    ? changed(call, before, 'resume', { status: 'running', dueAt: now })
-    : changed(call, before, 'resume', { status: 'scheduled', dueAt: before.scheduledAt });
+    ? changeStatus(call, before, 'resume', { status: 'running', dueAt: now })
+    : changeStatus(call, before, 'resume', { status: 'scheduled', dueAt: before.scheduledAt });
 };
 
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
   requireCompanyReach(call);
   const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'cancelled') return { status: 200, data: { campaign: toCampaignResponse(before) } };
-  return changed(call, before, 'cancel', { status: 'cancelled', scheduledAt: null, dueAt: call.now });
+  return changeStatus(call, before, 'cancel', { status: 'cancelled', scheduledAt: null, dueAt: call.now });
 };
 
-/** Has a campaign become something else. */
-async function changed(
+/** Changes the status of a campaign. */
+async function changeStatus(
   call: ChangingCall,
   before: db.CampaignRow,
   verb: 'schedule' | 'pause' | 'resume' | 'cancel',
@@ -191,8 +191,8 @@ async function changed(
   return { status: 200, data: { campaign: toCampaignResponse({ ...before, ...changes, updatedAt: now }) } };
 }
 
-/** @throws ApiError 409 for a campaign whose run is being prepared, and for one that was cancelled */
-async function refuseFixed(
+/** @throws ApiError 409 if a run of the campaign is being prepared, or if it was cancelled */
+async function assertEditable(
   { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
   campaign: db.CampaignRow,
 ): Promise<void> {
@@ -202,18 +202,18 @@ async function refuseFixed(
 const notEditable = ({ status }: db.CampaignRow) =>
   conflict('not_editable', `This campaign cannot be changed because it is ${status}.`, { status });
 
-/** @throws ApiError 409 for a campaign that would write nothing */
-function refuseSilent({ channels }: db.CampaignRow): void {
+/** @throws ApiError 409 if the campaign has no enabled channel */
+function assertHasChannel({ channels }: db.CampaignRow): void {
   if (!channels.some(({ enabled }) => enabled))
     throw conflict('no_channel', 'All channels of this campaign are disabled. Enable at least one.');
 }
 
 /**
- * Who is written to and what, as it is kept.
- * @throws ApiError 403 for a caller that does not see the whole audience; 400 for a filter that cannot be read; 400 or 422 with every
- *   problem of the channels
+ * Returns the audience and the messages of a campaign in stored form.
+ * @throws ApiError 403 if the caller does not see the whole company; 400 if the filter is invalid;
+ * 400 or 422 with every problem of the channels
  */
-async function writingOf(
+async function checkContent(
   call: WritingCall,
   asked: Pick<StoredCampaign, 'object' | 'filter'> & { channels: readonly Asked[] },
 ): Promise<Pick<StoredCampaign, 'object' | 'filter' | 'channels'>> {

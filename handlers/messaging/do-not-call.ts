@@ -1,4 +1,4 @@
-// The do-not-call list: read, and added to. Nothing is taken off it.
+// The do-not-call list: read and add. Entries cannot be removed.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
@@ -29,7 +29,7 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const { country } = await call.services.loadWorkspace();
-  // As telephones in Europe are told to dial abroad.
+  // 00 is the international prefix in Europe.
   const read = readAddress('phone', 'phone_number', body.phone_number.trim().replace(/^00/, '+'), country);
   if ('problem' in read) throw validationFailed([read.problem], 400);
   const { entry, isNew } = await addDnc(

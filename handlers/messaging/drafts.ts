@@ -1,4 +1,4 @@
-// Message drafts: prepared, listed and taken back. That one is let go is for people alone.
+// Message drafts: create, list and withdraw. Only people can approve them.
 
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
@@ -90,8 +90,8 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
 };
 
 /**
- * Checks what the schema cannot: addresses, and what each channel allows.
- * @returns the addresses as they are stored, and the record that the draft is about
+ * Validates what the schema cannot express: addresses, and the rules of each channel.
+ * @returns the addresses in stored form, and the record of the draft
  * @throws ApiError 400 or 422 with every problem
  */
 async function checkDraft(call: Call<'createMessageDraft'>) {

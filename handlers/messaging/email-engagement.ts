@@ -1,4 +1,4 @@
-// Whether it is noted what becomes of emails that are sent from here.
+// The setting that tracks opens and clicks of emails.
 import { isEngagementNoted, lockEngagementNoted, setEngagementNoted } from '../../db/messaging/email-engagement.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { Handler } from '../../runtime/handler.ts';

@@ -1,4 +1,4 @@
-// The suppression list of email addresses: read, and added to. Nothing is taken off it.
+// The suppression list of email addresses: read and add. Entries cannot be removed.
 import { v7 as uuidv7 } from 'uuid';
 import { addSuppressed, listSuppressed, type SuppressionRow } from '../../db/messaging/email-suppression.ts';
 import type { components } from '../../generated/api.ts';

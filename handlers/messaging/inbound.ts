@@ -1,4 +1,4 @@
-// What comes in: the secrets that gateways sign with, and the reports that they send.
+// Inbound reports of gateways, and the secrets that sign them.
 import {
   type Environment,
   type InboundSecretRow,
@@ -46,7 +46,7 @@ export const receiveInboundReport: Handler<'receiveInboundReport'> = async (call
   const read = readReport(body, country, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
   const { user_id: userId, ...report } = read.report;
-  // A call is not lost because somebody left.
+  // A call report is stored even if its user has left.
   const isUser = userId !== undefined && (await isActiveUser(sql, caller.companyId, { id: userId }));
   const by = isUser ? { user_id: userId.toLowerCase() } : {};
   const { received, changes } = await receiveReport(sql, caller, 'generic', { ...report, ...by }, now);

@@ -1,4 +1,4 @@
-// Phone numbers of a workspace: registered, changed and released.
+// Phone numbers of a workspace: register, change and release.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
@@ -36,7 +36,7 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
       [problem('capabilities', 'REQUIRED', 'capabilities must include at least one capability that is true')],
       400,
     );
-  await refuseStranger(call, body.assigned_user_id);
+  await assertActiveUser(call, body.assigned_user_id);
   await db.lockPhoneNumbers(sql, caller.companyId);
   const numbers = (await db.listPhoneNumbers(sql, caller)).filter(({ status }) => status !== 'released');
   const twin = numbers.find((number) => number.phoneNumber === read.value);
@@ -60,7 +60,7 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
     createdAt: now,
     updatedAt: now,
   };
-  refuseMute(number);
+  assertCanSend(number);
   await makeDefaults(call, number, undefined);
   await db.insertPhoneNumber(sql, caller, number);
   recordChange(call, 'phone_number', undefined, toPhoneNumberResponse(number));
@@ -71,7 +71,7 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
-  await refuseStranger(call, body.assigned_user_id);
+  await assertActiveUser(call, body.assigned_user_id);
   const before = await lockedNumber(call);
   if (before.status === 'released')
     throw conflict('not_active', `The phone number ${before.phoneNumber} was released and cannot be changed.`);
@@ -84,7 +84,7 @@ export const updatePhoneNumber: Handler<'updatePhoneNumber'> = async (call) => {
     assignedUserId: userId === undefined ? before.assignedUserId : userId,
     updatedAt: now,
   };
-  refuseMute(after);
+  assertCanSend(after);
   if ((before.isDefault && !after.isDefault) || (before.isDefaultFax && !after.isDefaultFax))
     throw conflict(
       'default_number',
@@ -124,7 +124,7 @@ async function lockedNumber({
   return found(numbers.find(({ id }) => id === path.id.toLowerCase()));
 }
 
-/** Where a number becomes a default, no other one is. */
+/** If a number becomes a default, the previous one loses it. */
 async function makeDefaults(
   { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
   after: db.PhoneNumberRow,
@@ -134,14 +134,17 @@ async function makeDefaults(
     if (after[kind] && !before?.[kind]) await db.clearDefaultNumber(sql, caller, kind);
 }
 
-/** @throws ApiError 409 where a default cannot send what it is the default of */
-function refuseMute(number: db.PhoneNumberRow): void {
+/** @throws ApiError 409 if a default number cannot send its kind of message */
+function assertCanSend(number: db.PhoneNumberRow): void {
   if ((number.isDefault && !number.canSms) || (number.isDefaultFax && !number.canFax))
     throw conflict('cannot_send', `${number.phoneNumber} cannot be a default because it lacks the capability to send.`);
 }
 
-/** @throws ApiError 422 for an id that no active user has */
-async function refuseStranger({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string | null | undefined) {
+/** @throws ApiError 422 if the id belongs to no active user */
+async function assertActiveUser(
+  { caller, db: { sql } }: Pick<Call, 'db' | 'caller'>,
+  userId: string | null | undefined,
+) {
   if (userId && !(await isActiveUser(sql, caller.companyId, { id: userId })))
     throw validationFailed(
       [problem('assigned_user_id', 'NOT_FOUND', 'assigned_user_id must be the id of an active user')],

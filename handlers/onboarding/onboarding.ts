@@ -1,4 +1,4 @@
-// Creating workspaces: the public signup and its platform twin.
+// Creates workspaces: public signup, and the same for the platform.
 import { v7 as uuidv7 } from 'uuid';
 import { createCompany, signInExists } from '../../db/onboarding/onboarding.ts';
 import { trialDays } from '../../domain/billing/catalogue.ts';
@@ -18,8 +18,8 @@ import type { Call, Handler, Result } from '../../runtime/handler.ts';
 
 const dayMilliseconds = 86_400_000;
 
-/** The one refusal, whatever is wrong, so that nobody learns who has an account. */
-const refused = () => new ApiError('VALIDATION_ERROR', 'The signup request could not be accepted.');
+/** The same error for every reason, so that it does not reveal who has an account. */
+const rejection = () => new ApiError('VALIDATION_ERROR', 'The signup request could not be accepted.');
 
 export const createOnboarding: Handler<'createOnboarding'> = (call) => onboard(call);
 
@@ -30,11 +30,11 @@ async function onboard(
 ): Promise<Result<'createOnboarding'>> {
   const { now } = call;
   const { body } = call.request;
-  // Hashing is most of the work, so it is done on every path, a refusal's included.
+  // Hashing is most of the work, so every request does it, even if it is rejected.
   const given = call.request.problems.length === 0 ? body.admin_user.password : undefined;
   const password = given ?? generatePassword();
   const passwordHash = await call.db.withoutConnection(hashPassword(password));
-  if (call.request.problems.length > 0 || !placeIsKnown(body.company)) throw refused();
+  if (call.request.problems.length > 0 || !isKnownPlace(body.company)) throw rejection();
 
   const company = {
     id: uuidv7(),
@@ -69,7 +69,7 @@ async function onboard(
     { dealStatuses, leadStatuses, activityTypes, taskTypes, sources, trial, policy: standardPolicy(company.timezone) },
     now,
   );
-  if (!created) throw refused();
+  if (!created) throw rejection();
 
   call.db.record({
     action: 'company.onboard',
@@ -113,7 +113,7 @@ async function onboard(
   };
 }
 
-function placeIsKnown(company: { timezone?: string | undefined; currency?: string | undefined }): boolean {
+function isKnownPlace(company: { timezone?: string | undefined; currency?: string | undefined }): boolean {
   return (
     (company.timezone === undefined || isTimezone(company.timezone)) &&
     (company.currency === undefined || isCurrency(company.currency))

@@ -1,4 +1,4 @@
-// Emptying test mode, step by step, each in a transaction of its own.
+// Resets test mode in steps, each in its own transaction.
 import { dropBacklog } from '../../db/automation/webhook-backlog.ts';
 import { deleteSomeDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
@@ -20,18 +20,21 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 
 type ResetCall = Call<'resetTestMode'>;
 
-/** Records of one step, each with all that hangs on it; and rows of one step, of what is deleted by itself. */
+/** The records of one step, each with everything that belongs to it, and the rows of one step. */
 const steps = { records: 200, rows: 2000 } as const;
 
-/** Activities and tasks first: those of one lead may be more than one step can hold. Then what refers before what it refers to. */
+/**
+ * Activities and tasks first: those of one lead may be too many for one step. Then each object
+ * before the objects that it refers to.
+ */
 const order = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts'];
 
 export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
   const { caller, now } = call;
-  const objects = await objectsOf(call);
+  const objects = await selectObjects(call);
   const isClaimed = await call.db.inSeparateTransaction(async (sql, note) => {
     const claimed = await claimReset(sql, caller.companyId, now);
-    // Noted with the claim: what is deleted stays deleted, also where the call breaks off.
+    // The audit row is written with the claim: deletions stay even if the call is aborted.
     if (claimed) note({ action: 'test_mode.reset_begin', metadata: { objects: call.request.body?.objects ?? null } });
     return claimed;
   });
@@ -46,8 +49,8 @@ export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
   }
 };
 
-/** @throws ApiError 404 for a name that this workspace does not have */
-async function objectsOf(call: ResetCall): Promise<string[]> {
+/** @throws ApiError 404 if the workspace does not have an object of this name */
+async function selectObjects(call: ResetCall): Promise<string[]> {
   const { objects } = await call.services.loadWorkspace();
   const asked = call.request.body?.objects;
   if (asked)
@@ -55,7 +58,7 @@ async function objectsOf(call: ResetCall): Promise<string[]> {
       .concat(asked)
       .filter((name, at, all) => asked.includes(name) && all.indexOf(name) === at)
       .map((name) => found(objects.get(name)).object);
-  // Those that are switched off too.
+  // Includes disabled objects.
   const { customObjects } = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
   return [...order, ...customObjects.map(({ slug }) => `object:${slug}`)];
 }
@@ -68,7 +71,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   const add = (more: Deleted): void => {
     for (const [name, count] of Object.entries(more)) deleted[name] = (deleted[name] ?? 0) + count;
   };
-  // Before the records, with which messages and reports would go uncounted.
+  // Before the records: their deletion would also delete messages and reports, uncounted.
   if (isWhole) await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
   for (const object of objects) await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
   if (isWhole) {
@@ -82,7 +85,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
   return deleted;
 
-  /** Repeats a step, and adds up what it deletes, until there is no more. */
+  /** Repeats a step and adds up its deletions, until there is nothing left. */
   async function untilDone(step: (sql: ResetCall['db']['sql']) => Promise<Deleted | undefined>): Promise<void> {
     for (;;) {
       const more = await call.db.inSeparateTransaction(async (sql) => {
@@ -94,7 +97,10 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
     }
   }
 
-  /** Repeats a step until it has nothing to do. @returns how much it did in all */
+  /**
+   * Repeats a step until there is nothing left.
+   * @returns the total
+   */
   async function untilNone(step: (sql: ResetCall['db']['sql']) => Promise<number>): Promise<number> {
     let total = 0;
     for (let last = steps.rows as number; last === steps.rows; total += last)

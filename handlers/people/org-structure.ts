@@ -1,4 +1,4 @@
-// The org structure, to be read: the tree, branches, teams, and the users of each node.
+// The org structure, read-only: the tree, branches, teams, and the users of each node.
 import * as db from '../../db/people/org-structure.ts';
 import { listUsers } from '../../db/people/users.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';

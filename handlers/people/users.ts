@@ -1,4 +1,4 @@
-// The people of a workspace: created, shown, listed, changed and deactivated.
+// The people of a workspace: create, read, list, change and deactivate.
 
 import { v7 as uuidv7 } from 'uuid';
 import { endSessionsOf } from '../../db/access/sessions.ts';
@@ -24,7 +24,7 @@ import { pageOf } from '../../runtime/paging.ts';
 
 type Role = { id: string; name: string };
 
-/** The role that must never be without an active user. */
+/** The role that at least one active user must have. */
 const adminRole = 'Company_Admin';
 
 export const listUsers: Handler<'listUsers'> = async (call) => {
@@ -50,13 +50,13 @@ export const createUser: Handler<'createUser'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { companyId } = caller;
-  const role = await askedRole(call, []);
+  const role = await findRequestedRole(call, []);
   if (!role) throw new Error('the document asks for a role');
-  refuseToGrant(call, role);
+  assertCanGrant(call, role);
   const email = body.email.toLowerCase();
   const place = await findPlace(call.db.sql, caller);
-  // Asked before the password is hashed too: a refusal need not cost that.
-  await refuseWithoutRoom(call, email);
+  // Checks this before hashing, so that a rejection does not cost a hash.
+  await assertCanAdd(call, email);
   const password = body.password ?? generatePassword();
   const passwordHash = await call.db.withoutConnection(hashPassword(password));
   const { sql } = call.db;
@@ -71,7 +71,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
     teamId: place?.teamId ?? null,
   };
   await db.lockMembers(sql, companyId);
-  await refuseWithoutRoom(call, email);
+  await assertCanAdd(call, email);
   if (!(await db.insertUser(sql, companyId, user, now))) throw taken(null);
   if (body.send_welcome) {
     const data = { full_name: user.fullName, company_name: caller.companyName };
@@ -102,26 +102,26 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const { companyId } = caller;
   await db.lockMembers(sql, companyId);
   const user = found(await db.findUser(sql, caller, path.id));
-  const branch = await askedBranch(call);
-  const role = await askedRole(call, branch.problems);
-  if (role) refuseToGrant(call, role);
+  const branch = await findRequestedBranch(call);
+  const role = await findRequestedRole(call, branch.problems);
+  if (role) assertCanGrant(call, role);
   const isNewRole = role !== undefined && !(user.roles.length === 1 && user.roles[0]?.id === role.id);
   const status = body.status ?? user.status;
   const branchId = branch.id === undefined ? (user.branch?.id ?? null) : branch.id;
-  // A team is part of its branch.
+  // A team belongs to its branch.
   const teamId = branch.id === undefined || user.team?.branchId === branchId ? (user.team?.id ?? null) : null;
 
   const losesAdmin = status === 'inactive' || (isNewRole && role.name !== adminRole);
-  if (user.status === 'active' && losesAdmin && isAdmin(user)) await refuseLastAdmin(call, user.id);
+  if (user.status === 'active' && losesAdmin && isAdmin(user)) await assertOtherAdmin(call, user.id);
   const isActivated = user.status === 'inactive' && status === 'active';
-  if (isActivated) refuseWithoutSeat(await db.findSeats(sql, companyId));
+  if (isActivated) assertFreeSeat(await db.findSeats(sql, companyId));
 
   const settings = { fullName: body.full_name?.trim() ?? user.fullName, status, branchId, teamId };
   if (isNewRole) await db.replaceRoles(sql, companyId, user.id, role.id);
   await db.updateUser(sql, companyId, user.id, settings, now);
-  // Whoever is activated signs in anew, also after a sign-in that met the deactivation half-way.
+  // An activated user must sign in again, even if a sign-in overlapped with the deactivation.
   if (status !== user.status) await endSessionsOf(sql, companyId, user.id, now);
-  // Of the whole company: a user who leaves the caller's reach with this change is answered all the same.
+  // For the whole company, because this change may take the user out of the caller's visibility.
   const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
   const changes = changesOf(user, changed);
   if (Object.keys(changes).length > 0)
@@ -135,11 +135,11 @@ const taken = (existingId: string | null) =>
 const isAdmin = (user: db.UserRow): boolean => user.roles.some((role) => role.name === adminRole);
 
 /**
- * The role that the body names, by name or by id.
- * @param others problems of the body beside it
- * @throws ApiError for all of the problems
+ * Returns the role that the body names, by name or by id.
+ * @param others other problems of the body
+ * @throws ApiError with all problems
  */
-async function askedRole(
+async function findRequestedRole(
   { request: { body }, db: { sql } }: Call<'createUser'> | Call<'updateUser'>,
   others: readonly FieldProblem[],
 ): Promise<Role | undefined> {
@@ -159,29 +159,29 @@ async function askedRole(
       problems.push(problem(field, 'INVALID_OPTION', `${field} must be a role that can be granted`, { allowed }));
     }
   }
-  // A thing that does not exist is a 422, as everywhere; a role is the exception.
+  // A reference that does not exist is a 422, as everywhere.
   if (problems.length > 0)
     throw validationFailed(problems, problems.some((each) => each.code === 'NOT_FOUND') ? 422 : 400);
   return role;
 }
 
-/** The branch that the body names; undefined when it names none. */
-async function askedBranch({
+/** Returns the branch that the body names; undefined if it names none. */
+async function findRequestedBranch({
   caller,
   request: { body },
   db: { sql },
 }: Call<'updateUser'>): Promise<{ id: string | null | undefined; problems: FieldProblem[] }> {
   const id = body.branch_id;
   if (id === undefined) return { id, problems: [] };
-  // Whoever sees a part of the company only can move nobody out of it.
+  // A caller who sees only a part of the company cannot move users out of it.
   const node = id === null ? undefined : await findNode(sql, caller, id);
   const isThere = id === null ? caller.reach.kind === 'company' : node?.kind === 'branch';
   const problems = isThere ? [] : [problem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch')];
   return { id: id?.toLowerCase() ?? null, problems };
 }
 
-/** @throws ApiError 403 for a role that reaches further than the caller: nobody can give what they do not have */
-function refuseToGrant({ caller }: Call, role: Role): void {
+/** @throws ApiError 403 if the role has wider visibility than the caller */
+function assertCanGrant({ caller }: Call, role: Role): void {
   const scope = scopeOfRole(role.name) ?? 'company';
   if (caller.reach.kind !== 'own' && reachesAtLeast(caller.reach.kind, scope)) return;
   throw new ApiError(
@@ -191,15 +191,15 @@ function refuseToGrant({ caller }: Call, role: Role): void {
   );
 }
 
-/** @throws ApiError 409 when the company has a user with this address, or every seat is taken */
-async function refuseWithoutRoom({ caller, db: { sql } }: Call, email: string): Promise<void> {
+/** @throws ApiError 409 if the company has a user with this address, or if all seats are in use */
+async function assertCanAdd({ caller, db: { sql } }: Call, email: string): Promise<void> {
   const known = await db.findByEmail(sql, caller, email);
   if (known) throw taken(known.isInReach ? known.id : null);
-  refuseWithoutSeat(await db.findSeats(sql, caller.companyId));
+  assertFreeSeat(await db.findSeats(sql, caller.companyId));
 }
 
-/** @throws ApiError 409 when every seat is taken */
-function refuseWithoutSeat({ used, packageCode, purchased }: db.Seats): void {
+/** @throws ApiError 409 if all seats are in use */
+function assertFreeSeat({ used, packageCode, purchased }: db.Seats): void {
   const allowed = seatAllowance(packageCode, purchased);
   if (used < allowed) return;
   throw new ApiError('SEAT_LIMIT_REACHED', `All ${allowed} seats are in use. Buy seats or deactivate a user.`, {
@@ -210,7 +210,7 @@ function refuseWithoutSeat({ used, packageCode, purchased }: db.Seats): void {
   });
 }
 
-async function refuseLastAdmin({ caller, db: { sql } }: Call, userId: string): Promise<void> {
+async function assertOtherAdmin({ caller, db: { sql } }: Call, userId: string): Promise<void> {
   if (await db.hasOtherActive(sql, caller.companyId, userId, adminRole)) return;
   const message = `This user is the last active ${adminRole}. Grant the role to another user first.`;
   throw conflict('last_admin', message);

@@ -23,12 +23,12 @@ import { pageOf } from '../../runtime/paging.ts';
 export const searchReport: Handler<'searchReport'> = async (call) => {
   const { caller } = call;
   const workspace = await call.services.loadWorkspace();
-  const body = soundPart(call.request.body, call.request.problems);
+  const body = pickValid(call.request.body, call.request.problems);
   if (body.object === undefined) throw call.request.rejection([]);
   const object = found(workspace.objects.get(body.object));
-  refuseModule(object, caller);
+  assertModuleOn(object, caller);
   const { report, problems, inFilter } = readReport(body, object, { now: call.now, timezone: workspace.timezone });
-  if (problems.length + inFilter.length + call.request.problems.length > 0) throw refusalOf(call, problems, inFilter);
+  if (problems.length + inFilter.length + call.request.problems.length > 0) throw toRejection(call, problems, inFilter);
   const scope = `${object.module}:view`;
   if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
     throw new ApiError(
@@ -44,7 +44,7 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   const groups = report.groupBy.length > 0 ? figures.groups : [{ keys: [], ...total }];
   const fields = report.groupBy.map(({ name }) => name);
   const isList = Array.isArray(body.group_by);
-  const labels = body.labels ? await labelsOf(call, object, report.groupBy, groups, workspace) : undefined;
+  const labels = body.labels ? await findLabels(call, object, report.groupBy, groups, workspace) : undefined;
   return {
     status: 200,
     data: {
@@ -73,8 +73,11 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   };
 };
 
-/** Looks up what the keys of groups refer to. @returns what names the key of a field in a group */
-async function labelsOf(
+/**
+ * Looks up the records and items in the keys of groups.
+ * @returns a function for the label of a key
+ */
+async function findLabels(
   { caller, db: { sql } }: Call<'searchReport'>,
   object: WorkspaceObject,
   groupBy: readonly Field[],
@@ -108,14 +111,20 @@ async function labelsOf(
 
 type Body = Parameters<typeof searchReport>[0]['request']['body'];
 
-/** The properties that the document finds nothing wrong with, so that their own problems can be told beside those of the others. */
-function soundPart(body: Body, problems: readonly { field: string }[]): Partial<Body> {
+/**
+ * Returns the properties without problems in the OpenAPI document, so that they are checked further
+ * and all problems are reported together.
+ */
+function pickValid(body: Body, problems: readonly { field: string }[]): Partial<Body> {
   const faulty = new Set(problems.map(({ field }) => field.split(/[.[]/)[0]));
   return Object.fromEntries(Object.entries(body).filter(([name]) => !faulty.has(name)));
 }
 
-/** A filter is refused with 400, as in lists; where more is wrong, everything together is answered as the rest is. */
-function refusalOf(call: Call<'searchReport'>, problems: FieldProblem[], inFilter: FieldProblem[]): ApiError {
+/**
+ * An invalid filter is a 400, as in lists. If there are other problems, their status applies to
+ * all.
+ */
+function toRejection(call: Call<'searchReport'>, problems: FieldProblem[], inFilter: FieldProblem[]): ApiError {
   if (problems.length + call.request.problems.length === 0) return validationFailed(inFilter, 400);
   const { status, details = {} } = call.request.rejection(problems);
   return validationFailed([...(details.fields as FieldProblem[]), ...inFilter], status === 422 ? 422 : 400);
@@ -126,7 +135,7 @@ export const getPipeline: Handler<'getPipeline'> = async (call) => {
   const { query } = call.request;
   const workspace = await call.services.loadWorkspace();
   const object = found(workspace.objects.get(query.object));
-  refuseModule(object, caller);
+  assertModuleOn(object, caller);
   const rows = await countByStatus(call.db.sql, caller, query.object);
   const ofDeals = query.object === 'deals';
   const counted = new Map(rows.map((row) => [row.statusId, row]));
@@ -195,8 +204,8 @@ function savedReport(row: SavedReportRow): SavedReport {
 
 const stateOf = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
 
-/** @throws ApiError 403 when the module of the object is off */
-function refuseModule(object: WorkspaceObject, caller: Caller): void {
+/** @throws ApiError 403 if the module of the object is off */
+function assertModuleOn(object: WorkspaceObject, caller: Caller): void {
   const state = stateOf(object, caller);
   if (state === 'on') return;
   const { module } = object;

@@ -18,7 +18,7 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
   const limit = Math.min(maxSearchHits, Math.max(1, query.limit ?? defaultHits));
-  const searched = askedObjects(query.objects, workspace)
+  const searched = findRequestedObjects(query.objects, workspace)
     .filter((object) => isOpen(object, caller))
     .map((object) => ({ object, fields: searchedFields(object) }))
     .filter(({ fields }) => fields.length > 0);
@@ -53,8 +53,8 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
   };
 };
 
-/** @throws ApiError 404 for a name that this workspace does not have */
-function askedObjects(names: string | undefined, workspace: Workspace): WorkspaceObject[] {
+/** @throws ApiError 404 if the workspace does not have an object of this name */
+function findRequestedObjects(names: string | undefined, workspace: Workspace): WorkspaceObject[] {
   if (names === undefined) return [...workspace.objects.values()];
   const asked = new Set(names.split(',').map((name) => name.trim()));
   return [...asked].map((name) => {

@@ -1,4 +1,4 @@
-// Whose turn it is in a pool: looked at, and taken.
+// The next member of a pool: read, and assign.
 import { v7 as uuidv7 } from 'uuid';
 import { countTurn, findTurns, insertAssignment, lockTurns } from '../../db/scheduling/pools.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
@@ -12,7 +12,7 @@ import { type OpenPool, openPool } from '../../services/scheduling/slot-offers.t
 
 type Reason = components['schemas']['UnavailableReason'];
 
-/** Who of a pool counts, and why the others do not. */
+/** The eligible members of a pool, and why the others are excluded. */
 interface Choice {
   eligible: Set<string>;
   excluded: { user_id: string; reason: Reason }[];
@@ -21,8 +21,8 @@ interface Choice {
 export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async (call) => {
   const { query } = call.request;
   const at = query.at === undefined ? undefined : Date.parse(query.at);
-  const opened = await openAt(call, query.policy_id, at);
-  const choice = choiceOf(opened, at, []);
+  const opened = await openPoolAt(call, query.policy_id, at);
+  const choice = findEligible(opened, at, []);
   const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
   if (userId === undefined) throw nobody(opened, choice);
   return {
@@ -46,10 +46,10 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
   const body = call.request.body ?? {};
   const about = await aboutRecord(call, body);
   const at = body.at === undefined ? undefined : Date.parse(body.at);
-  // Locked before anything is looked at: what follows sees every turn that was taken.
+  // Locked before any other read, so that all earlier turns are visible.
   const rotation = found(await lockTurns(sql, caller.companyId, path.id));
-  const opened = await openAt(call, body.policy_id, at);
-  const choice = choiceOf(opened, at, body.exclude_user_ids ?? []);
+  const opened = await openPoolAt(call, body.policy_id, at);
+  const choice = findEligible(opened, at, body.exclude_user_ids ?? []);
   const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
   if (userId === undefined) throw nobody(opened, choice);
   const pool = { id: opened.pool.id, rotation };
@@ -93,13 +93,13 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
 
 type TurnCall = Call<'getSchedulingSuggestion'> | Call<'createSchedulingAssignment'>;
 
-/** The pool, and what its members do around a moment; now unless given. */
-function openAt(call: TurnCall, policyId: string | undefined, at: number | undefined): Promise<OpenPool> {
+/** Opens the pool with the busy intervals around a time, by default now. */
+function openPoolAt(call: TurnCall, policyId: string | undefined, at: number | undefined): Promise<OpenPool> {
   const start = at ?? call.now.getTime();
   return openPool(call, call.request.path.id, policyId, { start, end: start + 1 }, { separateBuffers: true });
 }
 
-function choiceOf(opened: OpenPool, at: number | undefined, without: readonly string[]): Choice {
+function findEligible(opened: OpenPool, at: number | undefined, without: readonly string[]): Choice {
   const choice: Choice = { eligible: new Set(), excluded: [] };
   const left = new Set(without.map((id) => id.toLowerCase()));
   const readable = new Map(opened.people.map((person) => [person.userId, person]));
@@ -111,15 +111,15 @@ function choiceOf(opened: OpenPool, at: number | undefined, without: readonly st
       : left.has(user_id)
         ? 'excluded_by_caller'
         : (unknown.get(user_id) ??
-          (person && at !== undefined ? refusalOf(person, demandOf(opened.policy), at) : undefined));
+          (person && at !== undefined ? findRejection(person, demandOf(opened.policy), at) : undefined));
     if (reason) choice.excluded.push({ user_id, reason });
     else if (person) choice.eligible.add(user_id);
   }
   return choice;
 }
 
-/** Returns why a person cannot be met; `buffer` only if nothing but buffers stands in the way. */
-function refusalOf(person: Person, demand: SlotDemand, start: number): Refusal | undefined {
+/** Returns why a person cannot be booked; `buffer` only if nothing but buffers is in the way. */
+function findRejection(person: Person, demand: SlotDemand, start: number): Refusal | undefined {
   const refusal = canTake(person, demand, start);
   if (refusal !== 'buffer') return refusal;
   const end = start + demand.durationMinutes * 60_000;

@@ -1,4 +1,4 @@
-// Bookings: made from what was held or of whoever is free first, shown, moved and cancelled.
+// Bookings: create from a hold or for the first free user, read, reschedule and cancel.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
@@ -47,8 +47,8 @@ import { takeFor } from '../../services/scheduling/taking-times.ts';
 
 type CreateCall = Call<'createBooking'>;
 
-/** Times that are tried, the earliest first, before nobody is said to be free. */
-const mostTimes = 20;
+/** Times that are tried, the earliest first, before the call fails. */
+const maxTimes = 20;
 
 export const listBookings: Handler<'listBookings'> = async (call) => {
   const { caller } = call;
@@ -127,14 +127,14 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const { body, path } = call.request;
   const [start, end] = [Date.parse(body.from), Date.parse(body.to)];
   const before = found(await db.findBooking(call.db.sql, caller, path.id));
-  refuseOver(before);
+  assertConfirmed(before);
   refuseOtherTime(before, start, end, now);
   const [user] = await findMembers(call.db.sql, { ...caller, reach: { kind: 'company' } }, [before.userId]);
   if (!user?.isActive) throw inactive(before.userName);
   if (await askCalendar(call, before.userId, { start, end }, before.id))
     throw await takenThen(call, before, start, 'outside');
   const row = found(await db.lockBooking(call.db.sql, caller, path.id));
-  refuseOver(row);
+  assertConfirmed(row);
   const id = uuidv7();
   const move = {
     bookingId: row.id,
@@ -150,7 +150,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const moved: StoredBooking = {
     ...stored,
     id,
-    provider: await providerOf(call, row.userId),
+    provider: await findProvider(call, row.userId),
     startAt: move.startAt,
     endAt: move.endAt,
     calendarEventLink: null,
@@ -173,7 +173,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   const { sql } = call.db;
   const row = found(await db.lockBooking(sql, caller, path.id));
   if (row.status === 'cancelled') return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
-  refuseOver(row);
+  assertConfirmed(row);
   const end = {
     status: 'cancelled',
     rescheduledTo: null,
@@ -190,8 +190,8 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
 
 const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer active.`);
 
-/** Where a booking of a user stands from now on. */
-async function providerOf({ caller, db: { sql } }: BookingCall, userId: string): Promise<BookingProvider> {
+/** Returns the calendar that stores new bookings of a user. */
+async function findProvider({ caller, db: { sql } }: BookingCall, userId: string): Promise<BookingProvider> {
   if (caller.testMode) return 'test';
   return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
 }
@@ -204,7 +204,7 @@ const creatorOf = ({ kind, id, name }: Call['caller']['actor']) => ({
   createdByName: name,
 });
 
-/** Whose time was taken for a booking. */
+/** The time that was taken for a booking. */
 interface Taken {
   userId: string;
   userName: string;
@@ -213,13 +213,14 @@ interface Taken {
   poolId: string | null;
   start: number;
   end: number;
-  /** Of whoever searched. */
+  /** The time zone of the searcher. */
   timezone: string | null;
 }
 
 /**
- * Makes the held time a booked one: nobody gets it in between.
- * @throws ApiError 404 where it is held no more; 400 for a token of another slot; 409 where the person is busy elsewhere meanwhile
+ * Turns the held time into a booked one, without a gap.
+ * @throws ApiError 404 if it is no longer held; 400 if the token belongs to another slot; 409 if
+ * the person has become busy in an external calendar
  */
 async function takeHeld(call: CreateCall, id: string, reservationId: string): Promise<Taken> {
   const { caller, now } = call;
@@ -245,7 +246,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     });
   }
   const { sql } = call.db;
-  // Turns before people, as assignments take them.
+  // Turns before people, in the same order as assignments.
   const rotation = await lockTurns(sql, caller.companyId, held.poolId);
   const times = { reservationId: held.id, bookingId: id, userId: user.id };
   const isBooked = await bookHeldTime(sql, caller, times, now);
@@ -254,7 +255,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   return {
     userId: user.id,
     userName: user.fullName,
-    provider: await providerOf(call, user.id),
+    provider: await findProvider(call, user.id),
     policies,
     poolId: held.poolId,
     start: claim.start,
@@ -273,8 +274,8 @@ function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean 
 }
 
 /**
- * Takes the earliest time at which one of the members can be met.
- * @throws ApiError 409 where there is none
+ * Takes the earliest time at which one of the members can be booked.
+ * @throws ApiError 409 if there is none
  */
 async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   const { caller, now } = call;
@@ -287,7 +288,7 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   const policies = await policiesOf(call, body.policy_id);
   const { policy } = policies;
   const live = new Map<string, readonly Interval[] | null>();
-  // Each round ends the search, or reads one more calendar that has changed since its last look.
+  // Each pass ends the search, or reads one more calendar that has changed since it was last read.
   for (;;) {
     const people = await peopleOf(call, users, policies, firstStretch(within), { live });
     const usable = people.filter(({ calendar }) => isKnown(calendar));
@@ -295,8 +296,8 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
     const named = slotThatIs(within, policy, usable, now);
     const { slots } = named
       ? { slots: [named] }
-      : await slotsWithin(call, policies, users, within, undefined, mostTimes, { people, live });
-    const found = await takeOneOf(call, id, slots, usable, policy, live);
+      : await slotsWithin(call, policies, users, within, undefined, maxTimes, { people, live });
+    const found = await takeFirstFree(call, id, slots, usable, policy, live);
     if (found?.person)
       return {
         userId: found.person.userId,
@@ -321,11 +322,11 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
 }
 
 /**
- * Takes the earliest of these slots that one of the people can be met at.
- * @returns the slot and the person; or whose calendar, as it is now, speaks against a slot and was not read in this call
- *   before; undefined if nobody can be met
+ * Takes the earliest of these slots at which one of the people can be booked.
+ * @returns the slot and the person; or the person whose current calendar conflicts with a slot and
+ * was not read in this call before; undefined if no one can be booked
  */
-async function takeOneOf(
+async function takeFirstFree(
   call: CreateCall,
   id: string,
   slots: readonly FreeSlot[],
@@ -334,7 +335,7 @@ async function takeOneOf(
   live: LiveTimes,
 ): Promise<{ slot: FreeSlot; person: Person } | { person: undefined; changed: string } | undefined> {
   const ids = people.map(({ userId }) => userId);
-  const choice = await choiceOf(call, ids, policy.assignmentStrategy);
+  const choice = await rankUsers(call, ids, policy.assignmentStrategy);
   const byId = new Map(people.map((person) => [person.userId, person]));
   for (const slot of slots) {
     const left = new Set(slot.userIds);
@@ -354,8 +355,8 @@ async function takeOneOf(
   return undefined;
 }
 
-/** Turns belong to pools: among users without one it goes by who has fewest meetings ahead. */
-async function choiceOf(
+/** Turns belong to pools. Users without a pool are ranked by their number of future meetings. */
+async function rankUsers(
   { caller, now, db: { sql } }: CreateCall,
   ids: readonly string[],
   strategy: AssignmentStrategy,
@@ -367,8 +368,8 @@ async function choiceOf(
   };
 }
 
-/** @throws ApiError 409 for a booking that is not confirmed any more */
-function refuseOver(row: db.BookingRow): void {
+/** @throws ApiError 409 if the booking is no longer confirmed */
+function assertConfirmed(row: db.BookingRow): void {
   if (row.status === 'confirmed') return;
   throw conflict('not_confirmed', `Only confirmed bookings can be changed. This one is ${row.status}.`, {
     booking_status: row.status,

@@ -1,4 +1,4 @@
-// Calendars outside of the server: connected, shown and disconnected.
+// External calendars: connect, read and disconnect.
 
 import { findUser } from '../../db/people/users.ts';
 import * as db from '../../db/scheduling/calendars.ts';
@@ -11,13 +11,13 @@ import { openUser } from '../../services/people/own-user.ts';
 type Shown = components['schemas']['UserCalendar'];
 
 export const getCalendar: Handler<'getCalendar'> = async (call) => {
-  return { status: 200, data: { calendar: await shownNow(call, await userIn(call)) } };
+  return { status: 200, data: { calendar: await readCalendar(call, await findVisibleUser(call)) } };
 };
 
 export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
-  const userId = await userIn(call);
+  const userId = await findVisibleUser(call);
   const problems = [...(await addressProblems(call)), ...combinationProblems(call)];
   if (problems.length > 0) throw validationFailed(problems, 400);
   if (body.provider === 'internal') return disconnect(call, userId);
@@ -33,16 +33,19 @@ export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   await verify(call, connection);
   const before = await db.findCalendar(call.db.sql, caller.companyId, userId);
   await db.saveCalendar(call.db.sql, caller.companyId, connection, now);
-  note(call, 'connect', userId, before, { ...connection, fault: null, checkedAt: now });
-  return { status: 200, data: { calendar: await shownNow(call, userId) } };
+  recordChange(call, 'connect', userId, before, { ...connection, fault: null, checkedAt: now });
+  return { status: 200, data: { calendar: await readCalendar(call, userId) } };
 };
 
-export const deleteCalendar: Handler<'deleteCalendar'> = async (call) => disconnect(call, await userIn(call));
+export const deleteCalendar: Handler<'deleteCalendar'> = async (call) => disconnect(call, await findVisibleUser(call));
 
 type AnyCall = Call<'getCalendar'> | Call<'connectCalendar'> | Call<'deleteCalendar'>;
 
-/** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
-async function userIn(call: AnyCall): Promise<string> {
+/**
+ * @throws ApiError 404 if the user does not exist or is not visible; 403 if the caller may not
+ * manage it
+ */
+async function findVisibleUser(call: AnyCall): Promise<string> {
   openUser(call);
   return found(await findUser(call.db.sql, call.caller, call.request.path.id)).id;
 }
@@ -68,7 +71,7 @@ function combinationProblems({ request: { body } }: Call<'connectCalendar'>): Fi
     );
 }
 
-/** @throws ApiError 422 where there is no calendar that may be written; 503 where nobody answers */
+/** @throws ApiError 422 if there is no writable calendar; 503 if it does not respond */
 async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): Promise<void> {
   const connection = openConnection(sealed, (text) => call.services.secrets.decrypt(text));
   try {
@@ -102,12 +105,13 @@ async function disconnect(
   const { caller } = call;
   const { sql } = call.db;
   const before = await db.findCalendar(sql, caller.companyId, userId);
-  if (await db.removeCalendar(sql, caller.companyId, userId)) note(call, 'disconnect', userId, before, undefined);
+  if (await db.removeCalendar(sql, caller.companyId, userId))
+    recordChange(call, 'disconnect', userId, before, undefined);
   return { status: 200, data: { calendar: toCalendarResponse(userId, undefined) } };
 }
 
-/** The address may lead into somebody's calendar without a password: of it, the host is noted. */
-function note(
+/** Records only the host of the URL, because the URL may grant access without a password. */
+function recordChange(
   call: Call<'connectCalendar'> | Call<'deleteCalendar'>,
   what: 'connect' | 'disconnect',
   userId: string,
@@ -125,7 +129,7 @@ function note(
   call.db.record({ action: `user.calendar.${what}`, object: 'users', recordId: userId, changes });
 }
 
-async function shownNow({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string): Promise<Shown> {
+async function readCalendar({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, userId: string): Promise<Shown> {
   return toCalendarResponse(userId, await db.findCalendar(sql, caller.companyId, userId));
 }
 

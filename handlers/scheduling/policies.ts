@@ -1,4 +1,4 @@
-// Scheduling policies: made, shown, changed and deleted.
+// Scheduling policies: create, read, change and delete.
 import { v7 as uuidv7 } from 'uuid';
 import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/scheduling/policies.ts';
@@ -38,7 +38,7 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
     createdAt: now,
     updatedAt: now,
   };
-  refuseUnfit(policy);
+  validateSettings(policy);
   refuseTwin('A policy', policy.name, policies);
   refuseFull(policies.length, configurationLimits.schedulingPolicies, 'policy_limit_reached', 'scheduling policies');
   if (policy.isDefault) await db.clearDefault(sql, companyId);
@@ -63,7 +63,7 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
     createdAt: before.createdAt,
     updatedAt: now,
   };
-  refuseUnfit(after);
+  validateSettings(after);
   refuseTwin('A policy', after.name, policies, before.id);
   if (before.isDefault && !after.isDefault) throw isDefault(before.name);
   if (!recordChange(call, 'scheduling_policy', toPolicyResponse(before), toPolicyResponse(after)))
@@ -93,8 +93,8 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
 const isDefault = (name: string) =>
   conflict('default_policy', `${name} is the default policy. Make another policy the default first.`);
 
-/** @throws ApiError 400 for settings that contradict each other, and for a time zone that there is not */
-function refuseUnfit(policy: PolicySettings): void {
+/** @throws ApiError 400 if settings contradict each other, or if the time zone does not exist */
+function validateSettings(policy: PolicySettings): void {
   const problems = policyProblems(policy);
   if (problems.length > 0) throw validationFailed(problems, 400);
 }

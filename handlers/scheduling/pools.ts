@@ -1,4 +1,4 @@
-// Pools: made, shown, changed and deleted.
+// Pools: create, read, change and delete.
 import { v7 as uuidv7 } from 'uuid';
 import { findPolicy, lockScheduling } from '../../db/scheduling/policies.ts';
 import * as db from '../../db/scheduling/pools.ts';
@@ -40,8 +40,8 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
   const name = body.name.trim();
   refuseTwin('A pool', name, pools);
   refuseFull(pools.length, configurationLimits.schedulingPools, 'pool_limit_reached', 'pools');
-  const members = await askedMembers(call, []);
-  await refuseUnknownPolicy(call);
+  const members = await findRequestedMembers(call, []);
+  await assertPolicyExists(call);
   const pool: db.PoolSettings = {
     id: uuidv7(),
     name,
@@ -70,8 +70,8 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   const before = found(pools.find(({ id }) => id === path.id.toLowerCase()));
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A pool', name, pools, before.id);
-  const members = await askedMembers(call, before.members);
-  await refuseUnknownPolicy(call);
+  const members = await findRequestedMembers(call, before.members);
+  await assertPolicyExists(call);
   const isSame =
     JSON.stringify(members) === JSON.stringify(before.members.map(({ user_id, weight }) => ({ user_id, weight })));
   const { members: _, ...settings } = before;
@@ -114,10 +114,10 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
 };
 
 /**
- * The members that a body asks for, those of before where it does not.
- * @throws ApiError 400 naming whoever is no active user; one who is in the pool already may stay
+ * Returns the members that the body requests, or the previous ones if it names none.
+ * @throws ApiError 400 with those who are not active users; existing members may stay
  */
-async function askedMembers(
+async function findRequestedMembers(
   { caller, request: { body }, db: { sql } }: WritingCall,
   before: readonly db.PoolMember[],
 ): Promise<Member[]> {
@@ -139,8 +139,8 @@ async function askedMembers(
   return ids.map((id) => ({ user_id: id, weight: weights.get(id) ?? kept.get(id) ?? 1 }));
 }
 
-/** @throws ApiError 422 for a policy that there is not */
-async function refuseUnknownPolicy({ caller, request: { body }, db: { sql } }: WritingCall): Promise<void> {
+/** @throws ApiError 422 if the policy does not exist */
+async function assertPolicyExists({ caller, request: { body }, db: { sql } }: WritingCall): Promise<void> {
   const { policy_id: id } = body;
   if (!id || (await findPolicy(sql, caller.companyId, id))) return;
   throw validationFailed([problem('policy_id', 'NOT_FOUND', 'policy_id must be the id of a scheduling policy')], 422);

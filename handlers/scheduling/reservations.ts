@@ -1,4 +1,4 @@
-// Reservations: slots held for a while, extended and released.
+// Reservations: slots held for a few minutes, extended and released.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { findPolicy } from '../../db/scheduling/policies.ts';
@@ -22,7 +22,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
     throw conflict('slot_token_expired', 'This slot token has expired. Search again.');
   const opened = await openPool(call, claim.poolId, claim.policyId, claim);
   const { policy } = opened;
-  const ttl = askedSeconds(body.ttl_seconds, policy.reservationTtlSeconds);
+  const ttl = resolveTtl(body.ttl_seconds, policy.reservationTtlSeconds);
   const expiresAt = new Date(now.getTime() + ttl * 1000);
   const demand = demandOf(policy, (claim.end - claim.start) / minute);
   const slot: SlotToTake = { id: uuidv7(), start: claim.start, demand, expiresAt };
@@ -67,7 +67,7 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const { sql } = call.db;
   const row = found(await db.findHeld(sql, caller, path.id, now));
   const policy = await findPolicy(sql, caller.companyId, row.policyId);
-  const ttl = askedSeconds(body?.ttl_seconds, policy?.reservationTtlSeconds ?? row.ttlSeconds);
+  const ttl = resolveTtl(body?.ttl_seconds, policy?.reservationTtlSeconds ?? row.ttlSeconds);
   if (row.expiresAt >= row.hardCapAt)
     throw conflict(
       'hard_cap_reached',
@@ -96,8 +96,8 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
   return { status: 200, data: { id: row.id, released: true } };
 };
 
-/** @throws ApiError 400 for more seconds than the policy gives */
-function askedSeconds(asked: number | undefined, most: number): number {
+/** @throws ApiError 400 if more seconds are requested than the policy allows */
+function resolveTtl(asked: number | undefined, most: number): number {
   if (asked === undefined || asked <= most) return asked ?? most;
   const message = `ttl_seconds must be at most ${most}, the limit of the policy`;
   throw validationFailed([problem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);

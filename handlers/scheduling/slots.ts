@@ -1,4 +1,4 @@
-// Slots: times at which somebody can be met, to look at, or with tokens to hold and book.
+// Slots: times that can be booked, to look at, or with tokens for holds and bookings.
 
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { validationFailed } from '../../runtime/errors.ts';

@@ -1,4 +1,4 @@
-// When people are free, and what speaks against meeting them.
+// Free times of people, and the reasons why others are not free.
 
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { type Availability, describeAvailability } from '../../domain/scheduling/user-availability.ts';

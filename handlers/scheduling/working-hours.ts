@@ -12,7 +12,7 @@ import { hoursOf } from '../../services/scheduling/bookable-users.ts';
 type Hours = components['schemas']['WorkingHours'];
 
 export const getWorkingHours: Handler<'getWorkingHours'> = async (call) => {
-  return { status: 200, data: { working_hours: await toWorkingHoursResponse(call, await memberOf(call)) } };
+  return { status: 200, data: { working_hours: await toWorkingHoursResponse(call, await findMember(call)) } };
 };
 
 export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) => {
@@ -26,11 +26,11 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
     ...dayOffProblems(daysOff ?? []),
   ];
   if (problems.length > 0) throw validationFailed(problems, 400);
-  const { id } = await memberOf(call);
+  const { id } = await findMember(call);
   await lockMember(sql, caller.companyId, id);
-  const member = await memberOf(call);
+  const member = await findMember(call);
   const before = await toWorkingHoursResponse(call, member);
-  // Days off alone leave a user without own hours on those of the default policy.
+  // If only days off are set, the user keeps the hours of the default policy.
   const getsOwnHours = before.is_own || body.timezone !== undefined || body.weekly !== undefined;
   const hours = {
     timezone: getsOwnHours ? (body.timezone ?? before.timezone) : null,
@@ -38,14 +38,17 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
     daysOff: daysOff ?? member.daysOff ?? [],
   };
   await saveHours(sql, caller.companyId, id, hours, now);
-  const after = await toWorkingHoursResponse(call, await memberOf(call));
+  const after = await toWorkingHoursResponse(call, await findMember(call));
   const changes = settingChanges({ ...before }, { ...after });
   call.db.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
   return { status: 200, data: { working_hours: after } };
 };
 
-/** @throws ApiError 404 for a user that there is not in reach; 403 for a person who may not */
-async function memberOf(call: Call<'getWorkingHours'> | Call<'updateWorkingHours'>): Promise<MemberRow> {
+/**
+ * @throws ApiError 404 if the user does not exist or is not visible; 403 if the caller may not
+ * manage it
+ */
+async function findMember(call: Call<'getWorkingHours'> | Call<'updateWorkingHours'>): Promise<MemberRow> {
   openUser(call);
   const [member] = await findMembers(call.db.sql, call.caller, [call.request.path.id]);
   return found(member);

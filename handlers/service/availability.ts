@@ -1,4 +1,4 @@
-// Which modules can be used in which country.
+// The availability of modules by country.
 import { availability, availabilityUpdatedAt } from '../../domain/service/availability.ts';
 import type { Handler } from '../../runtime/handler.ts';
 

@@ -1,4 +1,4 @@
-// What a program can ask instead of reading: changes of the API, error codes, scopes and limits.
+// Machine-readable documentation: changes of the API, error codes, scopes and limits.
 
 import { findQuota } from '../../db/billing/quota.ts';
 import { keptHours } from '../../db/client/idempotency.ts';

@@ -1,4 +1,4 @@
-// The document itself, and as one workspace sees it.
+// The OpenAPI document, in general and for one workspace.
 import { moduleState } from '../../domain/billing/plans.ts';
 import { workspaceDocument } from '../../domain/objects/workspace-document.ts';
 import type { Handler } from '../../runtime/handler.ts';

@@ -1,7 +1,7 @@
-// Whether the service works.
+// The health of the service.
 import type { Handler } from '../../runtime/handler.ts';
 
-/** The version of the API that this server speaks. */
+/** The version of the API on this server. */
 const version = '1.0.0';
 
 export const getHealth: Handler<'getHealth'> = async (call) => {

@@ -1,4 +1,4 @@
-// The kinds of activity of a workspace; they come with its configuration, without a statement.
+// Activity types of a workspace. Reads use its cached configuration, without a statement.
 import { v7 as uuidv7 } from 'uuid';
 import {
   insertActivityType,

@@ -1,4 +1,4 @@
-// Whether new leads and deals are held against those that are there.
+// The setting that compares new leads and deals with existing ones.
 import { putDuplicateCheck } from '../../db/settings/duplicate-checks.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { checkedFieldProblems } from '../../domain/records/duplicates.ts';
@@ -30,7 +30,7 @@ export const updateDuplicateCheck: Handler<'updateDuplicateCheck'> = async (call
 
   const check = { object, enabled: body.enabled, fields: body.fields };
   await putDuplicateCheck(sql, call.caller.companyId, check);
-  // A whole that is put is noted even where it is what there was.
+  // A PUT is recorded even if it changes nothing.
   const changes = settingChanges(toCheck(workspace.duplicateChecks, object), check);
   call.db.record({ action: 'settings.duplicate_check.update', object, changes });
   return { status: 200, data: { duplicate_check: check } };

@@ -1,4 +1,4 @@
-// Link types: which records of which objects can be linked.
+// Link types: the links that are possible between records of objects.
 import { v7 as uuidv7 } from 'uuid';
 import {
   countLinksOfType,
@@ -111,7 +111,9 @@ async function findOwn(call: Call<'updateLinkType'> | Call<'deleteLinkType'>): P
   return found(await findLinkType(call.db.sql, call.caller.companyId, id));
 }
 
-/** @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds */
+/**
+ * @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds
+ */
 function checkBody(call: Call<'createLinkType'>, workspace: Workspace): void {
   const { body } = call.request;
   const problems: FieldProblem[] = [];

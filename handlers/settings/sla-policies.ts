@@ -1,4 +1,4 @@
-// SLA policies: until when records want a response and a resolution, and who is told.
+// SLA policies: deadlines for responses and resolutions, and who is notified.
 import { v7 as uuidv7 } from 'uuid';
 import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/settings/sla-policies.ts';
@@ -44,7 +44,7 @@ export const createSlaPolicy: Handler<'createSlaPolicy'> = async (call) => {
     reminders: body.reminders.map(withPlainIds),
     escalations: body.escalations.map(withPlainIds),
   };
-  await refuseProblems(call, settings);
+  await validatePolicy(call, settings);
   refuseTwin('An SLA policy', settings.name, slaPolicies);
   refuseFull(slaPolicies.length, configurationLimits.slaPolicies, 'policy_limit_reached', 'SLA policies');
   const policy = { id: uuidv7(), ...settings, createdAt: now, updatedAt: now };
@@ -70,7 +70,7 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
     createdAt: before.createdAt,
     updatedAt: now,
   };
-  await refuseProblems(call, after, before);
+  await validatePolicy(call, after, before);
   refuseTwin('An SLA policy', after.name, slaPolicies, before.id);
   const [was, shown] = [toPolicy(before), toPolicy(after)];
   const changes = recordChange(call, 'sla_policy', was, shown);
@@ -101,19 +101,20 @@ export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
 };
 
 /**
- * @param before what the policy was; its recipients may stay, whatever has become of them
- * @throws ApiError listing what is wrong with the policy as a whole
+ * @param before the policy before the change; its recipients may stay, even if they are no longer
+ * active
+ * @throws ApiError with the problems of the policy as a whole
  */
-async function refuseProblems(
+async function validatePolicy(
   call: Call<'createSlaPolicy'> | Call<'updateSlaPolicy'>,
   settings: Settings,
   before?: Settings,
 ): Promise<void> {
   const found: FieldProblem[] = policyProblems(settings, before);
-  const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(recipientsOf));
+  const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(listRecipients));
   const named = (['reminders', 'escalations'] as const).flatMap((list) =>
     settings[list].flatMap((item, index) =>
-      recipientsOf(item).map((id, place) => ({ id, field: `${list}[${index}].recipient_user_ids[${place}]` })),
+      listRecipients(item).map((id, place) => ({ id, field: `${list}[${index}].recipient_user_ids[${place}]` })),
     ),
   );
   const asked = named.filter(({ id }) => !kept.has(id));
@@ -129,9 +130,9 @@ async function refuseProblems(
   if (found.length > 0) throw call.request.rejection(found);
 }
 
-const recipientsOf = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;
+const listRecipients = (item: { recipient_user_ids: readonly string[] }): readonly string[] => item.recipient_user_ids;
 
-/** Ids as they are stored, each once, whatever their case. */
+/** Returns the ids in stored form, without duplicates that differ in case. */
 function withPlainIds<Item extends { recipient_user_ids: string[] }>(item: Item): Item {
   return { ...item, recipient_user_ids: [...new Set(item.recipient_user_ids.map((id) => id.toLowerCase()))] };
 }

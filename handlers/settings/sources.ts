@@ -1,4 +1,4 @@
-// Where leads, deals and customers come from: one list for all.
+// Sources of leads, deals and customers: one list for all.
 import { v7 as uuidv7 } from 'uuid';
 import { countReferences, referencesTo } from '../../db/settings/setting-references.ts';
 import {

@@ -1,4 +1,4 @@
-// Statuses of leads and stages of deals: listed in their order, and changed.
+// Statuses of leads and stages of deals: list in their order, and change.
 import { v7 as uuidv7 } from 'uuid';
 import { countReferences, referencesTo } from '../../db/settings/setting-references.ts';
 import {
@@ -35,7 +35,7 @@ export const listStatuses: Handler<'listStatuses'> = async (call) => {
 
 export const getStatus: Handler<'getStatus'> = async (call) => {
   const { workspace, statuses } = await read(call);
-  return { status: 200, data: { status: toStatus(find(statuses, call.request.path.id), workspace) } };
+  return { status: 200, data: { status: toStatus(findStatus(statuses, call.request.path.id), workspace) } };
 };
 
 export const createStatus: Handler<'createStatus'> = async (call) => {
@@ -83,13 +83,13 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
-  const before = find(statuses, call.request.path.id);
+  const before = findStatus(statuses, call.request.path.id);
   const others = statuses.filter((status) => status !== before);
   const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A status', name, others);
   const isActive = body.is_active ?? before.isActive;
-  if (before.isActive && !isActive) refuseLast(others);
+  if (before.isActive && !isActive) assertOtherActive(others);
 
   const order = placed(
     statuses.map((status) => status.id),
@@ -120,7 +120,7 @@ export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
   const { sql } = call.db;
   const { object } = call.request.path;
   const { workspace, statuses } = await lock(call);
-  const status = find(statuses, call.request.path.id);
+  const status = findStatus(statuses, call.request.path.id);
   const others = statuses.filter((each) => each !== status);
   const { counts, capped } = await countReferences(sql, caller, 'statuses', status.id, referencesTo[object]);
   if (Object.values(counts).some((count) => count > 0)) {
@@ -133,7 +133,7 @@ export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
       },
     );
   }
-  if (status.isActive) refuseLast(others);
+  if (status.isActive) assertOtherActive(others);
   await deleteStored(sql, caller.companyId, status.id);
   await orderStatuses(
     sql,
@@ -153,16 +153,16 @@ async function read(call: ReadCall): Promise<{ workspace: Workspace; statuses: S
   return { workspace, statuses: await listStored(call.db.sql, call.caller.companyId, call.request.path.object) };
 }
 
-/** The statuses in their order, with the configuration kept from changing under this call. */
+/** Returns the statuses in their order, and locks the configuration until the transaction ends. */
 async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: StatusRow[] }> {
   const workspace = await lockSettings(call);
   return { workspace, statuses: await listStored(call.db.sql, call.caller.companyId, call.request.path.object) };
 }
 
 /**
- * Checks what only the workspace can say.
- * @returns the rules to keep; undefined when the body names none
- * @throws ApiError 400 or 422 with every problem, those that the document finds included
+ * Checks what depends on the workspace.
+ * @returns the rules to store; undefined if the body has none
+ * @throws ApiError 400 or 422 with every problem, including those of the OpenAPI document
  */
 function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace: Workspace): KeptRule[] | undefined {
   const { body } = call.request;
@@ -177,12 +177,12 @@ function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace:
 }
 
 /** @throws ApiError 404 */
-function find(statuses: readonly StatusRow[], id: string): StatusRow {
+function findStatus(statuses: readonly StatusRow[], id: string): StatusRow {
   return found(statuses.find((each) => each.id === id.toLowerCase()));
 }
 
-/** @throws ApiError 409 when no other status is active */
-function refuseLast(others: readonly StatusRow[]): void {
+/** @throws ApiError 409 if no other status is active */
+function assertOtherActive(others: readonly StatusRow[]): void {
   if (!others.some((status) => status.isActive))
     throw conflict('last_active', 'At least one status must remain active.');
 }

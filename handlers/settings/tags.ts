@@ -1,4 +1,4 @@
-// Tags of leads and customers, and the conditions that put them on.
+// Tags of leads and customers, and the conditions that apply them.
 import { v7 as uuidv7 } from 'uuid';
 import {
   deleteTag as deleteStored,
@@ -50,7 +50,7 @@ export const createTag: Handler<'createTag'> = async (call) => {
   const tags = workspace.tags.filter((tag) => tag.object === object);
   refuseTwin('A tag', name, tags);
   refuseFull(tags.length, configurationLimits.tagsOfObject, 'tag_limit_reached', `tags for ${object}`);
-  refuseConditions(tags, rule);
+  assertConditionLimit(tags, rule);
 
   const tag: TagRow = {
     id: uuidv7(),
@@ -77,11 +77,11 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
   const { companyId } = call.caller;
   const workspace = await lockSettings(call);
   const before = found(await findTag(sql, companyId, object, id));
-  const rule = checkBody(call, workspace, ruleOf(before));
+  const rule = checkBody(call, workspace, toRule(before));
   const name = body.name?.trim() ?? before.name;
   const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
   refuseTwin('A tag', name, others);
-  if (rule.conditions.length > ruleOf(before).conditions.length) refuseConditions(others, rule);
+  if (rule.conditions.length > toRule(before).conditions.length) assertConditionLimit(others, rule);
 
   const after: TagRow = {
     ...before,
@@ -106,7 +106,7 @@ export const deleteTag: Handler<'deleteTag'> = async (call) => {
   return { status: 200, data: { id: row.id, deleted: true } };
 };
 
-/** @throws ApiError 400 or 422 with every problem, those that the document finds included */
+/** @throws ApiError 400 or 422 with every problem, including those of the OpenAPI document */
 function checkBody(call: Call<'createTag'> | Call<'updateTag'>, workspace: Workspace, before: TagRule): TagRule {
   const object = builtinOf(call.request.path.object, workspace);
   const { rule, problems, contradictions } = checkTagRule(object, call.request.body, before);
@@ -115,8 +115,11 @@ function checkBody(call: Call<'createTag'> | Call<'updateTag'>, workspace: Works
   return rule;
 }
 
-/** @throws ApiError 409 when all tags together would have too many conditions to hold each written record against */
-function refuseConditions(others: readonly { conditions: readonly unknown[] }[], rule: TagRule): void {
+/**
+ * @throws ApiError 409 if all tags together have too many conditions; every write evaluates all of
+ * them
+ */
+function assertConditionLimit(others: readonly { conditions: readonly unknown[] }[], rule: TagRule): void {
   const limit = configurationLimits.tagConditionsOfObject;
   const count = others.reduce((sum, { conditions }) => sum + conditions.length, rule.conditions.length);
   if (count <= limit) return;
@@ -124,14 +127,14 @@ function refuseConditions(others: readonly { conditions: readonly unknown[] }[],
   throw conflict('tag_condition_limit_reached', message, { limit });
 }
 
-/** A lead's tag keeps its conditions as fields; a customer's keeps both. */
+/** A lead's tag stores its conditions as fields; a customer's tag stores both. */
 function ruleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'conditionLogic'> {
   return object === 'leads'
     ? { fields: rule.conditions, conditions: [], conditionLogic: 'AND' }
     : { fields: rule.fieldNames, conditions: rule.conditions, conditionLogic: rule.logic };
 }
 
-function ruleOf(row: TagRow): TagRule {
+function toRule(row: TagRow): TagRule {
   return row.object === 'leads'
     ? { fieldNames: [], conditions: row.fields as KeptComparison[], logic: 'AND' }
     : {
@@ -143,7 +146,7 @@ function ruleOf(row: TagRow): TagRule {
 
 function toTag(row: TagRow, workspace: Workspace): Tag {
   const object = builtinOf(row.object, workspace);
-  const rule = ruleOf(row);
+  const rule = toRule(row);
   const conditions = rule.conditions.map((each) => toConditionResponse(object, each)) as NonNullable<Tag['conditions']>;
   return {
     id: row.id,

@@ -1,4 +1,4 @@
-// The kinds of task of a workspace; they come with its configuration, without a statement.
+// Task types of a workspace. Reads use its cached configuration, without a statement.
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 
