@@ -1,4 +1,4 @@
-// The dispatcher: what stands or falls with positions, and how servers share the work.
+// The dispatcher: feed positions, what commits with them, and work shared by servers.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
@@ -10,10 +10,10 @@ import { database, newTenant, type Tenant, useDatabase } from '../support/tenant
 
 const pools: Record<'platform' | 'tenants', Pool>[] = [];
 const dispatchers: RunningJobs[] = [];
-/** What was announced, in its order. */
+/** The announced positions, in their order. */
 const announced: [string, boolean, number][] = [];
 let url: string;
-/** What is made of events just now. */
+/** Work that the dispatcher records in the transaction of the positions. Tests replace it. */
 let note: Note = async () => false;
 
 beforeAll(async () => {
@@ -42,8 +42,8 @@ function start(): RunningJobs {
   return jobs;
 }
 
-/** Tells so many events of a tenant, as its writes do. */
-async function tell({ companyId }: Tenant, count: number, testMode = false): Promise<void> {
+/** Adds events of a tenant to the outbox, as its writes do. */
+async function addEvents({ companyId }: Tenant, count: number, testMode = false): Promise<void> {
   await database()`
     insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
     select ${companyId}, gen_random_uuid(), ${testMode}, 'record.created', now(), '{}',
@@ -62,45 +62,45 @@ const waiting = async (): Promise<number> => (await database()`select from outbo
 const numbered = (count: number): [number, number][] =>
   Array.from({ length: count }, (_, index) => [index + 1, index + 1]);
 
-test('gives positions by company and mode, without a gap, and tells how far the feed goes', async () => {
+test('assigns positions by company and mode without gaps, and announces the last one', async () => {
   start();
   const [one, other] = [await newTenant(), await newTenant()];
-  await Promise.all([tell(one, 3), tell(other, 2), tell(one, 2, true)]);
+  await Promise.all([addEvents(one, 3), addEvents(other, 2), addEvents(one, 2, true)]);
   await expect.poll(waiting).toBe(0);
   expect(await positionsOf(one)).toEqual(numbered(3));
   expect(await positionsOf(one, true)).toEqual(numbered(2));
   expect(await positionsOf(other)).toEqual(numbered(2));
-  await tell(one, 1);
+  await addEvents(one, 1);
   await expect.poll(() => positionsOf(one)).toEqual([...numbered(3), [4, 1]]);
   await expect.poll(() => announced.at(-1)).toEqual([one.companyId, false, 4]);
 });
 
-test('takes more than a batch, with several servers at it, in one order', async () => {
+test('dispatches more than a batch across servers in one order', async () => {
   start();
   start();
   const tenant = await newTenant();
-  await tell(tenant, 2600);
+  await addEvents(tenant, 2600);
   await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(2600));
 });
 
-test('takes as much at once of what is many, although the queue was empty when that was planned', async () => {
+test('dispatches full batches, even if the statement was planned for an empty outbox', async () => {
   const tenant = await newTenant();
   announced.length = 0;
-  await tell(tenant, 20_000);
+  await addEvents(tenant, 20_000);
   await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(20_000));
   const ends = announced.filter(([companyId]) => companyId === tenant.companyId).map(([, , last]) => last);
-  // Of several dispatchers, who took later may say so earlier.
+  // A dispatcher that took a later batch may announce it earlier.
   expect(ends.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => 500 * (index + 1)));
 });
 
-test('of whom much waits, and whose feed is held, hides nobody', async () => {
+test('dispatches events of other tenants while a large backlog waits for a locked feed', async () => {
   const tenants = [await newTenant(), await newTenant(), await newTenant()];
   const [first, many, last] = tenants.sort((a, b) => (a.companyId < b.companyId ? -1 : 1)) as [Tenant, Tenant, Tenant];
   const { promise: isDone, resolve: done } = Promise.withResolvers<void>();
   const { promise: isHeld, resolve: held } = Promise.withResolvers<void>();
-  await tell(many, 1);
+  await addEvents(many, 1);
   await expect.poll(() => positionsOf(many)).toEqual(numbered(1));
   const holding = database().begin(async (sql) => {
     await sql`select from feeds where company_id = ${many.companyId} for update`;
@@ -108,8 +108,8 @@ test('of whom much waits, and whose feed is held, hides nobody', async () => {
     await isDone;
   });
   await isHeld;
-  await tell(many, 2500);
-  await Promise.all([tell(first, 2), tell(last, 2)]);
+  await addEvents(many, 2500);
+  await Promise.all([addEvents(first, 2), addEvents(last, 2)]);
   await expect.poll(() => positionsOf(first)).toEqual(numbered(2));
   await expect.poll(() => positionsOf(last)).toEqual(numbered(2));
   expect(await positionsOf(many)).toEqual(numbered(1));
@@ -119,7 +119,7 @@ test('of whom much waits, and whose feed is held, hides nobody', async () => {
   expect((await positionsOf(many)).length).toBe(2501);
 });
 
-test('what is made of events stands or falls with their positions, and one company holds up no other', async () => {
+test('commits the work that follows events together with their positions, and isolates failing companies', async () => {
   const [good, bad] = [await newTenant(), await newTenant()];
   const got = new Map<string, readonly FeedEvent[]>();
   let isBroken = true;
@@ -129,8 +129,8 @@ test('what is made of events stands or falls with their positions, and one compa
     got.set(companyId, events);
     return true;
   };
-  await tell(bad, 2);
-  await tell(good, 3);
+  await addEvents(bad, 2);
+  await addEvents(good, 3);
   const nameOf = async ({ companyId }: Tenant) =>
     (await database()`select name from companies where id = ${companyId}`)[0]?.name;
   await expect.poll(() => positionsOf(good)).toEqual(numbered(3));
@@ -144,7 +144,7 @@ test('what is made of events stands or falls with their positions, and one compa
   expect(await nameOf(bad)).toBe('told 2');
 });
 
-test('takes fewer events at once where so many are too much for a transaction, and all of them in the end', async () => {
+test('takes smaller batches if a transaction fails, until all events are dispatched', async () => {
   const tenant = await newTenant();
   const sizes: number[] = [];
   note = async (_, { companyId }, events) => {
@@ -152,17 +152,17 @@ test('takes fewer events at once where so many are too much for a transaction, a
     if (events.length > 200) throw new Error('too much');
     return true;
   };
-  await tell(tenant, 1000);
+  await addEvents(tenant, 1000);
   await expect.poll(waiting).toBe(0);
   expect(await positionsOf(tenant)).toEqual(numbered(1000));
   expect(sizes[0]).toBe(500);
   note = async () => false;
 });
 
-test('once told to stop takes nothing more, and what waits is taken by the next', async () => {
+test('takes nothing after it is stopped, and the next dispatcher takes what waits', async () => {
   await Promise.all(dispatchers.splice(0).map((dispatcher) => dispatcher.stop()));
   const tenant = await newTenant();
-  await tell(tenant, 2);
+  await addEvents(tenant, 2);
   expect(await waiting()).toBe(2);
   start();
   await expect.poll(() => positionsOf(tenant)).toEqual(numbered(2));

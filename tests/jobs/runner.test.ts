@@ -1,4 +1,4 @@
-// Runs of jobs: one at a time, again after a failure, early if woken, and an end with the server.
+// Runs of jobs: one at a time, repeated after a failure, early if woken, ended with the server.
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(5);
 }
 
-test('begins a run only when the one before has ended', async () => {
+test('begins a run only after the previous one has ended', async () => {
   let atOnce = 0;
   let most = 0;
   let runs = 0;
@@ -30,7 +30,7 @@ test('begins a run only when the one before has ended', async () => {
   expect(most).toBe(1);
 });
 
-test('begins the next run after one that fails', async () => {
+test('begins the next run after a failed one', async () => {
   let runs = 0;
   const { stop } = runPeriodically(
     { intervalMs: 5 },
@@ -45,7 +45,7 @@ test('begins the next run after one that fails', async () => {
   expect(runs).toBeGreaterThanOrEqual(3);
 });
 
-test('stopping aborts the signal of the run, waits for it, and begins none', async () => {
+test('aborts the signal of the run when stopped, waits for it, and begins no other', async () => {
   let begun = 0;
   let ended = 0;
   const { stop } = runPeriodically(
@@ -65,7 +65,7 @@ test('stopping aborts the signal of the run, waits for it, and begins none', asy
   expect(begun).toBe(1);
 });
 
-test('runs at once when it starts and when it is woken, if it can be woken', async () => {
+test('runs immediately on start and when woken, if the job can be woken', async () => {
   let runs = 0;
   const work = async (): Promise<void> => {
     runs += 1;
@@ -83,7 +83,7 @@ test('runs at once when it starts and when it is woken, if it can be woken', asy
   expect(runs).toBe(2);
 });
 
-test('handles together what comes in during a run, after a pause', async () => {
+test('batches the wake-ups during a run into one run after a pause', async () => {
   const begun: number[] = [];
   const work = async (): Promise<void> => {
     begun.push(performance.now());
@@ -99,7 +99,7 @@ test('handles together what comes in during a run, after a pause', async () => {
   expect(begun).toHaveLength(2);
 });
 
-test('a paused job does not run, and the others do', async () => {
+test('pauses one job without pausing the others', async () => {
   const runs: string[] = [];
   const newJob = (name: string): Job<unknown, never> => ({
     name,
@@ -116,7 +116,7 @@ test('a paused job does not run, and the others do', async () => {
   expect(new Set(runs)).toEqual(new Set(['mails']));
 });
 
-test('docs/operations.md says of each job what waits while it is paused', () => {
+test('describes in docs/operations.md what waits while each job is paused', () => {
   const section = readFileSync('docs/operations.md', 'utf8').split('## Pausing a job')[1]?.split('\n## ')[0] ?? '';
   const cells = [...section.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, cell = '']) => cell.split(', '));
   expect(cells.toSorted()).toEqual(jobNames.map((name) => `\`${name}\``).toSorted());

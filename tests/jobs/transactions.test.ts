@@ -1,4 +1,4 @@
-// A job's transaction: its work and its events together, and an end when the database hangs.
+// Transactions of jobs: work and events commit together, and hanging ones are rolled back.
 
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { EventRow } from '../../db/client/change-log.ts';
@@ -40,21 +40,21 @@ const stored = async () => {
   return { name: company?.name, events: events.map(({ event }) => event) };
 };
 
-test('what was written and told is there when it returns', async () => {
-  const result = await inTransaction(pool, scope(), 5000, async (sql, tell) => {
+test('commits changes and events before it returns', async () => {
+  const result = await inTransaction(pool, scope(), 5000, async (sql, emit) => {
     await rename(sql, 'Renamed');
-    tell(eventOf('test.renamed'));
+    emit(eventOf('test.renamed'));
     return 7;
   });
   expect(result).toBe(7);
   expect(await stored()).toEqual({ name: 'Renamed', events: ['test.renamed'] });
 });
 
-test('work that throws leaves nothing, and the connection to the next', async () => {
+test('rolls back if the work throws, and releases the connection', async () => {
   const before = await stored();
-  const failing = inTransaction(pool, scope(), 5000, async (sql, tell) => {
+  const failing = inTransaction(pool, scope(), 5000, async (sql, emit) => {
     await rename(sql, 'Undone');
-    tell(eventOf('test.undone'));
+    emit(eventOf('test.undone'));
     throw new Error('no');
   });
   await expect(failing).rejects.toThrow('no');
@@ -62,7 +62,7 @@ test('work that throws leaves nothing, and the connection to the next', async ()
   expect(await inTransaction(pool, scope(), 5000, async (sql) => (await sql`select 1 as one`)[0])).toEqual({ one: 1 });
 });
 
-test('what takes longer than it may is given up and undone', async () => {
+test('rolls back a transaction that exceeds its timeout', async () => {
   const before = await stored();
   const hanging = inTransaction(pool, scope(), 500, async (sql) => {
     await rename(sql, 'Late');

@@ -1,4 +1,4 @@
-// The matcher: each delivery once, by whichever server, and requests first.
+// The matcher: creates each delivery once on any server, and gives requests precedence.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
@@ -18,8 +18,8 @@ const matchers: RunningJobs[] = [];
 let url: string;
 let dispatching: RunningJobs;
 let dispatcherPools: Record<'platform' | 'tenants', Pool>;
-/** Stretches that were noted. */
-let noted = 0;
+/** How often the dispatcher recorded a backlog. */
+let backlogsRecorded = 0;
 
 beforeAll(async () => {
   url = await newDatabase();
@@ -28,7 +28,7 @@ beforeAll(async () => {
   const service = dispatcher({
     note: noteStretch,
     announce(_scope, _last, isNoted) {
-      if (isNoted) noted += 1;
+      if (isNoted) backlogsRecorded += 1;
       for (const matcher of matchers) matcher.wake('webhook-matcher');
     },
   });
@@ -50,7 +50,7 @@ function newPools(): Record<'platform' | 'tenants', Pool> {
   };
 }
 
-/** @param loadShedder of a server whose requests do not wait, unless given */
+/** @param loadShedder without waiting requests, unless given */
 function start(loadShedder = new LoadShedder(() => 0)): void {
   const { platform, tenants } = newPools();
   pools.push(platform, tenants);
@@ -63,8 +63,8 @@ async function stopMatchers(): Promise<void> {
   await Promise.all(pools.splice(0).map((pool) => pool.close(1)));
 }
 
-/** Tells so many events of a tenant, as its writes do. */
-async function tell({ companyId }: Tenant, count: number, agoSeconds = 0): Promise<void> {
+/** Adds events of a tenant to the outbox, as its writes do. */
+async function addEvents({ companyId }: Tenant, count: number, agoSeconds = 0): Promise<void> {
   await database()`
     insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, data)
     select ${companyId}, gen_random_uuid(), true, 'record.created', now() - ${agoSeconds} * interval '1 second',
@@ -73,7 +73,7 @@ async function tell({ companyId }: Tenant, count: number, agoSeconds = 0): Promi
     from generate_series(1, ${count}::int)`;
 }
 
-/** How many deliveries there are of each subscription and event. */
+/** Counts deliveries, and distinct pairs of subscription and event. */
 async function deliveriesOf({ companyId }: Tenant): Promise<{ all: number; different: number }> {
   const [row] = await database()<{ all: number; different: number }[]>`
     select count(*)::int as all, count(distinct (subscription_id, event_id))::int as different
@@ -92,30 +92,30 @@ async function subscribed(count: number): Promise<Tenant> {
   return tenant;
 }
 
-test('of two servers make each delivery once, with more told meanwhile', async () => {
+test('creates each delivery once across two servers while more events arrive', async () => {
   start();
   start();
   const [one, other] = [await subscribed(3), await subscribed(1)];
-  for (let turn = 0; turn < 20; turn += 1) await Promise.all([tell(one, 40), tell(other, 10)]);
+  for (let turn = 0; turn < 20; turn += 1) await Promise.all([addEvents(one, 40), addEvents(other, 10)]);
   await expect.poll(() => deliveriesOf(one)).toEqual({ all: 2400, different: 2400 });
   await expect.poll(() => deliveriesOf(other)).toEqual({ all: 200, different: 200 });
   expect(await backlogOf(one)).toBe(0);
   await stopMatchers();
 });
 
-test('has nothing to do for who has no subscription', async () => {
+test('records no backlog for a tenant without subscriptions', async () => {
   const tenant = await newTenant();
-  const before = noted;
-  await tell(tenant, 5);
+  const before = backlogsRecorded;
+  await addEvents(tenant, 5);
   await untilPlaced(tenant);
   expect(await backlogOf(tenant)).toBe(0);
-  expect(noted).toBe(before);
+  expect(backlogsRecorded).toBe(before);
 });
 
-test('makes later what was told while no server made any, and of a subscription nothing that happened long before it', async () => {
+test('creates deliveries later if no server did, except of events long before the subscription', async () => {
   const tenant = await subscribed(1);
-  await tell(tenant, 3);
-  await tell(tenant, 2, 60);
+  await addEvents(tenant, 3);
+  await addEvents(tenant, 2, 60);
   await untilPlaced(tenant);
   expect(await backlogOf(tenant)).toBeGreaterThan(0);
   expect((await deliveriesOf(tenant)).all).toBe(0);
@@ -125,16 +125,16 @@ test('makes later what was told while no server made any, and of a subscription 
   await stopMatchers();
 });
 
-test('of one company that fails leaves nothing behind, holds up no other, and is tried again', async () => {
+test('rolls back a failing company without delaying others, and retries it', async () => {
   const [bad, good] = [await subscribed(2), await subscribed(2)];
   const sql = database();
   await sql.begin(async (holding) => {
-    // A receiver's row in other hands for longer than a statement may wait.
+    // Another transaction locks the subscription for longer than a statement may wait.
     await holding`select from webhook_subscriptions where company_id = ${bad.companyId} for update`;
-    await tell(bad, 4);
+    await addEvents(bad, 4);
     await untilPlaced(bad);
     start();
-    await tell(good, 4);
+    await addEvents(good, 4);
     await expect.poll(() => deliveriesOf(good)).toEqual({ all: 8, different: 8 });
     expect((await deliveriesOf(bad)).all).toBe(0);
     expect(await backlogOf(bad)).toBeGreaterThan(0);
@@ -144,10 +144,10 @@ test('of one company that fails leaves nothing behind, holds up no other, and is
   await stopMatchers();
 });
 
-test('and who drops what waits do not wait for each other in a circle', async () => {
+test('never deadlocks with a transaction that drops the backlog', async () => {
   const { companyId } = await subscribed(0);
   const scope = { companyId, testMode: true };
-  // The later one stands first in the table.
+  // The later row is stored first in the table.
   for (const position of [2, 1])
     await database()`
       insert into webhook_backlog (company_id, test_mode, first_position, last_position) values (${companyId}, true, ${position}, ${position})`;
@@ -155,7 +155,7 @@ test('and who drops what waits do not wait for each other in a circle', async ()
   await inTransaction(dispatcherPools.tenants, scope, 5000, async (sql) => {
     expect(await takeStretch(sql, scope, 10)).toEqual({ first: 1, last: 2 });
     dropping = inTransaction(dispatcherPools.tenants, scope, 5000, async (other) => {
-      // As the planner may choose: by the table's own order.
+      // The planner may choose a sequential scan, in the order of the table.
       await other`select set_config(name, 'off', true) from pg_settings where name in ('enable_indexscan', 'enable_bitmapscan')`;
       await dropBacklog(other, scope);
     });
@@ -166,20 +166,20 @@ test('and who drops what waits do not wait for each other in a circle', async ()
   expect(await backlogOf({ companyId } as Tenant)).toBe(0);
 });
 
-test('while requests wait for connections makes few at a time, and the rest when they do not', async () => {
+test('creates few deliveries at a time while requests wait for connections, and the rest afterwards', async () => {
   const tenant = await subscribed(10);
-  await tell(tenant, 200);
+  await addEvents(tenant, 200);
   await untilPlaced(tenant);
   let isPressed = true;
   const waited = { milliseconds: 0, at: performance.now() };
   const pace = new LoadShedder(() => {
     const now = performance.now();
-    // As if four requests were waiting all the time.
+    // Simulates four requests that wait all the time.
     if (isPressed) waited.milliseconds += (now - waited.at) * 4;
     waited.at = now;
     return waited.milliseconds;
   });
-  // Until it can tell.
+  // The load shedder needs a first sample.
   await sleep(100);
   start(pace);
   const steps = new Set<number>();
@@ -190,7 +190,7 @@ test('while requests wait for connections makes few at a time, and the rest when
       return steps.size;
     })
     .toBeGreaterThan(4);
-  // Five events in a turn, for ten subscriptions.
+  // Five events per batch, for ten subscriptions.
   expect([...steps].filter((all) => all % 50 !== 0)).toEqual([]);
   expect(Math.max(...steps)).toBeLessThan(2000);
   isPressed = false;

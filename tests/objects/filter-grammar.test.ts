@@ -1,4 +1,4 @@
-// The filter grammar: every rule of it, refused by name.
+// The filter grammar: each rule, and the error for each violation.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import type { ReferenceFilter } from '../support/filter-reference.ts';
@@ -41,11 +41,11 @@ describe('the grammar', () => {
     ['not of nothing', { not: null }],
     ['not beside a condition', { ...condition, not: condition }],
     ['not on the fourth level', { and: [{ or: [{ not: { not: condition } }] }] }],
-  ])('refuses %s', async (_, filter) => {
+  ])('rejects the malformed filter: %s', async (_, filter) => {
     expect(await refused(filter)).toEqual(['filter INVALID_FORMAT']);
   });
 
-  test('takes three combinators deep and 50 conditions, and refuses 51', async () => {
+  test('accepts three levels of combinators and 50 conditions, and rejects 51', async () => {
     const fifty = { or: Array.from({ length: 50 }, () => condition) };
     for (const filter of [nested(3), fifty])
       await expectStatus(200, 'GET', recordsPath('leads'), {
@@ -121,11 +121,11 @@ describe('the grammar', () => {
     ['a relative date for a number', relative('priority', 'today'), 'priority INVALID_TYPE'],
     ['an actor that did the last change', { field: 'updated_by', op: 'eq', value: 'x' }, 'updated_by UNKNOWN_FIELD'],
     ['is_null with a text', { field: 'priority', op: 'is_null', value: 'yes' }, 'priority INVALID_TYPE'],
-  ])('refuses %s and names the field', async (_, filter, expected) => {
+  ])('rejects a condition and names its field: %s', async (_, filter, expected) => {
     expect(await refused(filter)).toEqual([expected]);
   });
 
-  test('names every problem at once, with the fields and operators that there are', async () => {
+  test('reports all problems of a filter together, with the existing fields and operators', async () => {
     const filter = {
       or: [
         { field: 'colour', op: 'eq', value: 1 },
@@ -145,7 +145,7 @@ describe('the grammar', () => {
     expect(priority.allowed).toEqual(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'between', 'in', 'not_in', 'is_null']);
   });
 
-  test('an id is compared as text: what is none equals no record and is no failure', async () => {
+  test('compares ids as text, so a malformed id matches no record and is no error', async () => {
     const [lead] = await createRecords(tenant.key, 'leads', [
       { first_name: 'A', email: 'a@x.example' },
       { first_name: 'B', email: 'b@x.example' },
@@ -163,7 +163,7 @@ describe('the grammar', () => {
     expect((await count('gte', lead.id)) + (await count('lt', lead.id))).toBe(total);
   });
 
-  test('wildcards of LIKE in the beginning or end of a text are ordinary characters', async () => {
+  test('treats LIKE wildcards in starts_with and ends_with as ordinary characters', async () => {
     const other = await newTenant();
     const names = ['50%_off', '50 off', 'x\\_', 'x_'];
     await createRecords(
@@ -171,19 +171,19 @@ describe('the grammar', () => {
       'leads',
       names.map((first_name, index) => ({ first_name, email: `${index}_%@x.example` })),
     );
-    const found = async (field: string, op: string, value: string) => {
+    const findNames = async (field: string, op: string, value: string) => {
       const rows = await walk(other.key, 'leads', { limit: 100, filter: JSON.stringify({ field, op, value }) });
       return rows.map((record) => record.first_name).sort();
     };
-    expect(await found('first_name', 'starts_with', '50%')).toEqual(['50%_off']);
-    expect(await found('first_name', 'starts_with', '50_')).toEqual([]);
-    expect(await found('first_name', 'ends_with', '\\_')).toEqual(['x\\_']);
-    expect(await found('first_name', 'ends_with', '_OFF')).toEqual(['50%_off']);
-    expect(await found('email', 'starts_with', '0_%@X')).toEqual(['50%_off']);
-    expect(await found('email', 'starts_with', '_')).toEqual([]);
+    expect(await findNames('first_name', 'starts_with', '50%')).toEqual(['50%_off']);
+    expect(await findNames('first_name', 'starts_with', '50_')).toEqual([]);
+    expect(await findNames('first_name', 'ends_with', '\\_')).toEqual(['x\\_']);
+    expect(await findNames('first_name', 'ends_with', '_OFF')).toEqual(['50%_off']);
+    expect(await findNames('email', 'starts_with', '0_%@X')).toEqual(['50%_off']);
+    expect(await findNames('email', 'starts_with', '_')).toEqual([]);
   });
 
-  test('a cursor with a relative date stays valid, since it belongs to the name and not to the days', async () => {
+  test('keeps a cursor with a relative date valid when the day changes', async () => {
     const other = await newTenant();
     await createRecords(
       other.key,
@@ -197,12 +197,12 @@ describe('the grammar', () => {
       return body.data;
     };
     const first = await ask();
-    // The day changes with the time zone, as it does at midnight.
+    // A change of the time zone changes the day, as midnight does.
     await database()`update companies set timezone = 'Pacific/Kiritimati' where id = ${other.companyId}`;
     expect((await ask(first.next_cursor)).records.length).toBe(1);
   });
 
-  test('a field that is switched off, or that collides with a built-in one, is unknown or means the built-in one', async () => {
+  test('rejects disabled fields in filters, and prefers a built-in field to a custom field of the same name', async () => {
     const other = await newTenant();
     await newCustomField(other, 'leads', 'retired', { enabled: false });
     await newCustomField(other, 'leads', 'city', { type: 'number' });

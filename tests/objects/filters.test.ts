@@ -1,4 +1,4 @@
-// Filters and sorts mean what the document says: random ones against a reference in memory.
+// Compares random filters and sorts with a reference implementation in memory.
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
@@ -16,14 +16,14 @@ import { database, newKey, newTenant, newUser, type Tenant } from '../support/te
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = readSeed('FILTER_SEED');
-/** Lists that are asked for at a time. */
+/** Lists that are requested at the same time. */
 const lanes = 4;
 
 /** A field with the values that records get and that conditions compare with. */
 interface Pool extends ReferenceField {
   stored: readonly unknown[];
   asked: readonly unknown[];
-  /** Known of records, but neither shown nor sorted by. */
+  /** Records have the field, but responses omit it and lists cannot be sorted by it. */
   hidden?: boolean;
 }
 
@@ -43,7 +43,7 @@ const words = [
   ' lead',
   "o'clock",
 ];
-/** Texts that read as numbers or dates, and some that nearly do. */
+/** Texts that read as numbers or dates, and some that almost do. */
 const readable = [
   '12',
   ' 7 ',
@@ -180,15 +180,15 @@ const pools: Record<string, Pool[]> = {
 const sizes: Record<string, number> = { leads: 120, deals: 60, 'object:visits': 60 };
 
 let tenant: Tenant;
-/** It is not near midnight there, so that the day does not end while the test runs. */
+/** A zone in which midnight is far away, so the day does not change during the test. */
 const timezone =
   ['Pacific/Auckland', 'America/Sao_Paulo', 'Europe/Berlin'].find((name) => {
     const hour = Number(new Intl.DateTimeFormat('en', { timeZone: name, hour: '2-digit', hourCycle: 'h23' }).format());
     return hour >= 1 && hour < 22;
   }) ?? 'UTC';
-/** Keys that see the whole workspace, and a team's records. */
+/** Keys with visibility of the whole workspace, and of a team. */
 const keys = { company: '', team: '' };
-/** What each key sees, by key and object. */
+/** The visible records, by key and object. */
 const all = new Map<string, Json[]>();
 
 beforeAll(async () => {
@@ -237,7 +237,7 @@ beforeAll(async () => {
   }
 });
 
-/** About half of the records belong to a member of the team. */
+/** Assigns about half of the records to a member of the team. */
 async function putInReach(object: string, memberId: string): Promise<void> {
   const sql = database();
   const table = object.startsWith('object:') ? 'custom_records' : object;
@@ -246,13 +246,16 @@ async function putInReach(object: string, memberId: string): Promise<void> {
     update ${sql(table)} set ${change} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 12) % 2 = 0`;
 }
 
-/** A won or lost stage sets the probability: any other is refused. */
+/** A won or lost stage sets the probability, and another value is rejected. */
 function withoutSetProbability({ probability, ...values }: Record<string, unknown>): Record<string, unknown> {
   const isSet = values.stage === 'Won' || values.stage === 'Lost';
   return probability === undefined || isSet ? values : { ...values, probability };
 }
 
-/** Records of random values, about a third of them missing; created at different times, some at the same. */
+/**
+ * Creates records with random values, about a third of them missing. Some share their creation
+ * time.
+ */
 async function arrange(object: string): Promise<void> {
   const required: Record<string, object> = {
     leads: { first_name: 'Some', mobile: '+4930999999' },
@@ -351,7 +354,7 @@ function sortOf(object: string): fc.Arbitrary<string> {
     .map((keys) => keys.join(','));
 }
 
-test(`${runs} random filters and sorts find the rows of the reference, in its order (seed ${seed})`, {
+test(`returns the rows of the reference in its order for ${runs} random filters and sorts (seed ${seed})`, {
   timeout: 600_000,
 }, async () => {
   process.stdout.write(`F8: ${runs} random filters, seed ${seed}\n`);

@@ -1,4 +1,4 @@
-// Names of configured lists without case, alike in the server and in PostgreSQL.
+// Case-insensitive names of configured lists, folded equally by the server and by PostgreSQL.
 import { describe, expect, test } from 'vitest';
 import { foldName } from '../../domain/objects/name-folding.ts';
 import { call, expectStatus } from '../support/client.ts';
@@ -17,14 +17,14 @@ const same: readonly (readonly string[])[] = [
 ];
 
 describe('names', () => {
-  test('are the same without case in every script', () => {
+  test('compares names without case in every script', () => {
     for (const spellings of same) expect([...new Set(spellings.map(foldName))]).toHaveLength(1);
     expect(foldName('Cafe')).not.toBe(foldName('Café'));
   });
 
-  test('are folded by PostgreSQL as by the server', async () => {
-    // Without the Georgian capitals of Unicode 11, which the ICU of a PostgreSQL may not know yet: the server compares names under
-    // the lock of the workspace, so the index is a second guard.
+  test('folds names in PostgreSQL exactly as in the server', async () => {
+    // Excludes the Georgian capitals of Unicode 11, which the ICU of a PostgreSQL may not know yet.
+    // The server compares names under the lock of the workspace, so the index is a second guard.
     const letters = Array.from({ length: 0x2c00 }, (_, code) => code)
       .filter((code) => code >= 0x20 && (code < 0x1c80 || code >= 0x1cc0))
       .map((code) => String.fromCodePoint(code));
@@ -35,7 +35,7 @@ describe('names', () => {
     expect(rows).toHaveLength(texts.length);
   });
 
-  test('of a source are found in every spelling, and taken in every spelling', async () => {
+  test('finds a source in any case, and rejects a second source that differs only in case', async () => {
     const { key } = await newTenant();
     await expectStatus(201, 'POST', '/v1/settings/sources', { key, body: { name: 'İzmir' } });
     for (const source of ['izmir', 'İZMİR', 'IZMIR']) {

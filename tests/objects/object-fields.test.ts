@@ -1,4 +1,4 @@
-// What a workspace can add and change about fields, and what stays as it is.
+// Fields: what a workspace can add and change, and what stays as it is.
 import { describe, expect, test } from 'vitest';
 import { reservedNames } from '../../domain/objects/field-names.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -26,7 +26,7 @@ const newObject = (key: string, slug = 'visits') =>
   expectStatus(201, 'POST', '/v1/objects', { key, body: { slug, label: 'Visit', plural: 'Visits' } });
 
 describe('POST /v1/objects/{object}/fields', () => {
-  test('adds a field that the very next call sees, in both modes', async () => {
+  test('adds a field that the next call sees, in both modes', async () => {
     const tenant = await newTenant();
     const field = await add(tenant.key, { ...budget, required: true });
     const descriptor = {
@@ -61,7 +61,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     },
   );
 
-  test('publishes custom fields after the built-in ones, in the order of their creation', async () => {
+  test('lists custom fields after the built-in ones, in the order of their creation', async () => {
     const tenant = await newTenant();
     for (const name of ['zebra', 'apple', 'mango']) await add(tenant.key, { ...budget, name }, 'accounts');
     const { body } = await expectStatus(200, 'GET', '/v1/objects/accounts/schema', { key: tenant.key });
@@ -77,7 +77,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     ['Size (m²)', 'size_m2_'],
     ['x'.repeat(61), 'x'.repeat(60)],
     ['CamelCase9', 'camelcase9'],
-  ])('normalises the name %j to %s', async (given, name) => {
+  ])('normalizes the field name %j to %s', async (given, name) => {
     const tenant = await newTenant();
     expect((await add(tenant.key, { ...budget, name: given })).name).toBe(name);
   });
@@ -101,7 +101,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     ['assigned_to_email', 'RESERVED_NAME'],
     ['First Name', 'NAME_COLLISION'],
     ['converted_at', 'NAME_COLLISION'],
-  ])('refuses the name %j with %s', async (name, code) => {
+  ])('rejects the field name %j with %s', async (name, code) => {
     const tenant = await newTenant();
     expect(await refuse(tenant.key, { ...budget, name })).toEqual([['name', code]]);
   });
@@ -112,7 +112,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     ['_private', 'private'],
     ['__proto__', 'proto'],
     ['_id', 'custom_id'],
-  ])('suggests another name in place of %j, which is free', async (name, suggested) => {
+  ])('suggests a free name instead of the field name %j', async (name, suggested) => {
     const tenant = await newTenant();
     const hintFor = async (): Promise<string> => {
       const body = { ...budget, name };
@@ -127,7 +127,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     expect((await add(tenant.key, { ...budget, name: next })).name).toBe(next);
   });
 
-  test('documents every reserved name, and no other', () => {
+  test('documents exactly the reserved field names', () => {
     const description = operations.find(({ id }) => id === 'createField')?.declared.description ?? '';
     const [, list = ''] = /\*\*Reserved names\.\*\*.*?and so are:\n(.*?)\n\n/s.exec(description) ?? [];
     expect([...list.matchAll(/`(\w+)`/g)].map(([, name]) => name)).toEqual([...reservedNames]);
@@ -147,7 +147,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     },
   );
 
-  test('refuses the name of a built-in field also while that is switched off, and allows it on another object', async () => {
+  test('rejects the name of a disabled built-in field, and accepts it on another object', async () => {
     const tenant = await newTenant();
     await change(tenant.key, 'origin', { enabled: false });
     expect(await refuse(tenant.key, { ...budget, name: 'origin' })).toEqual([['name', 'NAME_COLLISION']]);
@@ -158,7 +158,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     ]);
   });
 
-  test('a custom name is taken once, in any spelling, also by a retired field', async () => {
+  test('rejects a custom field name that is taken in any spelling, also by a retired field', async () => {
     const tenant = await newTenant();
     await add(tenant.key, budget);
     await change(tenant.key, 'budget', { enabled: false });
@@ -172,7 +172,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     });
   });
 
-  test('lets exactly one of 32 calls with the same name at once succeed', async () => {
+  test('creates a field once for 32 concurrent calls with the same name', async () => {
     const tenant = await newTenant();
     const answers = await Promise.all(
       Array.from({ length: 32 }, () => call('POST', fieldsOf('leads'), { key: tenant.key, body: budget })),
@@ -190,17 +190,17 @@ describe('POST /v1/objects/{object}/fields', () => {
     ['5 < 6 & 7 > 3', '5 < 6 & 7 > 3'],
     ['  Total\n\tbudget ', 'Total budget'],
     ['ميزانية', 'ميزانية'],
-  ])('keeps of the label %j only its text', async (label, text) => {
+  ])('stores only the text of the field label %j', async (label, text) => {
     const tenant = await newTenant();
     expect((await add(tenant.key, { ...budget, label })).label).toBe(text);
   });
 
-  test.each(['<<b>script>', '<b></b>', '   ', '<!--', '<<<b>b>b>'])('refuses the label %j', async (label) => {
+  test.each(['<<b>script>', '<b></b>', '   ', '<!--', '<<<b>b>b>'])('rejects the field label %j', async (label) => {
     const tenant = await newTenant();
     expect(await refuse(tenant.key, { ...budget, label })).toEqual([['label', 'TOO_SHORT']]);
   });
 
-  test('a select takes options, their values being the normalised labels unless given', async () => {
+  test('derives the values of select options from their labels, unless given', async () => {
     const tenant = await newTenant();
     const options = [{ label: '<b>Dark</b> blue' }, { label: 'Red', value: 'Rouge 1' }, { label: 'أحمر' }];
     const field = await add(tenant.key, { ...color, options });
@@ -214,7 +214,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     expect((await add(tenant.key, { ...color, name: 'many', options: many })).options).toHaveLength(200);
   });
 
-  test('refuses options that are missing, empty, too many, equal, blank or on another type', async () => {
+  test('rejects options that are missing, empty, too many, equal, blank or on another field type', async () => {
     const tenant = await newTenant();
     const options = (list: object[] | undefined, type = 'select') =>
       refuse(tenant.key, { ...color, type, options: list });
@@ -234,7 +234,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     expect(await options([{ label: 'Red' }], 'text')).toEqual([['options', 'CONFLICTING_FIELDS']]);
   });
 
-  test('lists every problem of the body with 422', async () => {
+  test('reports all problems of a new field with 422', async () => {
     const tenant = await newTenant();
     expect(await refuse(tenant.key, { type: 'json', required: 'yes', id: 1 })).toEqual(
       expect.arrayContaining([
@@ -253,7 +253,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     await expectStatus(400, 'POST', fieldsOf('leads'), { key: tenant.key, rawBody: '{' });
   });
 
-  test('refuses half of a surrogate pair anywhere in the body', async () => {
+  test('rejects lone surrogates anywhere in the body of a field', async () => {
     const tenant = await newTenant();
     const body = { ...color, label: 'a\ud800', options: [{ label: 'b', value: 'c\udc00' }] };
     expect(await refuse(tenant.key, body)).toEqual([
@@ -262,7 +262,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     ]);
   });
 
-  test('an object holds exactly 100 fields, built-in and retired ones included, whoever comes at once', async () => {
+  test('never has more than 100 fields on an object under concurrent creation, built-in and retired ones included', async () => {
     const tenant = await newTenant();
     await newObject(tenant.key);
     const names = Array.from({ length: 95 }, (_, index) => `kept_${index}`);
@@ -283,7 +283,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     });
   });
 
-  test('takes 99 fields with a new object and refuses the next', async () => {
+  test('accepts 99 fields with a new object, and rejects the next one', async () => {
     const tenant = await newTenant();
     const fields = Array.from({ length: 99 }, (_, index) => ({ ...budget, name: `field_${index}` }));
     const visits = { slug: 'visits', label: 'Visit', plural: 'Visits', fields };
@@ -298,7 +298,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     expect(problems(refused.body)).toEqual([['fields', 'TOO_LONG']]);
   });
 
-  test('does not find an object that is unknown or belongs to another workspace', async () => {
+  test('returns 404 for fields of an object that is unknown or belongs to another workspace', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await newObject(other.key);
     for (const object of ['object:visits', 'object:never-was', 'contacts', 'reports']) {
@@ -307,7 +307,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     }
   });
 
-  test('needs settings:configure and a live key, and no scope of the object', async () => {
+  test('requires settings:configure and a live key to add a field, and no scope of the object', async () => {
     const tenant = await newTenant();
     const send = (status: number, key: string | undefined) =>
       expectStatus(status, 'POST', fieldsOf('leads'), { key, body: budget });
@@ -323,7 +323,7 @@ describe('POST /v1/objects/{object}/fields', () => {
 });
 
 describe('PATCH /v1/objects/{object}/fields/{field}', () => {
-  test('changes only what is sent', async () => {
+  test('changes only the sent properties of a field', async () => {
     const tenant = await newTenant();
     await add(tenant.key, { ...color, required: true });
     expect(await change(tenant.key, 'color', { label: '<b>Colour</b>' })).toMatchObject({
@@ -365,7 +365,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     },
   );
 
-  test('retires a custom field and restores it as it was', async () => {
+  test('retires a custom field, and restores it unchanged', async () => {
     const tenant = await newTenant();
     await add(tenant.key, color);
     expect(await change(tenant.key, 'color', { enabled: false })).toMatchObject({ name: 'color', enabled: false });
@@ -375,7 +375,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(await published(tenant.key, 'color')).toMatchObject({ label: 'Paint', options: [{}, {}] });
   });
 
-  test('keeps removed options for the records that have them, and takes them back', async () => {
+  test('keeps removed options for the records that have them, and restores them', async () => {
     const tenant = await newTenant();
     await add(tenant.key, color);
     const stored = async () => {
@@ -405,7 +405,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(await refuseChange(tenant.key, 'color', { options: many('e') })).toEqual([['options', 'TOO_LONG']]);
   });
 
-  test('options can be changed on custom selects only', async () => {
+  test('rejects options of fields that are not custom selects', async () => {
     const tenant = await newTenant();
     await add(tenant.key, budget);
     await add(tenant.key, color);
@@ -419,7 +419,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     ]);
   });
 
-  test('switches a built-in field off and on, renames it and makes it mandatory, for this workspace only', async () => {
+  test('disables, enables, renames and requires a built-in field for one workspace only', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     expect(await change(tenant.key, 'company_name', { label: 'Firm', required: true })).toEqual({
       name: 'company_name',
@@ -451,7 +451,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     ['activities', 'activity_type'],
     ['activities', 'entity_type'],
     ['activities', 'entity_id'],
-  ])('%s cannot do without %s', async (object, name) => {
+  ])('keeps a field of %s required and enabled: %s', async (object, name) => {
     const tenant = await newTenant();
     expect(await refuseChange(tenant.key, name, { enabled: false, required: false }, object)).toEqual([
       ['required', 'RULE_FAILED'],
@@ -464,7 +464,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     });
   });
 
-  test('leads keep one of email and mobile, whoever switches them off at once', async () => {
+  test('keeps email or mobile on leads when both are disabled concurrently', async () => {
     const tenant = await newTenant();
     const off = (name: string) =>
       call('PATCH', `${fieldsOf('leads')}/${name}`, { key: tenant.key, body: { enabled: false } });
@@ -474,13 +474,13 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(problems(refused?.body)).toEqual([['enabled', 'RULE_FAILED']]);
   });
 
-  test('a read-only field cannot be made mandatory', async () => {
+  test('rejects making a read-only field required', async () => {
     const tenant = await newTenant();
     expect(await refuseChange(tenant.key, 'converted_at', { required: true })).toEqual([['required', 'RULE_FAILED']]);
     expect(await change(tenant.key, 'converted_at', { required: false })).toMatchObject({ required: false });
   });
 
-  test('fields of custom objects cannot be switched off, and change otherwise', async () => {
+  test('rejects disabling fields of custom objects, and accepts their other changes', async () => {
     const tenant = await newTenant();
     await newObject(tenant.key);
     await add(tenant.key, color, 'object:visits');
@@ -498,7 +498,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(await published(tenant.key, 'name', 'object:visits')).toMatchObject({ label: 'Title', required: true });
   });
 
-  test('refuses an empty change, unknown fields, wrong types and a label of nothing but markup', async () => {
+  test('rejects an empty change, unknown fields, wrong types and a label without text', async () => {
     const tenant = await newTenant();
     await add(tenant.key, budget);
     expect(await refuseChange(tenant.key, 'budget', {})).toEqual([['', 'REQUIRED']]);
@@ -511,7 +511,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     await expectStatus(400, 'PATCH', `${fieldsOf('leads')}/budget`, { key: tenant.key, rawBody: 'x' });
   });
 
-  test('does not find a field that is unknown, common to all, malformed or of another workspace', async () => {
+  test('returns 404 for a field that is unknown, common to all objects, malformed or of another workspace', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await add(other.key, budget);
     await newObject(other.key);
@@ -533,7 +533,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(await published(other.key, 'budget')).toMatchObject({ label: 'Budget' });
   });
 
-  test('needs settings:configure and a live key', async () => {
+  test('requires settings:configure and a live key to change a field', async () => {
     const tenant = await newTenant();
     const send = (status: number, key: string | undefined) =>
       expectStatus(status, 'PATCH', `${fieldsOf('leads')}/city`, { key, body: { enabled: false } });
@@ -543,7 +543,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
     expect(await published(tenant.key, 'city')).toBeDefined();
   });
 
-  test('loses none of the changes of one field that come at once', async () => {
+  test('loses no concurrent change of one field', async () => {
     const tenant = await newTenant();
     await add(tenant.key, color);
     const changes = [{ label: 'Paint' }, { required: true }, { options: [{ label: 'Green' }] }, { enabled: true }];

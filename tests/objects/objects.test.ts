@@ -1,4 +1,4 @@
-// What the list of objects and their schemas show to whom, and what a workspace can define.
+// Objects: the list and the schemas by visibility, and the objects that a workspace defines.
 
 import { describe, expect, inject, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -21,7 +21,7 @@ async function switchOff(companyId: string, modules: string[]): Promise<void> {
 }
 
 describe('GET /v1/objects', () => {
-  test('lists the built-in objects, then the own ones, the same for both modes', async () => {
+  test('lists built-in objects before custom ones, equally in both modes', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const objects = await list(tenant.key);
@@ -45,7 +45,7 @@ describe('GET /v1/objects', () => {
     expect(await list(tenant.testKey)).toEqual(objects);
   });
 
-  test('shows a key only what it can view; creating is not viewing', async () => {
+  test('shows a key only objects that it can view, not those that it can only create', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const narrow = await newKey(tenant, { scopes: ['leads:read', 'deals:create', 'object:site-visits:view'] });
@@ -57,11 +57,11 @@ describe('GET /v1/objects', () => {
     expect(await names(await newKey(tenant, { scopes: ['settings:configure'] }))).toEqual([]);
   });
 
-  test('needs a credential', async () => {
+  test('requires a credential to list objects', async () => {
     await expectStatus(401, 'GET', '/v1/objects');
   });
 
-  test('leaves out a module that is switched off, and shows it again with the same keys when it is back', async () => {
+  test('hides the object of a disabled module, and shows it again to the same keys once enabled', async () => {
     const tenant = await newTenant();
     const key = await newKey(tenant, { scopes: ['leads:view', 'deals:view'] });
     await switchOff(tenant.companyId, ['leads']);
@@ -78,7 +78,7 @@ describe('GET /v1/objects', () => {
 });
 
 describe('GET /v1/objects/{object}/schema', () => {
-  test('gives the fields of a built-in object with types, options and read-only marks', async () => {
+  test('returns the fields of a built-in object with types, options and read-only flags', async () => {
     const tenant = await newTenant();
     const { body } = await expectStatus(200, 'GET', '/v1/objects/leads/schema', { key: tenant.key });
     const { schema } = body.data;
@@ -104,14 +104,17 @@ describe('GET /v1/objects/{object}/schema', () => {
     for (const common of ['id', 'created_at', 'updated_at']) expect(field(common)).toBeUndefined();
   });
 
-  test.each(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'])('describes %s', async (object) => {
-    const tenant = await newTenant();
-    const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.testKey });
-    expect(body.data.schema.object).toBe(object);
-    expect(body.data.schema.fields.length).toBeGreaterThan(5);
-  });
+  test.each(['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'])(
+    'describes the fields of %s',
+    async (object) => {
+      const tenant = await newTenant();
+      const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.testKey });
+      expect(body.data.schema.object).toBe(object);
+      expect(body.data.schema.fields.length).toBeGreaterThan(5);
+    },
+  );
 
-  test('answers the same 404 for an unknown object and for one that the key cannot view', async () => {
+  test('returns the same 404 for an unknown object and for one that the key cannot view', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await create(other.key);
     await create(tenant.key, { ...visits, slug: 'off' });
@@ -137,7 +140,7 @@ describe('GET /v1/objects/{object}/schema', () => {
 });
 
 describe('POST /v1/objects', () => {
-  test('makes an object with a required name and the fields given, in their order', async () => {
+  test('creates an object with a required name and the given fields in order', async () => {
     const tenant = await newTenant();
     const { body } = await create(tenant.key, {
       ...visits,
@@ -174,7 +177,7 @@ describe('POST /v1/objects', () => {
     await expectStatus(200, 'GET', '/v1/objects/object:site-visits/schema', { key: tenant.key });
   });
 
-  test('writes an audit row that names the key, and an event', async () => {
+  test('writes an audit row that names the key, and an event, for a new object', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const sql = database();
@@ -186,7 +189,7 @@ describe('POST /v1/objects', () => {
     ).toEqual([{ event: 'schema.changed', object: 'object:site-visits' }]);
   });
 
-  test('holds every field to the field rules, names all problems and creates nothing', async () => {
+  test('checks all fields of a new object, reports all problems and creates nothing', async () => {
     const tenant = await newTenant();
     const { body } = await expectStatus(422, 'POST', '/v1/objects', {
       key: tenant.key,
@@ -221,7 +224,7 @@ describe('POST /v1/objects', () => {
     ['label', 'a'.repeat(101), 'TOO_LONG'],
     ['plural', 7, 'INVALID_TYPE'],
     ['kind', 'builtin', 'UNKNOWN_FIELD'],
-  ])('refuses the %s %s with 422', async (field, value, code) => {
+  ])('rejects an object with the %s %s with 422', async (field, value, code) => {
     const tenant = await newTenant();
     const { body } = await expectStatus(422, 'POST', '/v1/objects', {
       key: tenant.key,
@@ -230,7 +233,7 @@ describe('POST /v1/objects', () => {
     expect(problems(body)).toContainEqual([field, code]);
   });
 
-  test('a slug is taken once and for good, also by an object that is switched off', async () => {
+  test('never reuses a slug, not even of a disabled object', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     await expectStatus(200, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, body: { enabled: false } });
@@ -242,7 +245,7 @@ describe('POST /v1/objects', () => {
     await create((await newTenant()).key);
   });
 
-  test('lets exactly one of 32 calls with the same slug at once succeed', async () => {
+  test('creates an object once for 32 concurrent calls with the same slug', async () => {
     const tenant = await newTenant();
     const answers = await Promise.all(
       Array.from({ length: 32 }, () => call('POST', '/v1/objects', { key: tenant.key, body: visits })),
@@ -250,7 +253,7 @@ describe('POST /v1/objects', () => {
     expect(answers.map((answer) => answer.status).sort()).toEqual([201, ...Array(31).fill(409)]);
   });
 
-  test('a workspace holds exactly 50 own objects, whoever comes at once', async () => {
+  test('never has more than 50 custom objects under concurrent creation', async () => {
     const tenant = await newTenant();
     const slugs = Array.from({ length: 45 }, (_, index) => `kept-${index}`);
     await database()`
@@ -270,7 +273,7 @@ describe('POST /v1/objects', () => {
     });
   });
 
-  test('needs settings:configure and a live key', async () => {
+  test('requires settings:configure and a live key to create an object', async () => {
     const tenant = await newTenant();
     const viewer = await newKey(tenant, { scopes: ['settings:view'] });
     const refused = await expectStatus(403, 'POST', '/v1/objects', { key: viewer, body: visits });
@@ -284,7 +287,7 @@ describe('POST /v1/objects', () => {
 });
 
 describe('PATCH /v1/objects/{object}', () => {
-  test('changes only what is sent, and audits what it was', async () => {
+  test('changes only the sent properties of an object, and audits their old values', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const { body } = await expectStatus(200, 'PATCH', pathOf('object:site-visits'), {
@@ -298,7 +301,7 @@ describe('PATCH /v1/objects/{object}', () => {
     expect(row?.changes).toEqual({ label: { from: 'Site visit', to: 'Visit' } });
   });
 
-  test('switches an object off and on again, with all that belongs to it', async () => {
+  test('disables and enables an object with everything that belongs to it', async () => {
     const tenant = await newTenant();
     await create(tenant.key, { ...visits, fields: [{ name: 'area', label: 'Area', type: 'number' }] });
     const change = (enabled: boolean) =>
@@ -315,7 +318,7 @@ describe('PATCH /v1/objects/{object}', () => {
     expect(body.data.schema.fields.map((field: Json) => field.name)).toEqual(['name', 'area']);
   });
 
-  test('a built-in object cannot be changed', async () => {
+  test('rejects changes of a built-in object', async () => {
     const tenant = await newTenant();
     const { body } = await expectStatus(409, 'PATCH', '/v1/objects/leads', {
       key: tenant.key,
@@ -324,7 +327,7 @@ describe('PATCH /v1/objects/{object}', () => {
     expect(body.error).toMatchObject({ code: 'CONFLICT', details: { reason: 'builtin_object' } });
   });
 
-  test('refuses a change of the slug, an empty change and a label of nothing but markup', async () => {
+  test('rejects a change of the slug, an empty change and a label without text', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const refuse = async (body: object) =>
@@ -336,7 +339,7 @@ describe('PATCH /v1/objects/{object}', () => {
     await expectStatus(400, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, rawBody: '[]' });
   });
 
-  test('does not find what is unknown or belongs to another workspace; needs the scope and a live key', async () => {
+  test('returns 404 for unknown objects and those of others, and requires the scope and a live key for changes', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await create(other.key);
     const change = (status: number, object: string, key: string | undefined) =>
@@ -353,7 +356,7 @@ describe('PATCH /v1/objects/{object}', () => {
   });
 });
 
-test('a change of configuration is seen by the very next call, on any server', async () => {
+test('applies a configuration change to the next call on any server', async () => {
   const tenant = await newTenant();
   const second = await startServer({
     ...besideCommon(),
@@ -365,7 +368,7 @@ test('a change of configuration is seen by the very next call, on any server', a
     const servers = [inject('baseUrl'), second.url] as const;
     for (let round = 0; round < 5; round += 1) {
       const [writer, reader] = round % 2 === 0 ? servers : ([servers[1], servers[0]] as const);
-      // Both have the configuration of before in memory.
+      // Both servers have cached the previous configuration.
       expect(await objectsOn(writer)).toHaveLength(round);
       expect(await objectsOn(reader)).toHaveLength(round);
       await expectStatus(201, 'POST', '/v1/objects', {

@@ -6,7 +6,7 @@ const spellings: readonly [text: string, country: CountryCode | undefined, store
   ['+971 50 123 4567', undefined, '+971501234567'],
   ['0049 30 1234567', 'DE', '+49301234567'],
   ['0049-30-1234567', 'AE', '+49301234567'],
-  // Americans dial 011 and not 00.
+  // Americans dial 011, not 00.
   ['0049301234567', 'US', '+49301234567'],
   ['0049301234567', undefined, '+49301234567'],
   ['971501234567', undefined, '+971501234567'],
@@ -25,6 +25,6 @@ const spellings: readonly [text: string, country: CountryCode | undefined, store
   ['call me', 'DE', undefined],
 ];
 
-test.each(spellings)('reads %j in a workspace of %s as %s', (text, country, stored) => {
+test.each(spellings)('parses %j in a workspace of %s as %s', (text, country, stored) => {
   expect(toE164(text, country)).toBe(stored);
 });

@@ -1,4 +1,4 @@
-// Relative dates: which days they mean, where days begin, and how values compare with them.
+// Relative dates: the days that they mean, where days begin, and comparisons with them.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { boundsOf, isRelativeName, relativeNames } from '../../domain/objects/relative-dates.ts';
@@ -24,7 +24,7 @@ describe('the days of a relative date', () => {
     ['last_month', '2026-10-01', '2026-11-01'],
     ['this_quarter', '2026-10-01', '2027-01-01'],
     ['this_year', '2026-01-01', '2027-01-01'],
-  ])('%s are those from %s to before %s', (name, from, until) => {
+  ])('resolves %s to the dates from %s until before %s', (name, from, until) => {
     expect(dates(name, now)).toEqual([from, until]);
   });
 
@@ -36,11 +36,11 @@ describe('the days of a relative date', () => {
     ['this_month', '2028-02-29T12:00:00Z', '2028-02-01', '2028-03-01'],
     ['this_quarter', '2026-03-31T12:00:00Z', '2026-01-01', '2026-04-01'],
     ['this_quarter', '2026-04-01T12:00:00Z', '2026-04-01', '2026-07-01'],
-  ])('%s at %s are those from %s to before %s', (name, at, from, until) => {
+  ])('resolves %s at %s to the dates from %s until before %s', (name, at, from, until) => {
     expect(dates(name, at)).toEqual([from, until]);
   });
 
-  test('depend on the date that the clocks of the workspace show', () => {
+  test('takes the current date from the time zone of the workspace', () => {
     const late = '2026-11-28T23:30:00.000Z';
     expect(dates('today', late, 'America/New_York')).toEqual(['2026-11-28', '2026-11-29']);
     expect(dates('today', late, 'Europe/Berlin')).toEqual(['2026-11-29', '2026-11-30']);
@@ -78,16 +78,16 @@ describe('the instants of a relative date', () => {
       '2026-11-01T04:00:00.000Z',
       '2026-11-02T05:00:00.000Z',
     ],
-  ])('begin and end at the midnights of %s', (_, now, timezone, from, until) => {
+  ])('begins and ends days at midnight of the workspace, for %s', (_, now, timezone, from, until) => {
     expect(times('today', now, timezone)).toEqual([from, until]);
   });
 
-  test('last_7_days over a change of the clocks still begin at a midnight', () => {
+  test('begins last_7_days at a midnight if the clocks changed since', () => {
     const [from, until] = times('last_7_days', '2026-03-31T10:00:00Z', 'Europe/Berlin');
     expect([from, until]).toEqual(['2026-03-24T23:00:00.000Z', '2026-03-31T22:00:00.000Z']);
   });
 
-  test('are those that have the dates, in every time zone', () => {
+  test('resolves to exactly the instants of its dates in every time zone', () => {
     const zones = [
       'UTC',
       'Europe/Berlin',
@@ -117,7 +117,7 @@ describe('the instants of a relative date', () => {
   });
 });
 
-test('names have a number of days from 1 to 3650', () => {
+test('accepts numbers of days from 1 to 3650 in names', () => {
   for (const name of ['last_1_days', 'next_3650_days', 'last_10_days', 'today'])
     expect(isRelativeName(name)).toBe(true);
   for (const name of [

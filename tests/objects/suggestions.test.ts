@@ -1,4 +1,4 @@
-// What a refusal suggests: what was probably meant, never what the caller may not see.
+// Suggestions in errors: what the caller probably meant, and never what it may not see.
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { createRecord, newCustomField, recordsPath } from '../support/records.ts';
@@ -38,18 +38,18 @@ test.each([
   ['stat', 'state'],
   ['first', 'first_name'],
   ['source_idd', 'source'],
-])('the unknown field %s is answered with %s', async (name, meant) => {
+])('answers the unknown field %s with the suggestion %s', async (name, meant) => {
   expect(await meantBy(name)).toBe(meant);
 });
 
 test.each(['zzzz', 'x', 'id2', 'secret_scor', 'created', 'updated', '__', `first_name${'e'.repeat(60)}`])(
-  'the unknown field %s is answered with nothing: what is close to it is hidden, read-only or not there',
+  'suggests nothing for %s, whose close names are hidden, read-only or missing',
   async (name) => {
     expect(await meantBy(name)).toBeUndefined();
   },
 );
 
-test('the closest of several is suggested', async () => {
+test('suggests the closest of several names', async () => {
   await newCustomField(tenant, 'accounts', 'regions');
   await newCustomField(tenant, 'accounts', 'region');
   const answer = await expectStatus(422, 'POST', recordsPath('accounts'), {
@@ -60,7 +60,7 @@ test('the closest of several is suggested', async () => {
   expect(answer.body.error.details.fields).toMatchObject([{ field: 'regon', did_you_mean: 'region' }]);
 });
 
-test('an option that does not exist is answered with the closest that does', async () => {
+test('suggests the closest option for an unknown one', async () => {
   const problems = await problemsOf({ first_name: 'A', email: 'a@x.example', lead_status: 'Contacte', tier: 'glod' });
   expect(problems.lead_status).toMatchObject({ code: 'INVALID_OPTION', did_you_mean: 'Contacted' });
   expect(problems.tier).toMatchObject({ did_you_mean: 'gold', allowed: ['gold', 'silver'] });
@@ -68,13 +68,13 @@ test('an option that does not exist is answered with the closest that does', asy
   expect(far.tier).not.toHaveProperty('did_you_mean');
 });
 
-test('the read-only id of a configured list says what to send', async () => {
+test('names the writable field for the read-only id of a configured list', async () => {
   const problems = await problemsOf({ first_name: 'A', email: 'a@x.example', source_id: 'x', id: 'x' });
   expect(problems.source_id).toMatchObject({ code: 'READ_ONLY', hint: 'Send source with the name instead.' });
   expect(problems.id.hint).toBe('Omit this field. It is set automatically.');
 });
 
-test('filters, sorts and query parameters are answered alike', async () => {
+test('suggests names for unknown fields, operators and values of filters, sorts and query parameters', async () => {
   const refused = async (query: Record<string, string>): Promise<Json> =>
     (await expectStatus(400, 'GET', recordsPath('leads'), { key, query })).body.error.details.fields[0];
   expect(await refused({ sort: '-create_at' })).toMatchObject({
@@ -88,7 +88,7 @@ test('filters, sorts and query parameters are answered alike', async () => {
   expect(await refused({ limitt: '5' })).toMatchObject({ code: 'UNKNOWN_FIELD', did_you_mean: 'limit' });
 });
 
-test('a body that the document describes is answered alike', async () => {
+test('suggests field names for bodies that the OpenAPI document describes', async () => {
   const body = { emial: 'a@x.example', full_name: 'A B', role: 'Sales_Rep' };
   const answer = await expectStatus(422, 'POST', '/v1/users', { key, body, idempotencyKey: true });
   expect(answer.body.error.details.fields).toContainEqual(
@@ -96,7 +96,7 @@ test('a body that the document describes is answered alike', async () => {
   );
 });
 
-test('what intake of leads has no place for is answered with the place that there is, and never with a name that it refuses', async () => {
+test('names the right place for fields that lead intake does not accept, and suggests only accepted names', async () => {
   const refused = async (more: object): Promise<Json> => {
     const body = { first_name: 'A', email: 'a@x.example', ...more };
     return (await expectStatus(422, 'POST', '/v1/leads', { key, body })).body.error.details.fields[0];
@@ -115,7 +115,7 @@ test('what intake of leads has no place for is answered with the place that ther
   expect(await refused({ emial: 'x' })).toMatchObject({ did_you_mean: 'email' });
 });
 
-test('names of statuses, types and groups are answered alike, wherever they stand', async () => {
+test('suggests names of statuses, types and groups in paths, queries and bodies', async () => {
   const first = async (status: number, method: string, path: string, body?: object): Promise<Json> =>
     (await expectStatus(status, method, path, { key, ...(body ? { body } : {}) })).body.error.details.fields[0];
   const { id } = await createRecord(key, 'deals', { name: 'D' });
@@ -129,7 +129,7 @@ test('names of statuses, types and groups are answered alike, wherever they stan
   });
 });
 
-test('a body is told only the names that it may have, and what is wrong in words', async () => {
+test('lists only accepted names for a body, and words its problems', async () => {
   const lead = await createRecord(key, 'leads', { first_name: 'A', email: 'words@x.example' });
   const body = { entity_type: 'lead', entity_id: lead.id, activity_type: 'Call', summary: 'x' };
   const { activity } = (await expectStatus(201, 'POST', '/v1/activities', { key, body })).body.data;
@@ -154,7 +154,7 @@ test('a body is told only the names that it may have, and what is wrong in words
   expect(await message(400, 'GET', '/v1/activities', { query: { offset: -1 } })).toBe('offset must be at least 0.');
 });
 
-test('a body of unknown names is refused in time, however long they are', async () => {
+test('rejects a body of long unknown names in time', async () => {
   const body = Object.fromEntries(Array.from({ length: 99 }, (_, index) => [`${'ab'.repeat(28)}${index}`, 1]));
   expect(Object.keys(await problemsOf(body))).toEqual(expect.arrayContaining(Object.keys(body)));
 });

@@ -1,4 +1,4 @@
-// Dates and times: every spelling, and that every input of the API takes the same ones.
+// Dates and times: every spelling, and the same spellings in every input of the API.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readDay, readTime } from '../../domain/objects/times.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -6,7 +6,7 @@ import { createRecord, recordsPath } from '../support/records.ts';
 import { adminToken } from '../support/sessions.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
 
-describe('the reader', () => {
+describe('the time parser', () => {
   test.each([
     ['2036-01-01', '2036-01-01T00:00:00.000Z'],
     ['2036-01-01T10:00Z', '2036-01-01T10:00:00.000Z'],
@@ -19,7 +19,7 @@ describe('the reader', () => {
     ['9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999Z'],
     ['0001-01-01T00:00:00+00:01', 'out of range'],
     ['9999-12-31T23:59:59-00:01', 'out of range'],
-  ])('reads %j as %j', (text, time) => expect(readTime(text)).toBe(time));
+  ])('parses the time %j as %j', (text, time) => expect(readTime(text)).toBe(time));
 
   test.each([
     '2036-01-01T10:00:00',
@@ -41,9 +41,9 @@ describe('the reader', () => {
     '2036-01-01T10:00Z\n2036-01-02',
     'tomorrow',
     '',
-  ])('refuses %j', (text) => expect(readTime(text)).toBeUndefined());
+  ])('rejects the time %j', (text) => expect(readTime(text)).toBeUndefined());
 
-  test('reads a bare date as the first moment of the day or as its last', () => {
+  test('reads a bare date as the start or the end of its day', () => {
     expect(readTime('2036-02-29', 'end')).toBe('2036-02-29T23:59:59.999Z');
     expect(readTime('2036-02-29T10:00Z', 'end')).toBe('2036-02-29T10:00:00.000Z');
     expect([readDay(' 2036-02-29 '), readDay('2035-02-29'), readDay('2036-02-29T10:00Z')]).toEqual([
@@ -67,7 +67,7 @@ beforeAll(async () => {
 const activity = () => ({ entity_type: 'lead', entity_id: lead, activity_type: 'Call', summary: 'Called' });
 const answered = (name: string) => (body: Json) => body.data[name];
 
-/** Every field and parameter that holds a moment: how it is sent, and where the answer shows it again. */
+/** Every field and parameter that is a time: how to send it, and where the response returns it. */
 const inputs: Record<string, { send: (time: string) => Promise<Json>; shown?: (body: Json) => string }> = {
   'scheduled_at of a task as a record': {
     send: (time) => post(recordsPath('tasks'), { title: 'Call', scheduled_at: time }),
@@ -108,7 +108,7 @@ describe.each(Object.entries(inputs))('%s', (_, { send, shown }) => {
     ['2036-01-01T10:00Z', '2036-01-01T10:00:00.000Z'],
     ['2036-01-01T10:00:00+0200', '2036-01-01T08:00:00.000Z'],
     ['2036-01-01 10:00:00.123456+02:00', '2036-01-01T08:00:00.123Z'],
-  ])('takes %s', async (time, utc) => {
+  ])('accepts %s', async (time, utc) => {
     const answer = await send(time);
     expect([answer.status, answer.body.error]).toEqual([expect.toSatisfy((status) => status < 300), undefined]);
     if (shown) expect(shown(answer.body)).toBe(utc);
@@ -126,7 +126,7 @@ describe.each(Object.entries(inputs))('%s', (_, { send, shown }) => {
   );
 });
 
-test('performed_at is taken in every spelling too, and a list bounded by days has what happened on its last day', async () => {
+test('accepts every spelling of performed_at, and includes the last day in a list bounded by days', async () => {
   for (const performed_at of ['2026-05-05', '2026-05-05T10:00Z', '2026-05-05T14:00:00+0200', '2026-05-06T00:00Z'])
     expect((await post('/v1/activities', { ...activity(), performed_at })).status).toBe(201);
   const { body } = await list({ performed_from: '2026-05-05', performed_to: '2026-05-05' });
@@ -137,7 +137,7 @@ test('performed_at is taken in every spelling too, and a list bounded by days ha
   ]);
 });
 
-test('two spellings of one moment are one call under an Idempotency-Key', async () => {
+test('treats two spellings of one time as the same call under an Idempotency-Key', async () => {
   const idempotencyKey = 'times-of-one-call';
   const path = `${recordsPath('leads', lead)}/tasks`;
   const send = (scheduled_at: string) =>

@@ -1,4 +1,4 @@
-// Fields whose values are unique: which ones can be, and what happens when one becomes so.
+// Unique fields: which field types can be unique, and turning uniqueness on and off.
 import type { ISql } from 'postgres';
 import { describe, expect, test, vi } from 'vitest';
 import { as } from '../support/api.ts';
@@ -15,12 +15,12 @@ const rejectUnique = (key: string, name = 'erp', object = 'leads'): Promise<Json
 const published = async (key: string, name: string): Promise<Json> =>
   (await as(key).get('/v1/objects/leads/schema')).schema.fields.find((field: Json) => field.name === name);
 
-/** Who waits for a lock of a transaction. */
+/** Returns the backends that wait for a lock of a transaction. */
 const blockedBy = (sql: ISql) =>
   sql`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`;
 
 describe('a field that is created', () => {
-  test.each(['text', 'number', 'email', 'phone', 'url'])('can be unique if it is of the type %s', async (type) => {
+  test.each(['text', 'number', 'email', 'phone', 'url'])('creates a unique field of the type %s', async (type) => {
     const { key, testKey } = await newTenant();
     const { field } = await as(key).post(fieldsOf('leads'), { ...text, type, unique: true });
     expect(field).toMatchObject({ name: 'erp', unique: true });
@@ -44,7 +44,7 @@ describe('a field that is created', () => {
     },
   );
 
-  test('is not unique unless it says so, and takes only true and false', async () => {
+  test('creates fields that are not unique by default, and accepts only true and false', async () => {
     const { key } = await newTenant();
     expect((await as(key).post(fieldsOf('leads'), text)).field).toMatchObject({ unique: false });
     for (const [method, path] of [
@@ -59,13 +59,13 @@ describe('a field that is created', () => {
   });
 });
 
-test('a built-in field cannot be unique', async () => {
+test('rejects unique built-in fields', async () => {
   const { key } = await newTenant();
   const error = await as(key).rejects(422, 'PATCH', `${fieldsOf('leads')}/email`, { unique: true });
   expect(error.details.fields).toMatchObject([{ field: 'unique', code: 'RULE_FAILED' }]);
 });
 
-test('an object has at most five unique fields, retired ones included', async () => {
+test('allows at most five unique fields per object, retired ones included', async () => {
   const { key } = await newTenant();
   const sixth = { code: 'CONFLICT', details: { reason: 'field_limit', limit: 5 } };
   for (let number = 1; number <= 5; number += 1)
@@ -74,7 +74,7 @@ test('an object has at most five unique fields, retired ones included', async ()
   expect(await as(key).rejects(409, 'POST', fieldsOf('leads'), { ...text, unique: true })).toMatchObject(sixth);
   await as(key).post(fieldsOf('leads'), text);
   expect(await rejectUnique(key)).toMatchObject(sixth);
-  // It is one of the five.
+  // It is already one of the five.
   await unique(key, 'unique_2');
   await as(key).post(fieldsOf('deals'), { ...text, unique: true });
   await as(key).patch(`${fieldsOf('leads')}/unique_1`, { unique: false });
@@ -88,12 +88,12 @@ test('an object has at most five unique fields, retired ones included', async ()
 });
 
 describe('a field that becomes unique while values are stored', () => {
-  test('says which ones are repeated, in both modes, and stays as it was', async () => {
+  test('rejects uniqueness with the repeated values of both modes, and leaves the field unchanged', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     const { key, testKey } = tenant;
     for (const each of [tenant, other]) await newCustomField(each, 'leads', 'erp');
     const first = await createRecord(key, 'leads', lead({ erp: 'A' }));
-    // The same value in another mode, of another workspace, in another case, and none at all.
+    // These repeat no value: another workspace, the other mode, another case, and no value.
     await createRecord(other.key, 'leads', lead({ erp: 'A' }));
     await createRecord(testKey, 'leads', lead({ erp: 'A' }));
     await createRecord(key, 'leads', lead({ erp: 'a' }));
@@ -127,7 +127,7 @@ describe('a field that becomes unique while values are stored', () => {
     expect(row?.changes).toEqual({ unique: { from: false, to: true } });
   });
 
-  test('names at most 20 values of each mode and ten records of a value; numbers are numbers', async () => {
+  test('reports at most 20 values of each mode and ten records of a value, with numbers as numbers', async () => {
     const tenant = await newTenant();
     const object = await newCustomObject(tenant, 'visits');
     await newCustomField(tenant, object, 'size', { type: 'number' });
@@ -149,7 +149,7 @@ describe('a field that becomes unique while values are stored', () => {
     expect(new Set(example.record_ids).size).toBe(10);
   });
 
-  test('names only records that the caller can see', async () => {
+  test('names only records that the caller can see as repeated', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'leads', 'erp');
     const member = await newUser(tenant);
@@ -164,7 +164,7 @@ describe('a field that becomes unique while values are stored', () => {
     expect(await examplesFor(await newKey(tenant, { scopes: ['settings:configure', 'leads:view'] }))).toHaveLength(2);
   });
 
-  test('stays unique while it is retired, and holds when it is restored', async () => {
+  test('keeps a retired field unique, also after it is restored', async () => {
     const { key } = await newTenant();
     await as(key).post(fieldsOf('leads'), { ...text, unique: true });
     await createRecord(key, 'leads', lead({ erp: 'A' }));
@@ -179,7 +179,7 @@ describe('a field that becomes unique while values are stored', () => {
     expect(error.code).toBe('ALREADY_EXISTS');
   });
 
-  test('waits for the writers of that moment, and lets no repeated value in', async () => {
+  test('waits for concurrent writers and never admits a repeated value', async () => {
     for (let round = 0; round < 6; round += 1) {
       const tenant = await newTenant();
       const { key } = tenant;
@@ -191,7 +191,7 @@ describe('a field that becomes unique while values are stored', () => {
           : call('POST', recordsPath('leads'), { key, body, idempotencyKey: true });
       };
       const writing = Array.from({ length: 20 }, async (_, turn) => {
-        // Each second writer comes while the field changes, or behind it.
+        // Every second writer starts while the field changes, or after that.
         if (turn % 2) await new Promise((resolve) => setImmediate(resolve));
         return write(turn);
       });
@@ -209,7 +209,7 @@ describe('a field that becomes unique while values are stored', () => {
     }
   });
 
-  test('waits for a write that is not committed yet, and counts its value', async () => {
+  test('waits for an uncommitted write, and includes its value', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'activities', 'erp');
@@ -220,7 +220,7 @@ describe('a field that becomes unique while values are stored', () => {
     let writing: Promise<Answer> | undefined;
     let switching: Promise<Answer> | undefined;
     await database().begin(async (sql) => {
-      // The activity is stored, and then waits for its lead.
+      // The activity is stored and then waits for its lead.
       await sql`select from leads where company_id = ${tenant.companyId} and id = ${id} for no key update`;
       writing = call('POST', path, { key, body, idempotencyKey: true });
       await vi.waitUntil(async () => (await blockedBy(sql)).length > 0, 10_000);
@@ -236,7 +236,7 @@ describe('a field that becomes unique while values are stored', () => {
     expect((await switching)?.status).toBe(409);
   });
 
-  test('is known to a write that had begun before: it is done again by the new rule', async () => {
+  test('applies the new rule to a write that began before it, by retrying the write', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'leads', 'erp');
@@ -247,7 +247,7 @@ describe('a field that becomes unique while values are stored', () => {
       await sql`select from leads where company_id = ${tenant.companyId} and id = ${id} for update`;
       for (const erp of ['A', 'C'])
         changed.push(call('PATCH', recordsPath('leads', id), { key, body: { erp }, idempotencyKey: true }));
-      // Until they wait for the record, and so know the rules of now.
+      // Once they wait for the record, they have loaded the old rules.
       await vi.waitUntil(async () => (await blockedBy(sql)).length > 0, 10_000);
       await unique(key);
     });
@@ -259,7 +259,7 @@ describe('a field that becomes unique while values are stored', () => {
   });
 });
 
-test('a field that is unique no more takes repeated values at once', async () => {
+test('accepts repeated values immediately after a field stops being unique', async () => {
   const { key } = await newTenant();
   await as(key).post(fieldsOf('leads'), { ...text, unique: true });
   await createRecord(key, 'leads', lead({ erp: 'A' }));

@@ -1,4 +1,4 @@
-// The document of a workspace: its own objects and fields, for its own eyes.
+// The OpenAPI document of a workspace: its own objects and fields, for its own credentials.
 
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
@@ -24,7 +24,7 @@ beforeAll(async () => {
   document = await documentOf(tenant.key);
 });
 
-/** Checks a value against a schema of the workspace's document. */
+/** Returns true if a value fits a schema of the workspace's document. */
 function fits(name: string, value: unknown): boolean {
   const ajv = new Ajv2020({ strict: false });
   (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
@@ -33,7 +33,7 @@ function fits(name: string, value: unknown): boolean {
   return validate(value);
 }
 
-test('has the paths of each object, beside all that everybody is told', async () => {
+test('includes the paths of each object and all paths of the public document', async () => {
   const { body: everybodys } = await expectStatus(200, 'GET', path);
   for (const [each, item] of Object.entries(everybodys.paths)) expect(document.paths[each]).toEqual(item);
   const visits = '/v1/objects/object:site-visits/records';
@@ -61,7 +61,7 @@ test('has the paths of each object, beside all that everybody is told', async ()
   expect(new Set(named).size).toBe(named.length);
 });
 
-test('tells what a record takes and what it shows, as the server has it', async () => {
+test('describes the records that the server accepts and returns', async () => {
   expect(fits('LeadsRecordCreate', { first_name: 'Sara', email: 'sara@example.com', mood: 'good' })).toBe(true);
   expect(fits('LeadsRecordCreate', { first_name: 'Sara', mood: 'fine' })).toBe(false);
   expect(fits('LeadsRecordCreate', { email: 'sara@example.com' })).toBe(false);
@@ -75,27 +75,27 @@ test('tells what a record takes and what it shows, as the server has it', async 
   expect(fits('ObjectSiteVisitsRecordListAnswer', answer.body)).toBe(false);
 });
 
-test('makes a client that knows the fields', async () => {
+test('generates a client that has the custom fields', async () => {
   const types = astToString(await openapiTypes(document as never));
   expect(types).toMatch(/ObjectSiteVisitsRecordCreate: \{[^}]*guests: number/);
   expect(types).toMatch(/\bmood\?: [^;]*"good" \| "bad"[^;]*;/);
 });
 
-describe('is for those who may see it', () => {
-  test('and has no object that the key cannot view', async () => {
+describe('access to the workspace document', () => {
+  test('omits objects that the key cannot view', async () => {
     const { paths } = await documentOf(await newKey(tenant, { scopes: ['leads:view'] }));
     const ofObjects = Object.keys(paths).filter((each) => /^\/v1\/objects\/(?!\{)/.test(each));
     expect(ofObjects.every((each) => each.startsWith('/v1/objects/leads/'))).toBe(true);
     expect(ofObjects).not.toHaveLength(0);
   });
 
-  test('and nothing of other workspaces', async () => {
+  test('contains nothing of other workspaces', async () => {
     const text = JSON.stringify(await documentOf((await newTenant()).key));
     expect(text).not.toContain('SiteVisits');
     expect(text).not.toContain('"mood"');
   });
 
-  test('and needs a credential that is good, where the document of everybody asks for none', async () => {
+  test('requires a valid credential, unlike the public document', async () => {
     const none = await expectStatus(401, 'GET', path, { query: own });
     expect(none.body.error.code).toBe('MISSING_API_KEY');
     const key = `svc_live_${'0'.repeat(32)}`;
@@ -104,7 +104,7 @@ describe('is for those who may see it', () => {
     await expectStatus(400, 'GET', path, { key: tenant.key, query: { workspace: 'yes' } });
   });
 
-  test('so that no cache keeps it for others, and who has it is told that it is current', async () => {
+  test('prevents shared caching, and returns 304 for the current ETag', async () => {
     const first = await expectStatus(200, 'GET', path, { key: tenant.key, query: own });
     expect(first.headers.get('cache-control')).toBe('private, no-cache');
     const etag = first.headers.get('etag') ?? '';

@@ -1,4 +1,4 @@
-// What the signup promises: everything or nothing, and one refusal for every reason.
+// Signup: all or nothing, and one error for every reason.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { call, expectStatus } from '../support/client.ts';
@@ -13,7 +13,7 @@ const signup = (more: { company?: object; admin_user?: object } & Record<string,
 });
 
 describe('POST /v1/onboarding', () => {
-  test('creates the company with everything it starts with', async () => {
+  test('creates a company with its initial configuration and records', async () => {
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', {
       body: signup({ admin_user: { password: 'long enough' } }),
     });
@@ -37,7 +37,7 @@ describe('POST /v1/onboarding', () => {
     expect(counts).toEqual({ deals: 6, leads: 5, types: 10, audit: 1 });
   });
 
-  test('creates the usual sources, so that a first lead can name one', async () => {
+  test('creates the default sources, so that a first lead can name one', async () => {
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup() });
     expect(body.data.defaults.sources).toBe(6);
     const key = await newKey({ companyId: body.data.company.id }, { scopes: ['settings:view'] });
@@ -47,7 +47,7 @@ describe('POST /v1/onboarding', () => {
     );
   });
 
-  test('makes a password of 16 characters with every class when none is given', async () => {
+  test('generates a password of 16 characters with every class if none is given', async () => {
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup() });
     expect(body.data.temp_password).toMatch(/^(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?=.*[^A-Za-z0-9]).{16}$/);
     expect(body.data.user.must_change_password).toBe(true);
@@ -56,19 +56,19 @@ describe('POST /v1/onboarding', () => {
   test.each([
     ['middle_east', 'Asia/Dubai', 'AED'],
     ['america', 'America/New_York', 'USD'],
-  ])('takes time zone and currency from the region %s', async (region, timezone, currency) => {
+  ])('derives time zone and currency from the region %s', async (region, timezone, currency) => {
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup({ region }) });
     expect(body.data.company).toMatchObject({ timezone, currency });
   });
 
-  test('keeps metadata of any shape with its first user', async () => {
+  test('stores metadata of any shape with the first user', async () => {
     const metadata = { form: { name: 'pricing', fields: [{ seats: 20, why: { text: 'growth' } }] }, paid: false };
     const { body } = await expectStatus(201, 'POST', '/v1/onboarding', { body: signup({ metadata }) });
     const [user] = await database()`select metadata from users where id = ${body.data.user.id}`;
     expect(user?.metadata).toEqual(metadata);
   });
 
-  test('refuses an address in use and a bad payload with the same body, and leaves nothing behind', async () => {
+  test('returns the same body for a used address and an invalid one, and stores nothing', async () => {
     const tenant = await newTenant();
     const company = `Taken ${randomUUID()}`;
     const taken = await expectStatus(400, 'POST', '/v1/onboarding', {
@@ -87,7 +87,7 @@ describe('POST /v1/onboarding', () => {
     expect(await database()`select from companies where name = ${company}`).toHaveLength(0);
   });
 
-  test('lets exactly one of 16 signups with the same address at once succeed', async () => {
+  test('creates one company for 16 concurrent signups with the same address', async () => {
     const body = signup();
     const answers = await Promise.all(Array.from({ length: 16 }, () => call('POST', '/v1/onboarding', { body })));
     expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
@@ -96,7 +96,7 @@ describe('POST /v1/onboarding', () => {
 });
 
 describe('POST /v1/onboard and /v1/check-email', () => {
-  test('the platform key onboards and asks; a workspace key with every scope may not', async () => {
+  test('allows onboarding and address checks for the platform key, but not for a workspace key with every scope', async () => {
     const platform = await newPlatformKey();
     const email = `${randomUUID()}@bluelake.example`;
     const ask = () => expectStatus(200, 'POST', '/v1/check-email', { key: platform, body: { email } });
@@ -113,7 +113,7 @@ describe('POST /v1/onboard and /v1/check-email', () => {
     });
   });
 
-  test('check-email names a malformed address and a wrong type', async () => {
+  test('names a malformed address and a wrong type in check-email', async () => {
     const platform = await newPlatformKey();
     const malformed = await expectStatus(400, 'POST', '/v1/check-email', { key: platform, body: { email: 'nobody' } });
     expect(malformed.body.error.details.fields).toEqual([

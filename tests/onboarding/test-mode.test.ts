@@ -1,4 +1,4 @@
-// Emptying test mode: everything that test keys made goes, and nothing else.
+// The test-mode reset: removes everything that test keys created, and nothing else.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newNote } from '../support/arranged-ids.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 const reset = (key: string, body?: object): Promise<Json> =>
   expectStatus(200, 'POST', path, { key, ...(body ? { body } : {}) }).then((answer) => answer.body.data);
 
-/** Something of everything; a lead with all that can hang on it. */
+/** Creates records of every kind, and a lead with everything that can belong to it. */
 async function fill(key: string): Promise<void> {
   const { id } = await createRecord(key, 'leads', lead());
   const onLead = (what: string): string => `${recordsPath('leads', id)}/${what}`;
@@ -37,7 +37,10 @@ async function fill(key: string): Promise<void> {
   await createRecord(key, 'object:visits', { name: 'First' });
 }
 
-/** Tables of data with the rows that a company has of a mode; what the search reads follows by itself. */
+/**
+ * Returns how many rows a company has in each data table. Leaves out the search index, which
+ * follows.
+ */
 async function rowsOf({ companyId }: Tenant, testMode: boolean): Promise<Record<string, number>> {
   const sql = database();
   const tables = await sql<{ name: string }[]>`
@@ -55,12 +58,12 @@ async function rowsOf({ companyId }: Tenant, testMode: boolean): Promise<Record<
 }
 
 describe('a reset', () => {
-  test('removes everything that test keys made, says how much, and leaves live data as it is', async () => {
+  test('removes all test data, returns its counts, and keeps live data', async () => {
     for (const key of [tenant.key, tenant.testKey]) await fill(key);
     for (const mode of ['live', 'test'] as const)
       await newDelivery(tenant, mode, (await newWebhook(tenant, mode, untold)).id as string);
     await untilTaken(tenant.key);
-    // What webhooks are told of is made behind the feed.
+    // The dispatcher creates the backlog of webhooks after the feed.
     const waiting = () => database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
     await expect.poll(async () => (await waiting()).length).toBe(0);
     const [live, before] = [await rowsOf(tenant, false), await rowsOf(tenant, true)];
@@ -78,7 +81,7 @@ describe('a reset', () => {
       deliveries: 1,
       events: before.feed_events,
     });
-    // The file waits for the sweep; how far the feed went, and who wants to be told, is kept.
+    // The file waits for the sweep. The feed position and the webhook subscriptions stay.
     expect(await rowsOf(tenant, true)).toEqual({ stored_files: 1, feeds: 1, webhook_subscriptions: 1 });
     const [file] = await database()`
       select remove_after <= now() as due from stored_files where company_id = ${tenant.companyId} and test_mode`;
@@ -105,7 +108,7 @@ describe('a reset', () => {
     expect((await readFeed(key)).changes).toMatchObject([{ record_id: again.body.data.record.id }]);
   });
 
-  test('that is broken off leaves a row in the audit log for what it removed', async () => {
+  test('writes an audit row for what an interrupted reset removed', async () => {
     const { companyId, testKey: key } = await newWideTenant();
     await createRecord(key, 'accounts', { name: 'Gone' });
     await untilTaken(key);
@@ -119,7 +122,7 @@ describe('a reset', () => {
     expect(rows).toEqual([{ action: 'test_mode.reset_begin', metadata: { objects: null }, test_mode: true }]);
   });
 
-  test('of some objects leaves the others', async () => {
+  test('resets only the requested objects', async () => {
     const own = await newWideTenant();
     const { testKey: key } = own;
     await createRecord(key, 'accounts', { name: 'Kept' });
@@ -130,7 +133,7 @@ describe('a reset', () => {
     await expectStatus(404, 'POST', path, { key, body: { objects: ['leads', 'object:none'] } });
   });
 
-  test('names every kind of what it removes, 0 included', async () => {
+  test('returns a count for every kind of removed rows, including 0', async () => {
     const own = await newWideTenant();
     await newCustomObject(own, 'visits');
     const objects = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts', 'object:visits'];
@@ -169,7 +172,7 @@ describe('a reset', () => {
     expect((await reset(key)).deleted).toMatchObject({ leads: 1, messages: 1 });
   });
 
-  test('removes more than one step holds, switched-off objects included', async () => {
+  test('removes more rows than one step takes, including those of disabled objects', async () => {
     const own = await newWideTenant();
     const { testKey: key } = own;
     const names = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `No ${index}` }));
@@ -181,8 +184,8 @@ describe('a reset', () => {
   });
 });
 
-describe('who may reset', () => {
-  test('a test key with the scope; no live key, and no app', async () => {
+describe('permission to reset', () => {
+  test('allows a reset for a test key with the scope, but not for a live key or an app', async () => {
     const refused = await expectStatus(403, 'POST', path, { key: tenant.key });
     expect(refused.body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'test_key_required' } });
     const weak = await newKey(tenant, { environment: 'test', scopes: ['leads:*'] });
@@ -190,7 +193,7 @@ describe('who may reset', () => {
     expect(lacking.body.error.details.required_scopes).toEqual(['settings:configure']);
   });
 
-  test('one call at a time; one that died is not waited for for ever', async () => {
+  test('runs one reset at a time, and does not wait forever for one that died', async () => {
     const { companyId, testKey: key } = await newWideTenant();
     const claim = (until: string) => database()`
       insert into test_mode_resets (company_id, claimed_until) values (${companyId}, now() + ${until}::interval)

@@ -1,4 +1,4 @@
-// Attachments: one file of up to 10 MB on a visible record, a link, and nothing left behind.
+// Attachments: files of up to 10 MB on visible records, their links, and their removal.
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -66,7 +66,7 @@ beforeAll(async () => {
 });
 
 describe('a file', () => {
-  test('is attached, listed, linked to and handed out byte by byte, and leaves an audit row', async () => {
+  test('attaches, lists, links and downloads a file byte by byte, and audits it', async () => {
     const on = await newAccount(key);
     const content = Buffer.from([0, 255, 13, 10, 45, 45, 128]);
     const answer = await expectStatus(201, 'POST', pathOf(on), {
@@ -103,17 +103,17 @@ describe('a file', () => {
     const { audit, events } = await leftBehind(on);
     expect(audit.at(-1)).toMatchObject({ action: 'attachment.create', metadata: { attachment_id: attachment.id } });
     expect(events.slice(1)).toMatchObject([{ event: 'attachment.created', test_mode: false }]);
-    const { occurred_at, ...told } = events[1].data;
-    expect(told).toEqual({ object: 'accounts', record_id: on, attachment_id: attachment.id });
+    const { occurred_at, ...emitted } = events[1].data;
+    expect(emitted).toEqual({ object: 'accounts', record_id: on, attachment_id: attachment.id });
     expect(occurred_at).toBe(attachment.created_at);
   });
 
-  test.each([limit - 1, limit])('of %i bytes is taken', async (size) => {
+  test.each([limit - 1, limit])('accepts a file of %i bytes', async (size) => {
     const attachment = await upload({ content: Buffer.alloc(size, 7) });
     expect(attachment.size_bytes).toBe(size);
   });
 
-  test('of one byte more than 10 MB is refused, and leaves nothing', async () => {
+  test('rejects a file larger than 10 MB, and stores nothing', async () => {
     const before = await storedFiles();
     const answer = await expectStatus(400, 'POST', path, { key, ...fileForm({ content: Buffer.alloc(limit + 1) }) });
     expect(answer.body.error.details).toEqual({ reason: 'file_too_large' });
@@ -137,7 +137,7 @@ describe('a file', () => {
     'a.exe::$DATA',
     '.sh',
     '../../a.php',
-  ])('called %j is refused', async (fileName) => {
+  ])('rejects a file named %j', async (fileName) => {
     const answer = await expectStatus(400, 'POST', path, { key, ...fileForm({ fileName }) });
     expect(answer.body.error).toMatchObject({ code: 'VALIDATION_ERROR', details: { reason: 'file_type_refused' } });
   });
@@ -153,7 +153,7 @@ describe('a file', () => {
     ["it's (1)*.txt", "it's (1)_.txt"],
     [`${'x'.repeat(296)}.pdf`, `${'x'.repeat(251)}.pdf`],
     ['run.pdf', 'run.pdf'],
-  ])('called %j is kept as %j, and its name is safe in the header', async (fileName, kept) => {
+  ])('stores the file name %j as %j, and sends it safely in the header', async (fileName, kept) => {
     const attachment = await upload({ fileName });
     expect(attachment.file_name).toBe(kept);
     const { headers } = await open(await linkOf(attachment.id));
@@ -164,7 +164,7 @@ describe('a file', () => {
     expect(decodeURIComponent(disposition.split("''")[1] ?? '')).toBe(kept);
   });
 
-  test('called with quotes, or with line breaks in the part, cannot break out of the header', async () => {
+  test('escapes quotes and line breaks of a file name in the header', async () => {
     const quoted = await upload({ disposition: 'form-data; name="file"; filename="a\\"; x=\\"b.txt"' });
     expect(quoted.file_name).toBe('a_; x=_b.txt');
     const folded = form([{ disposition: 'form-data; name="file"; filename="a\r\nX-Evil: 1.txt"' }]);
@@ -172,7 +172,7 @@ describe('a file', () => {
     expect(answer.status).toBe(400);
   });
 
-  test('whose type is longer than any media type counts as bytes', async () => {
+  test('stores a file with an overlong media type as application/octet-stream', async () => {
     expect((await upload({ type: `text/${'x'.repeat(101)}` })).content_type).toBe('application/octet-stream');
   });
 });
@@ -189,7 +189,7 @@ describe('a form', () => {
     ['with a file without a name', 400, ['file INVALID_FORMAT'], form([{ fileName: '' }])],
     ['with another field', 422, ['zzz UNKNOWN_FIELD'], form([{}, { name: 'zzz', fileName: null }])],
     ['with the file under another name', 422, ['zzz UNKNOWN_FIELD', 'file REQUIRED'], form([{ name: 'zzz' }])],
-  ])('%s is refused', async (_, status, fields, options) => {
+  ])('rejects a form %s', async (_, status, fields, options) => {
     const answer = await expectStatus(status, 'POST', path, { key, ...options });
     expect(problems(answer)).toEqual(fields);
   });
@@ -212,14 +212,14 @@ describe('a form', () => {
     ],
     ['cut off in its head', 'malformed_multipart', { ...good, rawBody: good.rawBody.subarray(0, 60) }],
     ['that is empty', 'malformed_multipart', { ...good, rawBody: Buffer.alloc(0) }],
-  ])('%s is refused', async (_, reason, options) => {
+  ])('rejects a form %s', async (_, reason, options) => {
     const before = await storedFiles();
     const answer = await expectStatus(400, 'POST', path, { key, ...options });
     expect(answer.body.error).toMatchObject({ code: 'VALIDATION_ERROR', details: { reason } });
     expect(await storedFiles()).toEqual(before);
   });
 
-  test('counts as the same call only with the same bytes', async () => {
+  test('replays an upload only for the same bytes', async () => {
     const on = await newAccount(key);
     const idempotencyKey = randomUUID();
     const sent = fileForm();
@@ -231,7 +231,7 @@ describe('a form', () => {
     expect(await countOn(on)).toBe(1);
   });
 
-  test('whose client goes away leaves no row and no bytes', async () => {
+  test('stores neither a row nor bytes if the client disconnects', async () => {
     const on = await newAccount(key);
     const { headers } = fileForm();
     const connection = new Connection();
@@ -256,7 +256,7 @@ describe('a form', () => {
 });
 
 describe('a download link', () => {
-  test('that is altered, expired or of another attachment answers the one 404', async () => {
+  test('returns the same 404 for altered and expired download links and those of other attachments', async () => {
     const [first, second] = [await linkOf((await upload()).id), await linkOf((await upload()).id)];
     const altered = (change: (link: URL) => void): URL => {
       const link = new URL(first);
@@ -290,7 +290,7 @@ describe('a download link', () => {
     expect((await open(first)).text).toBe('Hello');
   });
 
-  test('works for 600 seconds, to the millisecond', async () => {
+  test('accepts a download link for exactly 600 seconds', async () => {
     const { Files } = await import('../../runtime/files/files.ts');
     const { Secrets } = await import('../../runtime/credentials/secrets.ts');
     const files = new Files({
@@ -314,7 +314,7 @@ describe('a download link', () => {
 });
 
 describe('deleting', () => {
-  test('removes the row, the link and the file, once', async () => {
+  test('deletes the row, the link and the file of an attachment once', async () => {
     const { id } = await upload();
     const [link, file] = [await linkOf(id), await fileOf(id)];
     expect(isThere(file)).toBe(true);
@@ -328,11 +328,11 @@ describe('deleting', () => {
     expect(audit.filter((row) => row.action === 'attachment.delete' && row.metadata.attachment_id === id)).toHaveLength(
       1,
     );
-    const told = events.filter(({ data }) => data.attachment_id === id);
-    expect(told.map(({ event }) => event)).toEqual(['attachment.created', 'attachment.deleted']);
+    const emitted = events.filter(({ data }) => data.attachment_id === id);
+    expect(emitted.map(({ event }) => event)).toEqual(['attachment.created', 'attachment.deleted']);
   });
 
-  test('a record takes its attachments and notes with it, those of its tasks too, and the sweep their files', async () => {
+  test('deletes attachments and notes with their record and its tasks, and sweeps their files', async () => {
     const on = await newAccount(key);
     const { task } = (
       await expectStatus(201, 'POST', `${recordsPath('accounts', on)}/tasks`, {
@@ -356,7 +356,7 @@ describe('deleting', () => {
 });
 
 describe('the sweep', () => {
-  test('tries again what could not be removed', async () => {
+  test('retries files that could not be removed', async () => {
     const { id } = await upload();
     const file = await fileOf(id);
     await database()`delete from attachments where id = ${id}`;
@@ -369,7 +369,7 @@ describe('the sweep', () => {
     expect(isThere(file)).toBe(false);
   });
 
-  test('removes a file that never got its row after an hour, and none that has one', async () => {
+  test('removes a file without a row after an hour, and none with a row', async () => {
     const kept = await fileOf((await upload()).id);
     const on = await newAccount(key);
     await expectStatus(200, 'DELETE', recordsPath('accounts', on), { key });
@@ -377,14 +377,14 @@ describe('the sweep', () => {
     await expectStatus(404, 'POST', pathOf(on), { key, ...fileForm() });
     const [orphan = ''] = (await storedFiles()).map((file) => file.id).filter((id) => !before.has(id));
     await vi.waitUntil(() => !isThere(orphan));
-    // As if an hour had passed for this one alone: others are being uploaded.
+    // Makes only this one look an hour old, because other tests upload at the same time.
     await database()`update stored_files set remove_after = now() where id = ${orphan}`;
     await sweep(new Date(Date.now() + 1000));
     const left = (await storedFiles()).map((file) => file.id);
     expect([left.includes(orphan), left.includes(kept), isThere(kept)]).toEqual([false, true, true]);
   });
 
-  test('removes what a crash left of an upload, and nothing that is younger than an hour', async () => {
+  test('removes leftovers of crashed uploads after an hour, and nothing younger', async () => {
     const uploads = mkdtempSync(join(tmpdir(), 'crm-uploads-'));
     const [old, young] = [join(uploads, 'old'), join(uploads, 'young')];
     for (const file of [old, young]) writeFileSync(file, 'x');
@@ -395,7 +395,7 @@ describe('the sweep', () => {
   });
 });
 
-test('a key that may not attach is told every way to do so', async () => {
+test('names every sufficient combination of scopes to a key that cannot attach', async () => {
   const seeing = await newKey(tenant, { scopes: ['accounts:view'] });
   const { error } = (await expectStatus(403, 'POST', path, { key: seeing, ...fileForm() })).body;
   expect(error.message).toBe(
@@ -404,7 +404,7 @@ test('a key that may not attach is told every way to do so', async () => {
   expect(error.details.required_scopes).toEqual(['accounts:edit', 'attachments:create', 'attachments:configure']);
 });
 
-test('an attachment needs the right to see the object of its record', async () => {
+test("requires the view scope of the record's object for its attachments", async () => {
   const { id } = await upload();
   const scopes = ['attachments:view', 'attachments:configure'];
   const blind = await newKey(tenant, { scopes: [...scopes, 'leads:view'] });
@@ -413,7 +413,7 @@ test('an attachment needs the right to see the object of its record', async () =
   await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key: seeing });
 });
 
-test('pages of attachments neither repeat nor skip', async () => {
+test('pages through attachments without repeats or gaps', async () => {
   const on = await newAccount(key);
   const made: string[] = [];
   for (let index = 0; index < 5; index += 1)

@@ -1,4 +1,4 @@
-// What looking up the items of a batch of upserts costs, right after an import.
+// The cost of looking up the items of a batch upsert, right after an import.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
@@ -8,16 +8,19 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
-/** Leads that were imported. */
+/** The number of imported leads. */
 const rows = Number(process.env.UPSERT_ROWS ?? 5000);
 const items = 100;
-/** Pages of 8 KB that the look-up of one item may read: a few of each index and one of the record, for each of two fields. */
+/**
+ * The pages of 8 KB that the look-up of one item may read: a few of each index and one of the
+ * record, for each of two fields.
+ */
 const mostPagesOfItem = 30;
 
 let databaseUrl: string;
 let server: TestServer;
 let tenant: Tenant;
-// The statements of this database are counted, and its statistics know nothing of what was imported.
+// This database counts its statements, and has no statistics of the imported rows.
 beforeAll(async () => {
   databaseUrl = await newDatabase();
   server = await startServer({
@@ -46,7 +49,7 @@ afterAll(async () => {
   await dropAllDatabases();
 });
 
-/** Every other one of some leads that are there and some that are not. */
+/** Alternates between leads that exist and leads that do not. */
 const bodies = Array.from({ length: items }, (_, index) => {
   const n = index % 2 ? rows + index : Math.floor((index * rows) / items) + 1;
   const website = `https://x.example/${n}`;
@@ -55,11 +58,12 @@ const bodies = Array.from({ length: items }, (_, index) => {
 
 test.each([
   ['a field of the workspace', ['ext'], items * mostPagesOfItem],
-  // Every lead has one of seven shops: the hashes of all are read, once for the whole batch.
+  // Each lead has one of seven shops, so the hashes of all leads are read, once for the whole
+  // batch.
   ['two fields of the workspace', ['shop', 'ext'], 2 * rows],
   ['a built-in field', ['email'], items * mostPagesOfItem],
   ['a long built-in field', ['website'], items * mostPagesOfItem],
-])('looks all items up in one statement by %s', async (_, match_on, mostPages) => {
+])('looks up all items in one statement by %s', async (_, match_on, mostPages) => {
   const before = await lookUps();
   const started = performance.now();
   const { body } = await expectStatus(200, 'POST', `${recordsPath('leads')}:batch-upsert`, {
@@ -76,13 +80,13 @@ test.each([
   });
   const [made, ...others] = sent.filter(({ calls }) => calls > 0);
   expect(others).toEqual([]);
-  // The call itself is sent again if a busy machine answers it with 503.
+  // A busy machine may answer 503, and then the call is repeated.
   expect(made?.calls).toBeLessThan(5);
   expect((made?.pages ?? 0) / (made?.calls ?? 1)).toBeLessThan(mostPages);
 });
 
 test.each([1, 100])(
-  'writes the tags of %i records with one statement, and reads those of changed ones with one',
+  'writes the tags of %i records with one statement, and reads those of changed records with one',
   async (count) => {
     const tags = ['Fair', 'VIP', 'Newsletter'];
     for (const name of tags) await newTag(name);
@@ -102,7 +106,10 @@ test.each([1, 100])(
       expect(answer.body.data.failed_count).toBe(0);
       return answer.body.data.succeeded;
     };
-    /** The texts and rows of statements about tags of records; each is sent once unless a busy machine answers with 503. */
+    /**
+     * Returns the statements about tags of records. Each was sent once unless a busy machine
+     * answered 503.
+     */
     const ofTags = async (): Promise<StatementCost[]> =>
       (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags'));
     const made = await send('batch', body);
@@ -123,7 +130,7 @@ async function newTag(name: string): Promise<void> {
   await call('POST', '/v1/settings/tags/leads', { key: tenant.key, body: { name, fields: [] } });
 }
 
-/** Statements that look leads up: the oldest ones first, and not all of them. */
+/** Returns the statements that look up leads: they order by age and have a limit. */
 async function lookUps(): Promise<StatementCost[]> {
   const costs = await statementCosts(databaseUrl);
   return costs.filter(

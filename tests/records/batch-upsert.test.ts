@@ -1,4 +1,4 @@
-// Batches of upserts: each item changes one record or creates one, alone or all together.
+// Batch upserts: each item updates or creates one record, alone or all together.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -42,7 +42,7 @@ const outcome = (data: Json) => [
 ];
 const address = () => `${randomUUID()}@x.example`;
 
-test('changes the records that are there and creates the others, each with its traces, in the order of the items', async () => {
+test('updates existing records and creates the others in order, each with its events and audit rows', async () => {
   const there = await createRecord(key, 'accounts', { name: 'There', email: address(), city: 'Bonn' });
   const same = await createRecord(key, 'accounts', { name: 'Same', email: address() });
   const data = await done(
@@ -71,7 +71,7 @@ test('changes the records that are there and creates the others, each with its t
   expect((await events(2)).map(({ event }) => event)).toEqual(['record.created']);
 });
 
-test('fails each bad item alone, with its own code and the names of its fields', async () => {
+test('fails each invalid item alone, with its own code and field names', async () => {
   const [first, second] = [address(), address()];
   const twins = [await createRecord(key, 'accounts', { name: 'T', email: first })];
   twins.push(await createRecord(key, 'accounts', { name: 'T', email: first }));
@@ -115,7 +115,7 @@ test('fails each bad item alone, with its own code and the names of its fields',
   for (const record of [...twins, one]) expect(await readRecord(key, 'accounts', record.id)).toEqual(record);
 });
 
-test('by id changes those records, creates where there is none, and finds no other ones', async () => {
+test('updates records by id, creates a record for an item without an id, and fails unknown ids', async () => {
   const one = await createRecord(key, 'accounts', { name: 'One' });
   const other = await createRecord((await newTenant()).key, 'accounts', { name: 'Other' });
   const data = await done(
@@ -147,7 +147,7 @@ test('by id changes those records, creates where there is none, and finds no oth
   expect((await readRecord(key, 'accounts', one.id)).name).toBe('Two');
 });
 
-test('with atomic stands as a whole or not at all', async () => {
+test('applies an atomic batch of upserts completely or not at all', async () => {
   const there = await createRecord(key, 'accounts', { name: 'There', email: address() });
   const fresh = address();
   const records = [
@@ -169,7 +169,7 @@ test('with atomic stands as a whole or not at all', async () => {
   expect((await post('accounts', { ...body, records: records.slice(0, 2) })).body.data.succeeded_count).toBe(2);
 });
 
-test('matches on fields of every kind, and holds records to pre-conditions and references alone', async () => {
+test('matches on fields of every kind, and fails only the items that violate preconditions or references', async () => {
   await newCustomField(tenant, 'deals', 'external_ref');
   const deal = await createRecord(key, 'deals', { name: 'D', external_ref: 'ref-1', amount_minor: 5 });
   const data = await done(
@@ -192,7 +192,7 @@ test('matches on fields of every kind, and holds records to pre-conditions and r
   expect((await leftBehind(deal.id)).events.map(({ event }) => event)).toContain('deal.stage_changed');
 });
 
-test('that 8 callers send at once in any order makes one record for each match', async () => {
+test('stores one record per match for 8 concurrent batches in any order', async () => {
   const own = await newTenant();
   const emails = Array.from({ length: 20 }, address);
   const answers = await Promise.all(
@@ -213,7 +213,7 @@ test('that 8 callers send at once in any order makes one record for each match',
   expect([Number(stored?.count), Number(stored?.versions)]).toEqual([20, 160]);
 });
 
-test('sees what is in reach only, and nothing of the other mode', async () => {
+test('matches only visible records of the same mode', async () => {
   const [near, far] = [await newUser(tenant), await newUser(tenant)];
   const [branch] = await database()`
     insert into branches (company_id, id, name, created_at)
@@ -239,7 +239,7 @@ test('sees what is in reach only, and nothing of the other mode', async () => {
   ]);
 });
 
-test('of activities moves their leads, and may send again what they are logged on', async () => {
+test('moves the leads of upserted activities, which may repeat what they are logged on', async () => {
   const lead = await createRecord(key, 'leads', { first_name: 'A', email: address() });
   const logged = { activity_type: 'Call', entity_type: 'lead', entity_id: lead.id };
   const first = { ...logged, summary: randomUUID(), performed_at: '2026-05-05T10:00:00.000Z' };
@@ -249,7 +249,7 @@ test('of activities moves their leads, and may send again what they are logged o
   expect((await readRecord(key, 'leads', lead.id)).last_contacted_at).toBe(again.performed_at);
 });
 
-test('is refused as a whole for names that are no fields, bad shapes, and without its scopes or key', async () => {
+test('rejects the whole batch for unknown match fields, malformed bodies, missing scopes or a missing key', async () => {
   const records = [{ name: 'A' }];
   const refused = async (body: object) => {
     const answer = await post('accounts', body);
@@ -269,7 +269,7 @@ test('is refused as a whole for names that are no fields, bad shapes, and withou
   await expectStatus(404, 'POST', pathOf('object:nothing'), { key, body, idempotencyKey: true });
 });
 
-test('of 100 records is answered in time, and a replay with its key changes nothing again', async () => {
+test('upserts 100 records in time, and replays the batch under its key without changes', async () => {
   const records = Array.from({ length: 100 }, (_, index) => ({ email: address(), name: `N${index}` }));
   const options = { key, body: { match_on: ['email'], records }, idempotencyKey: randomUUID() };
   const first = await expectStatus(200, 'POST', pathOf('accounts'), options);

@@ -1,4 +1,4 @@
-// Batches of changes, deletions and reads: each item alone, or all together where asked.
+// Batch updates, deletions and reads: each item alone, or all together if atomic.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -45,8 +45,8 @@ async function done(verb: Verb, object: string, body: unknown, credential = key)
   return data;
 }
 
-/** The failed items of a batch that had to stand as a whole. */
-async function undone(verb: Verb, object: string, body: object): Promise<Json[]> {
+/** Returns the failed items of an atomic batch that was rolled back. */
+async function sendFailingBatch(verb: Verb, object: string, body: object): Promise<Json[]> {
   const answer = await ask(verb, object, { ...body, atomic: true });
   expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 422 });
   const { code, details } = answer.body.error;
@@ -66,7 +66,7 @@ const accounts = (...names: string[]): Promise<Json[]> =>
   );
 const outcome = (items: Json[]) => items.map((item) => [item.index, item.code]);
 
-/** Ids that this key sees no record under. */
+/** Returns ids of records that the key cannot see. */
 async function hiddenIds(): Promise<string[]> {
   const other = await newTenant();
   const foreign = await createRecord(other.key, 'accounts', { name: 'Foreign' });
@@ -78,7 +78,7 @@ async function hiddenIds(): Promise<string[]> {
 }
 
 describe('a batch of changes', () => {
-  test('changes each record alone, with the index of the list that was sent', async () => {
+  test('updates each record of a batch alone, and reports its index in the sent list', async () => {
     const user = await newUser(tenant);
     const [a, b, c] = await accounts('A', 'B', 'C');
     const data = await done('batch-update', 'accounts', [
@@ -115,7 +115,7 @@ describe('a batch of changes', () => {
     for (const { id } of [b, c]) expect((await leftBehind(id)).events).toHaveLength(1);
   });
 
-  test('of references that are not visible fails them alone', async () => {
+  test('fails only the updates with invisible references', async () => {
     const other = await createRecord((await newTenant()).key, 'accounts', { name: 'Foreign' });
     const deals = await createRecords(key, 'deals', [{ name: 'A' }, { name: 'B' }]);
     const [account] = await accounts('A');
@@ -134,7 +134,7 @@ describe('a batch of changes', () => {
     });
   });
 
-  test('finds no record that the key does not see', async () => {
+  test('updates no record that the key cannot see', async () => {
     const ids = await hiddenIds();
     const data = await done(
       'batch-update',
@@ -146,7 +146,7 @@ describe('a batch of changes', () => {
     );
   });
 
-  test('keeps the fields that other changes set meanwhile', async () => {
+  test('keeps fields that other calls change during a batch update', async () => {
     const own = await newTenant();
     const visits = await newCustomObject(own, 'visits');
     const names = Array.from({ length: 8 }, (_, index) => `f${index}`);
@@ -165,7 +165,7 @@ describe('a batch of changes', () => {
     for (const record of await walk(own.key, visits)) expect(record).toMatchObject(expected);
   });
 
-  test('of activities moves their leads', async () => {
+  test('moves the leads of activities that a batch updates', async () => {
     const lead = await createRecord(key, 'leads', { first_name: 'L', email: `${randomUUID()}@x.example` });
     const base = { activity_type: 'Call', entity_type: 'lead', entity_id: lead.id, summary: 'x' };
     const [a, b] = await createRecords(key, 'activities', [
@@ -185,7 +185,7 @@ describe('a batch of changes', () => {
 });
 
 describe('a batch of deletions', () => {
-  test('deletes each record with what belongs to it, and nothing else', async () => {
+  test('deletes each record of a batch with everything that belongs to it, and nothing else', async () => {
     const leads = await createRecords(
       key,
       'leads',
@@ -237,13 +237,13 @@ describe('a batch of deletions', () => {
     ]);
   });
 
-  test('finds no record that the key does not see', async () => {
+  test('deletes no record that the key cannot see', async () => {
     const data = await done('batch-delete', 'accounts', { ids: await hiddenIds() });
     expect(data.succeeded).toEqual([]);
     expect(new Set(data.failed.map((item: Json) => item.code))).toEqual(new Set(['NOT_FOUND']));
   });
 
-  test('of activities takes the follow-up of their lead back', async () => {
+  test('recomputes the follow-up of leads whose activities a batch deletes', async () => {
     const lead = await createRecord(key, 'leads', { first_name: 'L', email: `${randomUUID()}@x.example` });
     const base = { activity_type: 'Call', entity_type: 'lead', entity_id: lead.id, summary: 'x' };
     const [a, b] = await createRecords(
@@ -255,7 +255,7 @@ describe('a batch of deletions', () => {
     expect(await readRecord(key, 'leads', lead.id)).toMatchObject({ next_followup_at: '2032-01-01T00:00:00.000Z' });
   });
 
-  test('that 8 callers send at once in any order deletes each record once', async () => {
+  test('deletes each record once for 8 concurrent batches in any order', async () => {
     const records = await accounts(...Array.from({ length: 20 }, (_, index) => `${index}`));
     const ids = records.map(({ id }) => id);
     const answers = await Promise.all(
@@ -269,7 +269,7 @@ describe('a batch of deletions', () => {
 });
 
 describe('a batch of reads', () => {
-  test('answers in the order of the ids, also for one that is named twice, and writes nothing', async () => {
+  test('returns records in the order of the ids, including repeated ids, and writes nothing', async () => {
     const [a, b] = await accounts('A', 'B');
     const hidden = await hiddenIds();
     const answer = await ask('batch-get', 'accounts', { ids: [b.id, ...hidden, a.id, b.id] });
@@ -287,7 +287,7 @@ describe('a batch of reads', () => {
     expect(audit).toEqual({ rows: 0 });
   });
 
-  test('chooses fields and expands references', async () => {
+  test('selects fields and expands references in a batch read', async () => {
     const [account] = await accounts('A');
     const { id } = await createRecord(key, 'customers', { first_name: 'C', account_id: account.id });
     const read = (query: Record<string, string>, status: number) =>
@@ -312,7 +312,7 @@ describe('a batch of reads', () => {
     expect(refused.body.error.details.fields).toMatchObject([{ field: 'firstname', did_you_mean: 'first_name' }]);
   });
 
-  test('sees what is in reach only', async () => {
+  test('reads only visible records in a batch', async () => {
     const own = await newTenant();
     const member = await newUser(own);
     await database()`update users set branch_id = null where id = ${own.admin.id}`;
@@ -339,10 +339,10 @@ describe('a batch of reads', () => {
   });
 });
 
-describe('with atomic', () => {
-  test('one failed item undoes a batch of creates, and the failed ones are listed', async () => {
+describe('atomic batches', () => {
+  test('rolls back an atomic batch of creates for one failed item, and lists the failed ones', async () => {
     const [name, bad] = [randomUUID(), { city: 'X' }];
-    expect(outcome(await undone('batch', 'accounts', { records: [{ name }, bad, { name }, 'x'] }))).toEqual([
+    expect(outcome(await sendFailingBatch('batch', 'accounts', { records: [{ name }, bad, { name }, 'x'] }))).toEqual([
       [1, 'VALIDATION_ERROR'],
       [3, 'VALIDATION_ERROR'],
     ]);
@@ -353,17 +353,19 @@ describe('with atomic', () => {
     expect(await walk(key, 'accounts', { filter })).toHaveLength(2);
   });
 
-  test('one failed item undoes a batch of changes', async () => {
+  test('rolls back an atomic batch of updates for one failed item', async () => {
     const [a, b] = await accounts('A', 'B');
     const good = [
       { id: a.id, name: 'AA' },
       { id: b.id, name: 'BB' },
     ];
-    const failed = await undone('batch-update', 'accounts', { records: [...good, { id: randomUUID(), name: 'C' }] });
+    const failed = await sendFailingBatch('batch-update', 'accounts', {
+      records: [...good, { id: randomUUID(), name: 'C' }],
+    });
     expect(outcome(failed)).toEqual([[2, 'NOT_FOUND']]);
-    expect(outcome(await undone('batch-update', 'accounts', { records: [good[0], { id: b.id, name: null }] }))).toEqual(
-      [[1, 'VALIDATION_ERROR']],
-    );
+    expect(
+      outcome(await sendFailingBatch('batch-update', 'accounts', { records: [good[0], { id: b.id, name: null }] })),
+    ).toEqual([[1, 'VALIDATION_ERROR']]);
     for (const record of [a, b]) {
       expect(await readRecord(key, 'accounts', record.id)).toEqual(record);
       expect((await leftBehind(record.id)).events).toHaveLength(1);
@@ -374,7 +376,7 @@ describe('with atomic', () => {
     expect(await readRecord(key, 'accounts', b.id)).toMatchObject({ name: 'BB' });
   });
 
-  test('one failed item undoes a batch of deletions, with what belonged to the records', async () => {
+  test('rolls back an atomic batch of deletions for one failed item, including everything that belonged to the records', async () => {
     const [a, b] = await accounts('A', 'B');
     const task = await createRecord(key, 'tasks', {
       title: 'T',
@@ -382,7 +384,7 @@ describe('with atomic', () => {
       object: 'accounts',
       record_id: a.id,
     });
-    expect(outcome(await undone('batch-delete', 'accounts', { ids: [a.id, randomUUID(), b.id] }))).toEqual([
+    expect(outcome(await sendFailingBatch('batch-delete', 'accounts', { ids: [a.id, randomUUID(), b.id] }))).toEqual([
       [1, 'NOT_FOUND'],
     ]);
     expect(await readRecord(key, 'accounts', a.id)).toEqual(a);
@@ -393,7 +395,7 @@ describe('with atomic', () => {
     await expectStatus(404, 'GET', recordsPath('tasks', task.id), { key });
   });
 
-  test('a refusal is kept for its key, and a corrected batch needs another', async () => {
+  test('stores the rejection of an atomic batch under its key, so a corrected batch needs another key', async () => {
     const options = { key, body: { records: [{}], atomic: true }, idempotencyKey: randomUUID() };
     const first = await expectStatus(422, 'POST', pathOf('batch', 'accounts'), options);
     const again = await expectStatus(422, 'POST', pathOf('batch', 'accounts'), options);
@@ -401,7 +403,7 @@ describe('with atomic', () => {
   });
 });
 
-describe('the whole call', () => {
+describe('rejection of the whole call', () => {
   test.each(['batch-update', 'batch-delete', 'batch-get'] as const)(
     '%s is refused with no items, more than 100, and what is no list',
     async (verb) => {
@@ -433,7 +435,7 @@ describe('the whole call', () => {
     await expectStatus(200, 'POST', pathOf('batch-get', 'accounts'), { key: viewer, body: { ids: [randomUUID()] } });
   });
 
-  test('of 100 records that fill 100 KB is taken, and one byte more is refused', async () => {
+  test('accepts 100 records of 100 KB in total, and rejects one byte more', async () => {
     const records = await accounts(...Array.from({ length: 100 }, (_, index) => `${index}`));
     const body = (filling: number) =>
       JSON.stringify(records.map(({ id }, index) => ({ id, description: 'x'.repeat(index === 0 ? filling : 930) })));

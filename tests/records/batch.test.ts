@@ -1,4 +1,4 @@
-// Batches of creates: each item alone, or nothing at all when the call itself is refused.
+// Batch creates: each item alone, and no item if the call itself is rejected.
 
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ const send = async (key: string, object: string, body: unknown): Promise<Json> =
   (await expectStatus(200, 'POST', batchPath(object), { key, body, idempotencyKey: true })).body.data;
 
 describe('items', () => {
-  test('stand or fall alone, with the index of the list that was sent', async () => {
+  test('creates each item of a batch alone, and reports its index in the sent list', async () => {
     const { key } = await newTenant();
     const account = await createRecord(key, 'accounts', { name: 'A' });
     const data = await send(key, 'deals', [
@@ -51,7 +51,7 @@ describe('items', () => {
     expect(await walk(key, 'deals')).toHaveLength(2);
   });
 
-  test('that are stored read back as answered, each with an audit row and an event', async () => {
+  test('returns created items as they read back, each with an audit row and an event', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const visits = await newCustomObject(tenant, 'visits');
@@ -72,13 +72,13 @@ describe('items', () => {
     expect(counts).toEqual({ events: 100 });
   });
 
-  test('may all fail, and failed is there when none does', async () => {
+  test('returns an empty list of succeeded or failed items', async () => {
     const { key } = await newTenant();
     expect(await send(key, 'accounts', [{}, {}])).toMatchObject({ succeeded_count: 0, failed_count: 2, succeeded: [] });
     expect(await send(key, 'accounts', [{ name: 'A' }])).toMatchObject({ succeeded_count: 1, failed: [] });
   });
 
-  test('have the side effects of single creates: assignees by email, and activities that move their lead', async () => {
+  test('applies the side effects of single creates to batches: assignment by email, and activities that move their lead', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const user = await newUser(tenant);
@@ -102,7 +102,7 @@ describe('items', () => {
     });
   });
 
-  test('that repeat an earlier one on the selected fields fail and name it; what is stored already is not looked at', async () => {
+  test('fails an item that repeats an earlier one on the selected fields, and ignores stored records', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'leads', 'tax_id');
@@ -134,14 +134,15 @@ describe('items', () => {
       code: 'DUPLICATE_IN_BATCH',
       message: 'Duplicates the item at index 0 of this batch.',
     });
-    // The fourth was not stored, so the fifth repeats nobody; the sixth has no email, and matches the fifth on all that it has.
+    // Item 3 is not stored, so item 4 repeats no item. Item 5 has no email, and matches item 4 on
+    // its other selected fields.
     expect(failed.get(3)).toMatchObject({ code: 'VALIDATION_ERROR' });
     expect(failed.get(5)).toMatchObject({ code: 'DUPLICATE_IN_BATCH', message: expect.stringContaining('index 4') });
   });
 });
 
-describe('the whole call', () => {
-  test('is refused without a list, with an empty one and with 101 items, and writes nothing', async () => {
+describe('rejection of the whole call', () => {
+  test('rejects a batch without a list, with an empty list and with 101 items, and writes nothing', async () => {
     const { key } = await newTenant();
     const refused = (body: unknown) =>
       refusedFields(422, 'POST', batchPath('accounts'), { key, body, idempotencyKey: true });
@@ -158,7 +159,7 @@ describe('the whole call', () => {
     expect((await send(key, 'accounts', Array(100).fill(item))).succeeded_count).toBe(100);
   });
 
-  test('needs the key, the create scope and a visible object', async () => {
+  test('requires a credential, the create scope and a visible object for a batch', async () => {
     const tenant = await newTenant();
     const body = [{ name: 'A' }];
     const keyless = await expectStatus(428, 'POST', batchPath('accounts'), { key: tenant.key, body });
@@ -176,7 +177,7 @@ describe('the whole call', () => {
     expect(await walk(tenant.key, 'accounts')).toEqual([]);
   });
 
-  test('sent again with its key is the same answer, and stores nothing again', async () => {
+  test('replays a batch under its key without storing anything again', async () => {
     const { key } = await newTenant();
     const options = { key, body: [{ name: 'A' }, {}], idempotencyKey: randomUUID() };
     const first = await expectStatus(200, 'POST', batchPath('accounts'), options);

@@ -1,4 +1,4 @@
-// Changing a record: only what is sent changes, and nothing is written for nothing.
+// Updates of a record: only sent fields change, and an update without a change writes nothing.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 
 describe('change', () => {
-  test('custom fields are merged, null clears one of them', async () => {
+  test('merges custom fields, and clears a custom field with null', async () => {
     const record = await createRecord(key, 'leads', lead({ size: 5, vip: true, tier: 'gold' }));
     expect(await patchRecord(key, 'leads', record.id, { vip: null, tier: 'silver' })).toMatchObject({
       size: 5,
@@ -41,7 +41,7 @@ describe('change', () => {
     expect(row).toEqual({ custom: { size: 5, tier: 'silver' }, version: 2 });
   });
 
-  test('required fields cannot be cleared, and one of email and mobile stays', async () => {
+  test('rejects clearing required fields, and keeps email or mobile', async () => {
     const record = await createRecord(key, 'leads', lead({ mobile: '+4930123456' }));
     const refused = (body: object) => refusedFields(422, 'PATCH', recordsPath('leads', record.id), { key, body });
     expect(await refused({ first_name: null })).toEqual(['first_name REQUIRED']);
@@ -55,7 +55,7 @@ describe('change', () => {
     ).toEqual(['name REQUIRED']);
   });
 
-  test('what changes nothing writes nothing', async () => {
+  test('writes nothing for an update that changes nothing', async () => {
     const record = await createRecord(key, 'leads', lead({ size: 5, priority: 2 }));
     const same = {
       first_name: 'Sara',
@@ -74,7 +74,7 @@ describe('change', () => {
     expect(row?.version).toBe(1);
   });
 
-  test('the audit row keeps both values, but of telephone numbers only the last digits', async () => {
+  test('records both values in the audit row, with only the last digits of phone numbers', async () => {
     const record = await createRecord(key, 'leads', lead({ mobile: '+4930123456' }));
     await patchRecord(key, 'leads', record.id, { mobile: '+4930654321', lead_status: 'Qualified' });
     const { audit, events } = await leftBehind(record.id);
@@ -87,7 +87,7 @@ describe('change', () => {
     expect(JSON.stringify(audit)).not.toContain('0654321');
   });
 
-  test('needs the edit scope; delete needs the delete scope', async () => {
+  test('requires the edit scope to update and the delete scope to delete', async () => {
     const record = await createRecord(key, 'accounts', { name: 'A' });
     const viewer = await newKey(tenant, { scopes: ['accounts:view', 'accounts:create'] });
     const path = recordsPath('accounts', record.id);
@@ -98,7 +98,7 @@ describe('change', () => {
     expect(await readRecord(viewer, 'accounts', record.id)).toEqual(record);
   });
 
-  test('an Idempotency-Key is honoured: the replay changes and deletes nothing again', async () => {
+  test('replays updates and deletions under their Idempotency-Key without repeating them', async () => {
     const record = await createRecord(key, 'accounts', { name: 'A' });
     const path = recordsPath('accounts', record.id);
     const [change, remove] = [randomUUID(), randomUUID()];

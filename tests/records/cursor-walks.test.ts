@@ -1,4 +1,4 @@
-// The lists around records, walked while others add and delete: no repeats, and no gaps.
+// Lists around records, walked during concurrent inserts and deletions: no repeats, no gaps.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -14,17 +14,17 @@ beforeAll(async () => {
 
 interface List {
   path: (lead: string) => string;
-  /** The list in the answer. */
+  /** The name of the list in the response. */
   name: string;
   add: (lead: string, index: number) => Promise<string>;
-  /** Where one is deleted, if it can be. */
+  /** The path that deletes an item, if items can be deleted. */
   one?: (id: string) => string;
 }
 
 const onLead = (lead: string, what: string) => `${recordsPath('leads', lead)}/${what}`;
 
 async function addActivity(lead: string, index: number): Promise<string> {
-  // Several of the same moment, in no order of time.
+  // Some share their time, and the times are not in order.
   const performed_at = `2026-05-${String(10 + ((index * 7) % 9))}T10:00:00.000Z`;
   const body = { entity_type: 'lead', entity_id: lead, activity_type: 'Call', summary: 'x', performed_at };
   return (await expectStatus(201, 'POST', '/v1/activities', { key, body })).body.data.activity.id;
@@ -86,7 +86,7 @@ async function walk({ path, name }: List, lead: string): Promise<string[]> {
 }
 
 test.each(Object.entries(lists))(
-  'a walk of %s repeats nothing and skips nothing that was there throughout',
+  'repeats no item of %s and skips none that existed throughout the walk',
   async (_, list) => {
     const { id: lead } = await createRecord(key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     const there: string[] = [];

@@ -1,4 +1,4 @@
-// The question for duplicates: every record in reach that is the same, and no write.
+// Duplicate checks on request: return every visible duplicate, and write nothing.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -25,8 +25,8 @@ async function select(of: Tenant, object: string, fields: string[], enabled = tr
     update duplicate_checks set enabled = ${enabled}, fields = ${fields} where company_id = ${of.companyId} and object = ${object}`;
 }
 
-describe('with fields', () => {
-  test('of any object, all records are named that have the same values in all that have one, the oldest first', async () => {
+describe('duplicates by given fields', () => {
+  test('returns the records of any object that share all given values, oldest first', async () => {
     const visits = await newCustomObject(tenant, 'visits');
     await newCustomField(tenant, visits, 'code');
     const body = { name: 'V', code: randomUUID() };
@@ -42,7 +42,7 @@ describe('with fields', () => {
     expect(await ask(visits, { record: {}, fields: ['code'] })).toMatchObject({ compared_fields: [], matches: [] });
   });
 
-  test('values are compared in the form in which they are stored', async () => {
+  test('compares values in their stored form', async () => {
     const address = email();
     const lead = {
       first_name: 'A',
@@ -65,15 +65,15 @@ describe('with fields', () => {
     expect((await ask('leads', { record: { ...record, size: 999 }, fields })).matches).toEqual([]);
   });
 
-  test('no more than 20 are named', async () => {
+  test('returns at most 20 duplicates', async () => {
     const city = randomUUID();
     for (let index = 0; index < 21; index += 1) await createRecord(key, 'accounts', { name: 'A', city });
     expect((await ask('accounts', { record: { city }, fields: ['city'] })).matches).toHaveLength(20);
   });
 });
 
-describe('by the check of the workspace', () => {
-  test('leads are the same on all selected fields, or on the email alone', async () => {
+describe('duplicates by the check of the workspace', () => {
+  test('compares leads by the selected fields that are given, or by the email alone', async () => {
     const own = await newTenant();
     await newCustomField(own, 'leads', 'tax_id');
     const [one, two] = [email(), email()];
@@ -97,7 +97,7 @@ describe('by the check of the workspace', () => {
     expect((await ask('leads', { record }, own.key)).compared_fields).toEqual([]);
   });
 
-  test('a deal that it finds is one that the create refuses', async () => {
+  test('finds a deal that a create would reject', async () => {
     const own = await newTenant();
     await select(own, 'deals', ['name', 'stage']);
     const { id } = await createRecord(own.key, 'deals', { name: 'D' });
@@ -114,14 +114,14 @@ describe('by the check of the workspace', () => {
     await createRecord(own.key, 'deals', other);
   });
 
-  test('there is none for other objects, so fields are required', async () => {
+  test('requires fields for objects without a duplicate check', async () => {
     expect(await refusedFields(422, 'POST', pathOf('accounts'), { key, body: { record: { name: 'A' } } })).toEqual([
       'fields REQUIRED',
     ]);
   });
 });
 
-test('only records that the key sees are named', async () => {
+test('returns only visible duplicates', async () => {
   const own = await newTenant();
   const member = await newUser(own);
   await database()`update users set branch_id = null where id = ${own.admin.id}`;
@@ -131,15 +131,15 @@ test('only records that the key sees are named', async () => {
   const near = await createRecord(own.key, 'leads', lead(member.id));
   const far = await createRecord(own.key, 'leads', lead(own.admin.id));
   const body = { record: { email: address }, fields: ['email'] };
-  const found = async (credential: string) =>
+  const findIds = async (credential: string) =>
     (await ask('leads', body, credential)).matches.map((match: Json) => match.id);
-  expect(await found(own.key)).toEqual([near.id, far.id]);
-  expect(await found(await newKey(own, { reach: { kind: 'branch', id: own.branchId } }))).toEqual([near.id]);
-  expect(await found(own.testKey)).toEqual([]);
-  expect(await found(key)).toEqual([]);
+  expect(await findIds(own.key)).toEqual([near.id, far.id]);
+  expect(await findIds(await newKey(own, { reach: { kind: 'branch', id: own.branchId } }))).toEqual([near.id]);
+  expect(await findIds(own.testKey)).toEqual([]);
+  expect(await findIds(key)).toEqual([]);
 });
 
-test('a question writes nothing, also when it is refused for what it names', async () => {
+test('writes nothing in a duplicate check, even a rejected one', async () => {
   const before = (await walk(key, 'leads')).length;
   const record = { email: 'no address', colour: 'red', source_id: 'x', created_at: '2020-01-01', lead_status: 'Nww' };
   const body = { record, fields: ['emial', 'created_at'] };
@@ -159,7 +159,7 @@ test('a question writes nothing, also when it is refused for what it names', asy
   expect(await walk(key, 'leads')).toHaveLength(before);
 });
 
-test('a question needs the view scope and a visible object', async () => {
+test('requires the view scope and a visible object for a duplicate check', async () => {
   const body = { record: { name: 'A' }, fields: ['name'] };
   const viewer = await newKey(tenant, { scopes: ['accounts:view'] });
   await expectStatus(200, 'POST', pathOf('accounts'), { key: viewer, body });

@@ -1,4 +1,4 @@
-// What writing a record does beside it: moments, moves, refused duplicates, and races.
+// Side effects of writing a record: timestamps, moved records, duplicate checks and races.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -17,7 +17,7 @@ import {
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 describe('statuses', () => {
-  test('a stage sets won_at or lost_at by its outcome, whatever its name, and leaving it clears them', async () => {
+  test('sets won_at or lost_at by the outcome of a stage, whatever its name, and clears them when the deal leaves it', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await database()`update statuses set name = 'Signed' where company_id = ${tenant.companyId} and object = 'deals' and name = 'Won'`;
@@ -50,7 +50,7 @@ describe('statuses', () => {
     expect(born.won_at).toBe(born.created_at);
   });
 
-  test('a lead status sets and clears converted_at; a task status completed_at', async () => {
+  test('sets and clears converted_at by the lead status, and completed_at by the task status', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const converted = await patchRecord(key, 'leads', id, { lead_status: 'Converted' });
@@ -74,7 +74,7 @@ describe('activities', () => {
       ...more,
     });
 
-  test('move last_contacted_at forward, never back, and set next_followup_at when given', async () => {
+  test('moves last_contacted_at forward but never back, and sets next_followup_at if given', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const entity = () => readRecord(key, 'leads', id);
@@ -95,7 +95,7 @@ describe('activities', () => {
     });
   });
 
-  test('a note is a contact like any other; a deal is moved like a lead', async () => {
+  test('treats a note as a contact, and moves deals like leads', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const note = await log(key, id, { activity_type: 'note', followup_at: '2030-01-01' });
@@ -108,7 +108,7 @@ describe('activities', () => {
     expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ last_contacted_at: activity.performed_at });
   });
 
-  test('a change has the same effects; clearing or deleting the follow-up falls back to the earliest one to come', async () => {
+  test('applies the effects of changed activities, and falls back to the earliest remaining follow-up', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const next = async () => (await readRecord(key, 'leads', id)).next_followup_at;
@@ -128,10 +128,10 @@ describe('activities', () => {
     expect(await readRecord(key, 'leads', id)).toEqual(before);
   });
 
-  test('leave on their lead or deal an audit row and an event of what they changed of it, and nothing where that is nothing', async () => {
+  test('writes an audit row and an event for what an activity changed on its lead or deal, and none for no change', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
-    const told = async () => {
+    const changedFields = async () => {
       const { audit, events } = await leftBehind(id);
       expect(audit.map((row) => row.action)).toEqual(['lead.create', ...events.slice(1).map(() => 'lead.update')]);
       for (const { event, data } of events.slice(1)) expect([event, data.object]).toEqual(['record.updated', 'leads']);
@@ -139,7 +139,7 @@ describe('activities', () => {
     };
     const [contact, followup] = ['last_contacted_at', 'next_followup_at'];
     const first = await log(key, id, { performed_at: '2026-05-05T10:00:00Z', followup_at: '2030-01-01' });
-    expect(await told()).toEqual([[contact, followup]]);
+    expect(await changedFields()).toEqual([[contact, followup]]);
     expect((await leftBehind(id)).audit[1].changes).toEqual({
       [contact]: { from: null, to: '2026-05-05T10:00:00.000Z' },
       [followup]: { from: null, to: '2030-01-01T00:00:00.000Z' },
@@ -151,20 +151,20 @@ describe('activities', () => {
     await patchRecord(key, 'activities', first.id, { performed_at: '2026-06-06T10:00:00Z', followup_at: null });
     const { record } = (await expectStatus(200, 'GET', recordsPath('leads', id), { key })).body.data;
     expect([record[contact], record[followup]]).toEqual(['2026-06-06T10:00:00.000Z', null]);
-    expect((await told()).slice(1)).toEqual([[contact, followup]]);
+    expect((await changedFields()).slice(1)).toEqual([[contact, followup]]);
     const last = await log(key, id, { performed_at: '2026-06-06T10:00:00Z', followup_at: '2031-01-01' });
     await expectStatus(200, 'DELETE', recordsPath('activities', last.id), { key });
-    expect((await told()).slice(2)).toEqual([[followup], [followup]]);
+    expect((await changedFields()).slice(2)).toEqual([[followup], [followup]]);
     const logged = { activity_type: 'Call', entity_type: 'lead', entity_id: id, summary: 'x' };
     await createRecords(
       key,
       'activities',
       ['07', '08', '09'].map((day) => ({ ...logged, performed_at: `2026-06-${day}T10:00:00Z` })),
     );
-    expect((await told()).slice(4)).toEqual([[contact]]);
+    expect((await changedFields()).slice(4)).toEqual([[contact]]);
   });
 
-  test('that 16 callers log on one lead at once tell what it was and what it became without a gap', async () => {
+  test('chains the audited values of one lead without gaps across 16 concurrent activities', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const days = Array.from({ length: 16 }, (_, index) => `2026-05-${String(index + 10)}T10:00:00.000Z`);
@@ -180,7 +180,7 @@ describe('activities', () => {
     expect(inOrder.at(-1).to).toBe(days.at(-1));
   });
 
-  test('what an activity is logged on cannot be changed', async () => {
+  test('rejects changing the record that an activity is logged on', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', lead());
     const activity = await log(key, id);
@@ -199,7 +199,7 @@ describe('duplicates', () => {
   const post = (key: string, object: string, body: object) =>
     call('POST', recordsPath(object), { key, body, idempotencyKey: true });
 
-  test('a record that matches on every selected field with a value is refused, and the stored one is named', async () => {
+  test('rejects a record that matches on every selected field with a value, and names the stored one', async () => {
     const tenant = await newTenant();
     const { key, testKey } = tenant;
     await newCustomField(tenant, 'leads', 'tax_id');
@@ -227,7 +227,7 @@ describe('duplicates', () => {
     });
   });
 
-  test('deals are checked on their own fields, and other objects not at all', async () => {
+  test('checks deals for duplicates on their own fields, and no other objects', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await checking(tenant, 'deals', ['name', 'stage', 'expected_close_date', 'amount_minor']);
@@ -238,7 +238,7 @@ describe('duplicates', () => {
     for (let index = 0; index < 2; index += 1) await createRecord(key, 'accounts', { name: 'A' });
   });
 
-  test('the other one is not named to a key that cannot see it', async () => {
+  test('hides the id of a duplicate that the key cannot see', async () => {
     const tenant = await newTenant();
     await checking(tenant, 'leads', ['email']);
     const branch = randomUUID();
@@ -252,7 +252,7 @@ describe('duplicates', () => {
     expect(again.body.error.details.existing_id).toBe(own.id);
   });
 
-  test('of 16 creates of the same lead at once exactly one is stored', async () => {
+  test('stores one of 16 concurrent creates of the same lead', async () => {
     const tenant = await newTenant();
     await checking(tenant, 'leads', ['email', 'mobile']);
     const bodies = Array.from({ length: 16 }, (_, index) => ({
@@ -268,7 +268,7 @@ describe('duplicates', () => {
 });
 
 describe('races', () => {
-  test('of 16 calls with one key one has an effect; those with its body wait or are its replay, those with another are refused', async () => {
+  test('executes one of 16 concurrent calls with one key, replays equal bodies or answers that it runs, and rejects others', async () => {
     const { key } = await newTenant();
     for (let round = 0; round < 10; round += 1) {
       const idempotencyKey = randomUUID();
@@ -290,7 +290,7 @@ describe('races', () => {
     expect(await walk(key, 'accounts')).toHaveLength(10);
   });
 
-  test('concurrent changes of different custom fields of one record are all kept', async () => {
+  test('keeps all concurrent changes of different custom fields of one record', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const names = Array.from({ length: 16 }, (_, index) => `field_${index}`);
@@ -306,7 +306,7 @@ describe('races', () => {
     expect((await leftBehind(id)).events).toHaveLength(1 + 5 * names.length);
   });
 
-  test('a record is deleted once, and what is attached meanwhile goes with it or is refused', async () => {
+  test('deletes a record once, and deletes or rejects what is attached concurrently', async () => {
     const { key } = await newTenant();
     for (let round = 0; round < 10; round += 1) {
       const { id } = await createRecord(key, 'leads', lead());

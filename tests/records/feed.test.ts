@@ -1,4 +1,4 @@
-// The change feed: what it tells to whom, in which order, and how it is waited for.
+// The change feed: its contents by credential, its order, cursors and long polling.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { sweepEvents } from '../../db/records/feed.ts';
@@ -26,7 +26,7 @@ const remove = (object: string, id: string) => expectStatus(200, 'DELETE', recor
 const account = (more: object = {}): Promise<Json> => createRecord(key, 'accounts', { name: 'Blue Lake', ...more });
 
 describe('the feed', () => {
-  test('tells what happened in its order, each with the record as it is now, and null where it is gone', async () => {
+  test('returns changes in order, each with the current record or null if it is deleted', async () => {
     const cursor = await now(key);
     const kept = await account();
     const gone = await account();
@@ -46,7 +46,7 @@ describe('the feed', () => {
     expect(new Set(changes.map(({ id }) => id)).size).toBe(4);
   });
 
-  test('has the version of each record as it is now, and null if it is gone', async () => {
+  test('returns the current version of each record, or null if it is deleted', async () => {
     const cursor = await now(key);
     const kept = await account();
     const gone = await account();
@@ -56,7 +56,7 @@ describe('the feed', () => {
     expect(changes.map(({ version }) => version)).toEqual([2, null, 2, null]);
   });
 
-  test('leaves out what the calling credential did itself, if it asks for that', async () => {
+  test('omits changes by the calling credential with skip_own', async () => {
     const other = await newKey(tenant);
     const cursor = await now(key);
     const own = await account();
@@ -69,7 +69,7 @@ describe('the feed', () => {
     expect((await changesAfter(key, cursor, { skip_own: 'false' })).length).toBe(4);
   });
 
-  test('has what fields were and are, if the call includes changes', async () => {
+  test('returns old and new values of fields if the call includes changes', async () => {
     const { id } = await account({ city: 'Bonn' });
     const cursor = await now(key);
     await patchRecord(key, 'accounts', id, { city: 'Berlin', description: 'x'.repeat(10) });
@@ -83,7 +83,7 @@ describe('the feed', () => {
     await expectStatus(400, 'GET', '/v1/changes', { key, query: { cursor, include: 'records' } });
   });
 
-  test('leaves out changes of a field that was switched off since, and of a record that left the reach', async () => {
+  test('omits changes of fields disabled since, and of records no longer visible', async () => {
     const other = await newWideTenant();
     const team = await newTeam(other);
     const member = await newUser(other, { teamId: team });
@@ -105,7 +105,7 @@ describe('the feed', () => {
     expect(seen.map(({ data, record }) => [data.changes, record])).toEqual(seen.map(() => [undefined, null]));
   });
 
-  test('tells the activities and tasks that went with a record', async () => {
+  test('returns deletions of activities and tasks after that of their record', async () => {
     const { id } = await createRecord(key, 'leads', lead());
     const activity = { entity_type: 'lead', entity_id: id, activity_type: 'Call', summary: 'Called' };
     const { body } = await expectStatus(201, 'POST', '/v1/activities', { key, body: activity });
@@ -114,15 +114,15 @@ describe('the feed', () => {
     const { body: added } = await expectStatus(201, 'POST', path, { key, body: task, idempotencyKey: true });
     const cursor = await now(key);
     await remove('leads', id);
-    const told = (await changesAfter(key, cursor)).map(brief);
-    expect(told[0]).toBe(`record.deleted leads ${id}`);
-    expect(told.slice(1).toSorted()).toEqual([
+    const changes = (await changesAfter(key, cursor)).map(brief);
+    expect(changes[0]).toBe(`record.deleted leads ${id}`);
+    expect(changes.slice(1).toSorted()).toEqual([
       `record.deleted activities ${body.data.activity.id}`,
       `record.deleted tasks ${added.data.task.id}`,
     ]);
   });
 
-  test('promises in the OpenAPI document what it tells of a deletion', async () => {
+  test('documents which deletions appear in the feed', async () => {
     const { body } = await expectStatus(200, 'GET', '/v1/openapi.json');
     const describe = (path: string, method: string): string =>
       body.paths[path][method].description.replaceAll(/\s+/g, ' ');
@@ -137,7 +137,7 @@ describe('the feed', () => {
     );
   });
 
-  test('tells of files and of the schema; what is about no object is not in it', async () => {
+  test('returns changes of files and of the schema, and none without an object', async () => {
     const { id } = await account();
     const cursor = await now(key);
     await expectStatus(201, 'POST', `${recordsPath('accounts', id)}/attachments`, { key, ...fileForm() });
@@ -153,7 +153,7 @@ describe('the feed', () => {
     expect(changes.map(({ record }) => record?.id ?? null)).toEqual([id, null]);
   });
 
-  test('carries the data of each event, as the body of a webhook does', async () => {
+  test('returns the data of each event as webhooks send it', async () => {
     const cursor = await now(key);
     const { id } = await createRecord(key, 'leads', lead({ lead_status: 'New' }));
     const body = { lead_status: 'Contacted' };
@@ -176,7 +176,7 @@ describe('the feed', () => {
     ]);
   });
 
-  test('shows what messages, meetings and attachments carry only with the scope to read them', async () => {
+  test('shows the contents of messages, meetings and attachments only with the scope to read them', async () => {
     const { id } = await createRecord(key, 'leads', lead());
     const cursor = await now(key);
     const about = { object: 'leads', record_id: id, occurred_at: new Date().toISOString() };
@@ -198,7 +198,7 @@ describe('the feed', () => {
       expect((await dataFor(['leads:view', scope]))[index]).toEqual({ ...about, ...more });
   });
 
-  test('begins at the oldest event that is kept, and goes on in pages', async () => {
+  test('starts at the oldest retained event and continues in pages', async () => {
     const { key: own } = await newWideTenant();
     const ids: string[] = [];
     for (const name of ['A', 'B', 'C']) ids.push((await createRecord(own, 'accounts', { name })).id);
@@ -214,7 +214,7 @@ describe('the feed', () => {
     expect((await readFeed(own, { limit: 5000 })).changes).toHaveLength(3);
   });
 
-  test('goes on through long stretches of what is not for this key, at so many positions a call', async () => {
+  test('scans a limited number of invisible positions per call, and continues behind them', async () => {
     const { companyId, key: own } = await newWideTenant();
     const sql = database();
     await sql`insert into feeds (company_id, test_mode, last_position) values (${companyId}, false, 5001)`;
@@ -227,8 +227,8 @@ describe('the feed', () => {
   });
 });
 
-describe('who sees what', () => {
-  test('objects that the key can view, those that are asked for, and no others', async () => {
+describe('visibility of the feed', () => {
+  test('returns only objects that the key can view and the call requests', async () => {
     await newCustomObject(tenant, 'visits');
     const cursor = await now(key);
     await account();
@@ -245,7 +245,7 @@ describe('who sees what', () => {
     await expectStatus(404, 'GET', '/v1/changes', { key, query: { objects: 'leads,object:none' } });
   });
 
-  test('live and test data have a feed each', async () => {
+  test('separates the feeds of live and test data', async () => {
     const cursor = await now(tenant.testKey);
     const { id } = await createRecord(tenant.testKey, 'accounts', { name: 'Test' });
     await account();
@@ -253,7 +253,7 @@ describe('who sees what', () => {
     await expectStatus(400, 'GET', '/v1/changes', { key, query: { cursor } });
   });
 
-  test('a key with a reach hears of records in it, and that they leave it or go', async () => {
+  test('returns changes within the visibility of a key, and removals of records from it', async () => {
     const team = await newTeam(tenant);
     const [near, far] = [await newUser(tenant, { teamId: team }), await newUser(tenant)];
     const reader = await newKey(tenant, { reach: { kind: 'team', id: team } });
@@ -271,21 +271,21 @@ describe('who sees what', () => {
     const taken = await createRecord(reader, 'accounts', { name: 'Assigned to nobody' });
     await patchRecord(key, 'accounts', taken.id, { assigned_to: far.id });
     await patchRecord(key, 'accounts', taken.id, { city: 'Unseen' });
-    const told = await changesAfter(reader, cursor);
-    expect(told.map(brief)).toEqual([
+    const changes = await changesAfter(reader, cursor);
+    expect(changes.map(brief)).toEqual([
       `record.updated accounts ${moved.id}`,
       `record.deleted accounts ${gone.id}`,
       `record.deleted accounts ${own.id}`,
       `record.updated accounts ${taken.id}`,
     ]);
-    expect(told.every(({ record }) => record === null)).toBe(true);
+    expect(changes.every(({ record }) => record === null)).toBe(true);
     const everything = await changesAfter(key, cursor);
     expect(everything.length).toBe(13);
   });
 });
 
 describe('a cursor', () => {
-  test('is good for every key of the workspace, and for other objects', async () => {
+  test('accepts a cursor from another key of the workspace, and for other objects', async () => {
     const cursor = await now(key);
     const { id } = await account();
     const other = await newKey(tenant);
@@ -302,7 +302,7 @@ describe('a cursor', () => {
     }
   });
 
-  test('whose events are past their time is expired, and says where to copy from', async () => {
+  test('rejects an expired cursor, and says where to copy from', async () => {
     const { companyId, key: own } = await newWideTenant();
     const start = await now(own);
     for (const name of ['A', 'B', 'C']) await createRecord(own, 'accounts', { name });
@@ -312,7 +312,7 @@ describe('a cursor', () => {
     const age = (position: number, days: number) => sql`
       update feed_events set occurred_at = now() - ${days} * interval '1 day'
       where company_id = ${companyId} and position = ${position}`;
-    // The third is as old, and stays behind one that is not.
+    // The third event is as old, but follows one that is not.
     await age(1, 31);
     await age(3, 31);
     expect(await sweepEvents(rowDatabase(), 1000, new Date())).toBeGreaterThanOrEqual(1);
@@ -329,7 +329,7 @@ describe('a cursor', () => {
     expect(await readFeed(own)).toEqual({ changes: [], next_cursor: end, has_more: false });
   });
 
-  test('from beyond the end, as after a restored backup, is expired too', async () => {
+  test('rejects a cursor beyond the end of the feed as expired, as after a restored backup', async () => {
     const { companyId, key: own } = await newWideTenant();
     for (const name of ['A', 'B']) await createRecord(own, 'accounts', { name });
     const cursor = await now(own);
@@ -338,8 +338,8 @@ describe('a cursor', () => {
   });
 });
 
-describe('a call that waits', () => {
-  test('is answered as soon as something happens that it may hear of', async () => {
+describe('long polling', () => {
+  test('answers a waiting call as soon as a visible change happens', async () => {
     const cursor = await now(key);
     const reader = await newKey(tenant, { scopes: ['leads:view'] });
     const waiting = readFeed(reader, { cursor, wait: 30 });
@@ -349,14 +349,14 @@ describe('a call that waits', () => {
     expect(await waiting).toMatchObject({ changes: [{ record_id: id }], has_more: false });
   });
 
-  test('is answered with nothing when the time is over', async () => {
+  test('returns an empty page when the wait time is over', async () => {
     const cursor = await now(key);
     const started = performance.now();
     expect(await readFeed(key, { cursor, wait: 1 })).toEqual({ changes: [], next_cursor: cursor, has_more: false });
     expect(performance.now() - started).toBeGreaterThan(900);
   });
 
-  test('does not wait where something happened already, nor for longer than 30 seconds', async () => {
+  test('does not wait if changes exist, and never longer than 30 seconds', async () => {
     const cursor = await now(key);
     await account();
     await untilTaken(key);
@@ -364,18 +364,18 @@ describe('a call that waits', () => {
     for (const wait of [-1, 31, 1.5]) await expectStatus(400, 'GET', '/v1/changes', { key, query: { wait } });
   });
 
-  test('holds no connection to the database', async () => {
+  test('holds no database connection while it waits', async () => {
     const cursor = await now(key);
     const waiting = Array.from({ length: 40 }, () => readFeed(key, { cursor, wait: 20 }));
     await sleep(300);
-    // More than there are connections wait, and this does not.
+    // More calls wait than there are connections, and this one does not.
     await expectStatus(200, 'GET', '/v1/objects/accounts/records', { key });
     const { id } = await account();
     for (const page of await Promise.all(waiting)) expect(page.changes).toMatchObject([{ record_id: id }]);
   });
 
-  // On a busy machine the key may be gone before the call comes: then it is tried again.
-  test('hears nothing once its key is revoked', { retry: 3 }, async () => {
+  // On a busy machine, the key may be revoked before the call arrives. Then the test is retried.
+  test('returns nothing to a waiting call after its key is revoked', { retry: 3 }, async () => {
     const reader = await newKey(tenant);
     const cursor = await now(key);
     const waiting = readFeed(reader, { cursor, wait: 20 });
@@ -386,7 +386,9 @@ describe('a call that waits', () => {
     expect((await call('GET', '/v1/changes', { key: reader })).status).toBe(401);
   });
 
-  test('of an app hears on while its user allows it, and nothing once that is taken back', { retry: 3 }, async () => {
+  test('returns changes to an app while its user allows it, and nothing after the grant is revoked', {
+    retry: 3,
+  }, async () => {
     const { userId, clientId } = await newGrant(tenant, { groups: ['records'] });
     const token = await accessToken(tenant, { userId, clientId });
     const changes = (cursor: string): Promise<Json> =>
@@ -403,7 +405,7 @@ describe('a call that waits', () => {
     await expectStatus(403, 'GET', '/v1/changes', { token });
   });
 
-  test('is answered by another server than the one that wrote, and at once when its own one stops', async () => {
+  test('answers on another server than the writing one, and immediately when its own server stops', async () => {
     const server = await startServer({
       ...testSettings,
       ...besideCommon(),

@@ -1,4 +1,4 @@
-// Attachments in a store that speaks S3: the same promises, and the setting that names it.
+// Attachments in S3 storage: the same guarantees, and the STORAGE setting.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import type { Server } from 'node:http';
 import { createRequire } from 'node:module';
@@ -75,7 +75,7 @@ const linkOf = async (id: string): Promise<string> =>
   (await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key })).body.data.attachment.download_url;
 
 describe('a store that speaks S3', () => {
-  test('takes the bytes under the ids of the tenant, and hands them out by a link of its own', async () => {
+  test('stores files under the ids of the tenant, and downloads them through a presigned link', async () => {
     const content = Buffer.alloc(10_485_760, 'abc');
     const { id, sha256 } = await upload({ fileName: 'größe 1.bin.pdf'.replace('bin.', ''), content });
     expect(sha256).toMatch(/^[0-9a-f]{64}$/);
@@ -94,7 +94,7 @@ describe('a store that speaks S3', () => {
     expect(Buffer.from(await response.arrayBuffer()).equals(content)).toBe(true);
   });
 
-  test('loses the file when the attachment is deleted', async () => {
+  test('removes the file when its attachment is deleted', async () => {
     const { id } = await upload({});
     const link = await linkOf(id);
     await expectStatus(200, 'DELETE', `/v1/attachments/${id}`, { key });
@@ -105,7 +105,7 @@ describe('a store that speaks S3', () => {
     });
   });
 
-  test('that is down is answered with 503, and nothing is attached; afterwards the same call succeeds', async () => {
+  test('returns 503 without attaching while the storage is down, and accepts the retry', async () => {
     const before = (await expectStatus(200, 'GET', path, { key })).body.data.attachments.length;
     await store.close();
     const form = { ...fileForm(), idempotencyKey: 'the-same-upload' };
@@ -116,14 +116,14 @@ describe('a store that speaks S3', () => {
     await expectStatus(201, 'POST', path, { key, ...form });
   });
 
-  test('is never named in the log with its secret', async () => {
+  test('never logs the storage with its secret', async () => {
     await vi.waitUntil(() => server.output().includes('failed to store a file'));
     expect(server.output()).not.toContain('S3RVER');
   });
 });
 
 describe('STORAGE', () => {
-  test('names a store with its keys, percent-encoded where they must be', () => {
+  test('parses a store with percent-encoded keys', () => {
     expect(readConfig({ STORAGE: 's3://key:a%2Fb%3A%40@store.example:9000/files?region=eu-1&tls=0' }).storage).toEqual({
       endpoint: 'http://store.example:9000',
       bucket: 'files',
@@ -146,7 +146,7 @@ describe('STORAGE', () => {
     's3://key:secret@store.example/a/b',
     's3://key:secret@store.example/files?tls=yes',
     's3://key:secret@store.example/files?acl=public',
-  ])('%s stops the start, without its secret', (value) => {
+  ])('rejects the STORAGE %s without its secret in the error', (value) => {
     expect(() => readConfig({ STORAGE: value })).toThrow(/^STORAGE must be (?!.*secret@)/);
   });
 });

@@ -1,4 +1,4 @@
-// What a create answers with before the database has: the record as it is stored.
+// Predicted rows of creates: the response before the insert equals the stored record.
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -17,12 +17,12 @@ const keyed = () => ({ key: tenant.key, idempotencyKey: true }) as const;
 
 const id = '0193f0aa-7d1c-7000-8000-00000000ab1c';
 
-describe('a row is foreseen', () => {
+describe('predicted rows', () => {
   test.each([
     ['deals', { name: 'A text\nof "any" kind ⛵', amount_minor: 9_007_199_254_740_991, expect_close: null }],
     ['deals', { expected_close_date: '2026-02-28', customer_id: id, won_at: '2026-02-28T23:59:59.999Z' }],
     ['accounts', { custom: { number: 0.1, list: ['b', 'a'], flag: false } }],
-  ])('where each value comes back as it is sent: %s %j', (object, row) => {
+  ])('predicts a row whose values are returned as sent: %s %j', (object, row) => {
     expect(foreseenRow(recordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
   });
 
@@ -36,14 +36,14 @@ describe('a row is foreseen', () => {
     ['deals', { won_at: '2026-02-28T23:59:59.999999Z' }],
     ['deals', { won_at: '2026-02-28T23:59:59.999+04:00' }],
     ['deals', { name: 7 }],
-  ])('and not where one may come back otherwise: %s %j', (object, row) => {
+  ])('predicts no row with a value that may be returned differently: %s %j', (object, row) => {
     expect(foreseenRow(recordTable(object), row)).toBeUndefined();
   });
 });
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities', 'custom'];
 
-describe('a row of any values is stored as it was foreseen', () => {
+describe('random rows', () => {
   let pool: Pool;
   beforeAll(() => {
     const settings = { prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
@@ -67,7 +67,7 @@ describe('a row of any values is stored as it was foreseen', () => {
     ),
   };
 
-  test.each(objects)('of %s', async (object) => {
+  test.each(objects)('stores any row of %s as predicted', async (object) => {
     const known = recordTable(object);
     const columns = await database()<{ name: string; type: string; isFilled: boolean }[]>`
       select column_name as name, data_type as type, is_nullable = 'NO' as "isFilled"
@@ -82,7 +82,7 @@ describe('a row of any values is stored as it was foreseen', () => {
     );
     await pool.use(async (sql) => {
       await sql`create temporary table copies (like ${sql(known.name)})`;
-      // A map of its own, since statements are kept by it.
+      // A separate map, because statements are cached by it.
       const table = { ...known, name: 'copies', columns: new Map(known.columns) };
       await fc.assert(
         fc.asyncProperty(rows, async (row) => {
@@ -98,11 +98,11 @@ describe('a row of any values is stored as it was foreseen', () => {
     });
   });
 
-  /** In an answer times are texts, and -0 is 0. */
+  /** Times become texts in a response, and -0 becomes 0. */
   const asAnswered = (value: unknown) => JSON.parse(JSON.stringify(value));
 });
 
-test('no column of a record is computed, and no trigger sets one', async () => {
+test('has no column of a record that the database computes or a trigger sets', async () => {
   const tables = objects.map((object) => recordTable(object));
   for (const table of tables) {
     const set = await database()`
@@ -137,7 +137,7 @@ test.each([
     'deals',
     { name: 'Deal', amount_minor: 1234, currency_code: 'AED', expected_close_date: '2027-02-28', probability: 35 },
   ],
-])('a create and an update answer with the record as it is read: %s %j', async (object, body) => {
+])('returns a created and an updated record as it reads back: %s %j', async (object, body) => {
   const path = `/v1/objects/${object}/records`;
   const created = await call('POST', path, { ...keyed(), body });
   expect(created).toMatchObject({ status: 201 });
@@ -155,7 +155,7 @@ test.each([
   }
 });
 
-test('the same for every type of a field of the tenant', async () => {
+test('returns a created record with custom fields of every type as it reads back', async () => {
   const own: [string, { name?: string; options?: object[] }, unknown][] = [
     ['text', {}, 'Text'],
     ['textarea', {}, 'Lines\nof text'],
@@ -183,7 +183,7 @@ test('the same for every type of a field of the tenant', async () => {
   expect(read.body.data.record).toEqual(record);
 });
 
-test('what fails behind it is told instead, and a retry with its key is carried out', async () => {
+test('returns the error of a statement that fails after the prediction, and executes a retry with the same key', async () => {
   const all = { key: tenant.key, idempotencyKey: randomUUID() };
   const body = { first_name: 'Late', email: 'late@example.com', source: 'Fair' };
   const path = '/v1/objects/leads/records';
@@ -192,7 +192,7 @@ test('what fails behind it is told instead, and a retry with its key is carried 
   const { asked } = await database().begin(async (sql) => {
     await sql`delete from sources where id = ${row?.id}`;
     const asked = call('POST', path, { ...all, body });
-    // Until it waits for whether its source goes.
+    // The create waits until the deletion of its source commits.
     await expect
       .poll(() => sql`select from pg_locks where not granted and transactionid = pg_current_xact_id()::text::xid`)
       .toHaveLength(1);

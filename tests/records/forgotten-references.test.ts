@@ -1,4 +1,4 @@
-// References to what is deleted are emptied, also where no foreign key can say so.
+// References to deleted rows are cleared, even if no foreign key can do that.
 import { randomUUID } from 'node:crypto';
 import type { ISql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
@@ -6,7 +6,7 @@ import { beforeEach, expect, test, vi } from 'vitest';
 import { createRecord } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
-/** A foreign key that is violated. */
+/** The SQLSTATE of a violated foreign key. */
 const violated = '23503';
 
 let tenant: Tenant;
@@ -27,7 +27,7 @@ const convert = (sql: ISql, lead: string, customer: string): PromiseLike<unknown
 const remove = (sql: ISql, table: string, id: string): PromiseLike<unknown> =>
   sql`delete from ${sql(table)} where company_id = ${tenant.companyId} and id = ${id}`;
 
-/** A record with nothing in it. */
+/** Creates a record with required columns only. */
 async function newRecord(whose: Tenant, mode: 'live' | 'test', table: string): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -36,8 +36,8 @@ async function newRecord(whose: Tenant, mode: 'live' | 'test', table: string): P
   return id;
 }
 
-/** Runs the second statement while the transaction of the first is open. @returns the code that each failed with */
-async function atOnce(
+/** Runs the second statement while the transaction of the first is open. @returns both SQLSTATEs */
+async function runConcurrently(
   first: (sql: ISql) => PromiseLike<unknown>,
   second: (sql: ISql) => PromiseLike<unknown>,
 ): Promise<(string | undefined)[]> {
@@ -46,7 +46,7 @@ async function atOnce(
     database().begin(async (sql) => {
       await first(sql);
       waiting = codeOf(second(database()));
-      // Until it waits for what the first has locked.
+      // The second statement waits for a lock of the first.
       await vi.waitUntil(async () => {
         const blocked =
           await sql`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`;
@@ -64,7 +64,7 @@ test.each([
   ['leads', 'deals', 'lead_id'],
   ['customers', 'deals', 'customer_id'],
   ['customers', 'leads', 'converted_customer_id'],
-])('when one of the %s goes, those of the %s that refer to it stay, without it', async (table, referring, column) => {
+])('clears references to deleted %s in %s', async (table, referring, column) => {
   const sql = database();
   const gone = await newRecord(tenant, 'live', table);
   const stays = await newRecord(tenant, 'live', table);
@@ -79,7 +79,7 @@ test.each([
   expect(Object.fromEntries(left.map(({ id, to }) => [id, to]))).toEqual({ [first]: null, [second]: stays });
 });
 
-test('when a user goes, the branch and the team stay, without a manager', async () => {
+test('clears the manager of a branch and a team when the user is deleted', async () => {
   const sql = database();
   const { id } = await newUser(tenant);
   await sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
@@ -93,7 +93,7 @@ test('when a user goes, the branch and the team stay, without a manager', async 
   expect(left).toEqual([{ manager_user_id: null }, { manager_user_id: null }]);
 });
 
-test('a lead cannot become a customer that is not there, of another company or of the other mode', async () => {
+test('rejects converting a lead to a customer that is missing, of another company or of the other mode', async () => {
   const sql = database();
   const other = await newTenant();
   const lead = await newRecord(tenant, 'live', 'leads');
@@ -111,7 +111,7 @@ test('a lead cannot become a customer that is not there, of another company or o
   }
 });
 
-test('a branch or a team cannot have a manager who is not there or of another company', async () => {
+test('rejects a manager of a branch or team who is missing or of another company', async () => {
   const sql = database();
   const stranger = await newUser(await newTenant());
   for (const id of [randomUUID(), stranger.id]) {
@@ -124,18 +124,18 @@ test('a branch or a team cannot have a manager who is not there or of another co
   }
 });
 
-test('a lead that becomes a customer while that is deleted does not refer to it, whoever was first', async () => {
+test('leaves no reference if a customer is deleted while a lead converts to it, in either order', async () => {
   const lead = await newRecord(tenant, 'live', 'leads');
   const gone = await newRecord(tenant, 'live', 'customers');
   expect(
-    await atOnce(
+    await runConcurrently(
       (sql) => remove(sql, 'customers', gone),
       (sql) => convert(sql, lead, gone),
     ),
   ).toEqual([undefined, violated]);
   const chosen = await newRecord(tenant, 'live', 'customers');
   expect(
-    await atOnce(
+    await runConcurrently(
       (sql) => convert(sql, lead, chosen),
       (sql) => remove(sql, 'customers', chosen),
     ),
@@ -145,7 +145,7 @@ test('a lead that becomes a customer while that is deleted does not refer to it,
   expect(row).toEqual({ to: null });
 });
 
-test('a company with records that refer to each other can be removed whole', async () => {
+test('purges a company whose records refer to each other', async () => {
   const sql = database();
   const account = await createRecord(tenant.key, 'accounts', { name: 'A' });
   const lead = await createRecord(tenant.key, 'leads', { first_name: 'L', email: 'l@example.com' });
@@ -154,7 +154,7 @@ test('a company with records that refer to each other can be removed whole', asy
   await convert(sql, lead.id, customer.id);
   const { id } = await newUser(tenant);
   await sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
-  // As the purge does.
+  // As the purge job does.
   const purge = () => sql`select purge_some(${tenant.companyId}, 1000) as removed`;
   while ((await purge())[0]?.removed > 0);
   await sql`delete from companies where id = ${tenant.companyId}`;

@@ -1,4 +1,4 @@
-// The history of a record: its rows of the audit log, for those who see the record.
+// The history of a record: its audit rows, for callers that can see the record.
 import { beforeAll, expect, test } from 'vitest';
 import { newTeam } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 const pathOf = (id: string): string => `${recordsPath('accounts', id)}/history`;
 
-test('is what was done to the record, the newest first, in pages', async () => {
+test('returns the changes of a record in pages, newest first', async () => {
   const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake' });
   await createRecord(key, 'accounts', { name: 'Another' });
   for (const city of ['Hamburg', 'Berlin']) await patchRecord(key, 'accounts', id, { city });
@@ -41,7 +41,7 @@ test('is what was done to the record, the newest first, in pages', async () => {
   });
 });
 
-test('is seen by those alone who see the record; once it is deleted, by nobody here', async () => {
+test('shows the history only to callers that can see the record, and to none once it is deleted', async () => {
   const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake' });
   const outside = await newKey(tenant, { reach: { kind: 'team', id: await newTeam(tenant) } });
   for (const other of [outside, tenant.testKey, await newKey(tenant, { scopes: ['leads:view'] })])
@@ -52,7 +52,7 @@ test('is seen by those alone who see the record; once it is deleted, by nobody h
   expect(body.data.audit_logs.map(({ action }: Json) => action)).toEqual(['account.delete', 'account.create']);
 });
 
-/** Writers of every kind that meet at one lead; each says what it wrote. */
+/** Writers of every kind, which write to one lead concurrently. Each returns what it wrote. */
 const writers: ((id: string, round: number) => Promise<unknown>)[] = [
   (id, round) => patchRecord(key, 'leads', id, { city: `First ${round}` }),
   (id, round) => patchRecord(key, 'leads', id, { city: `Second ${round}` }),
@@ -77,7 +77,7 @@ async function wholeHistory(path: string): Promise<Json[]> {
   }
 }
 
-test('follows the order in which concurrent changes took effect', async () => {
+test('lists concurrent changes in the order in which they took effect', async () => {
   const { id } = await createRecord(key, 'leads', lead({ city: 'None' }));
   const cursor = await now(key);
   for (let round = 0; round < 40; round += 1) {
@@ -98,6 +98,6 @@ test('follows the order in which concurrent changes took effect', async () => {
     expect(changes.map(({ from }) => from)).toEqual(earlier.toReversed());
     expect(last).toBe(record[field]);
   }
-  const told = (await changesAfter(key, cursor)).filter(({ record_id }) => record_id === id);
-  expect(told.map(({ occurred_at }) => occurred_at)).toEqual(times.slice(1));
+  const changes = (await changesAfter(key, cursor)).filter(({ record_id }) => record_id === id);
+  expect(changes.map(({ occurred_at }) => occurred_at)).toEqual(times.slice(1));
 });

@@ -1,4 +1,4 @@
-// Large objects: orders that an index has from any place, and values that an index finds.
+// Large objects: sort orders and filters that an index serves from any position.
 import type { Sql, TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Column, recordTable } from '../../db/records/columns.ts';
@@ -9,7 +9,7 @@ import { database, newTenant, rowDatabase, type Tenant } from '../support/tenant
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'];
 const always = ['id', 'created_at', 'updated_at'];
-/** Shown by the activities' own operations alone, which neither sort nor filter by them. */
+/** Only the operations of activities return these, and neither sort nor filter by them. */
 const isOwn = (field: string): boolean => field.startsWith('_');
 const columnsOf = (object: string): [string, Column][] =>
   [...recordTable(object).columns].filter(([field]) => !isOwn(field));
@@ -33,13 +33,13 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-/** The plans of the statements of a page, as a request of the tenant would have them; nothing is read. */
+/** Returns the plans of a page's statements as a tenant's request gets them. Reads no rows. */
 async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'): Promise<string[]> {
   const plans: string[] = [];
   await rowDatabase().begin(async (sql) => {
     await sql`select set_config('app.company_id', ${tenant.companyId}, true), set_config('app.test_mode', 'false', true)`;
     await sql`set local role crm_app`;
-    // The tables are small here: what a planner would do with large ones shows where it may not read all of them.
+    // The tables are small. Without sequential scans, the planner chooses as for large ones.
     await sql`set local enable_seqscan = off`;
     await sql`set local enable_bitmapscan = off`;
     if (allowed === 'no sorts') await sql`set local enable_sort = off`;
@@ -55,7 +55,7 @@ async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'
   return plans;
 }
 
-/** A driver that asks for plans in the place of rows. */
+/** Returns a driver that explains statements instead of running them. */
 function explaining(sql: TransactionSql, plans: string[]): Sql {
   const planOf = (explained: () => Promise<readonly Record<string, string>[]>) => () => {
     const explain = async (): Promise<[]> => {
@@ -66,7 +66,7 @@ function explaining(sql: TransactionSql, plans: string[]): Sql {
   };
   const unsafe = (...[text, parameters]: Parameters<Sql['unsafe']>) => {
     const query = sql.unsafe(text, parameters);
-    // A piece of another has no parameters.
+    // A fragment of another statement has no parameters.
     if (parameters) query.values = planOf(() => sql.unsafe(`explain ${text}`, parameters));
     return query;
   };
@@ -81,9 +81,9 @@ function explaining(sql: TransactionSql, plans: string[]): Sql {
   });
 }
 
-describe('the orders that the document calls fast', () => {
+describe('sort orders that the API documents as fast', () => {
   test.each(sortable)(
-    '%s by %s: every page comes from an index, whichever way and from wherever',
+    'reads every page of %s by %s from an index, in both directions and from any position',
     async (object, field, column) => {
       for (const descending of [false, true]) {
         const own = samples[column.type];
@@ -100,7 +100,7 @@ describe('the orders that the document calls fast', () => {
             expect(plan).toContain('Index Scan');
             expect(plan).not.toContain('Sort');
           }
-          // Where the page goes on is where the index begins to be read.
+          // The page begins with an index condition on the cursor.
           if (after && after[0] !== null) expect(plans[0]).toMatch(/Index Cond: .*(ROW\(|id [<>]|<=|>=)/);
         }
       }
@@ -108,7 +108,7 @@ describe('the orders that the document calls fast', () => {
   );
 });
 
-describe('the fields whose values the document calls fast to find', () => {
+describe('filters that the API documents as fast', () => {
   test.each(named.filter(([, , column]) => !column.long || column.hashed))(
     '%s by %s',
     async (object, field, column) => {
@@ -136,15 +136,18 @@ describe('the fields whose values the document calls fast to find', () => {
     );
   });
 
-  test.each([...objects, 'object:visits'])("a tenant's own fields of %s, in eq and in", async (object) => {
-    if (objects.includes(object)) await newCustomField(tenant, object, 'external_ref');
-    for (const filter of [
-      { field: 'external_ref', op: 'eq', value: 'A-1' },
-      { field: 'external_ref', op: 'in', values: ['A-1', 'A-2'] },
-    ] as const) {
-      const page = { sort: [{ field: 'created_at', descending: true }], filter, after: undefined, limit: 26 };
-      const [plan] = await plansOf(object, page, 'sorts');
-      expect(plan).toContain('custom_value_hashes_pkey');
-    }
-  });
+  test.each([...objects, 'object:visits'])(
+    'finds values of custom fields of %s by an index, with eq and in',
+    async (object) => {
+      if (objects.includes(object)) await newCustomField(tenant, object, 'external_ref');
+      for (const filter of [
+        { field: 'external_ref', op: 'eq', value: 'A-1' },
+        { field: 'external_ref', op: 'in', values: ['A-1', 'A-2'] },
+      ] as const) {
+        const page = { sort: [{ field: 'created_at', descending: true }], filter, after: undefined, limit: 26 };
+        const [plan] = await plansOf(object, page, 'sorts');
+        expect(plan).toContain('custom_value_hashes_pkey');
+      }
+    },
+  );
 });

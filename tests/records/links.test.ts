@@ -1,4 +1,4 @@
-// Links between records: making, listing and removing them, within cardinality, scopes and reach.
+// Links between records: creation, lists and removal, with cardinality, scopes and visibility.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -73,7 +73,7 @@ test('links two records, shows the link from both sides, and emits an event and 
   });
 });
 
-test('links from the inverse side are the same links, and events are always from the from side', async () => {
+test('creates the same link from either side, and emits events from the from side', async () => {
   const [from, to] = [await account(), await customer()];
   const made = await link('customers', to, 'employer', from);
   expect(made).toMatchObject({ link_type: 'employer', object: 'accounts', record_id: from });
@@ -84,7 +84,7 @@ test('links from the inverse side are the same links, and events are always from
   });
 });
 
-test('a pair that is already linked answers 200 and changes nothing', async () => {
+test('returns 200 and changes nothing for a pair that is already linked', async () => {
   const [from, to] = [await account(), await customer()];
   const made = await link('accounts', from, 'contacts', to);
   const body = { link_type: 'contacts', record_id: to };
@@ -120,7 +120,7 @@ describe('cardinality', () => {
     (await expectStatus(409, 'POST', linksPath(object, id), { key, body: { link_type: type, record_id: to } })).body
       .error.details;
 
-  test('one_to_many allows one link on the to side', async () => {
+  test('allows one link on the to side of one_to_many', async () => {
     const [first, second, to] = [await account(), await account(), await customer()];
     await link('accounts', first, 'contacts', to);
     expect(await refusal('accounts', second, 'contacts', to)).toEqual({
@@ -131,14 +131,14 @@ describe('cardinality', () => {
     await link('accounts', first, 'contacts', await customer());
   });
 
-  test('one_to_one allows one link on each side', async () => {
+  test('allows one link on each side of one_to_one', async () => {
     const [from, to] = [await account(), await lead()];
     await link('accounts', from, 'site', to);
     expect(await refusal('accounts', from, 'site', await lead())).toMatchObject({ reason: 'link_limit_reached' });
     expect(await refusal('accounts', await account(), 'site', to)).toMatchObject({ reason: 'link_limit_reached' });
   });
 
-  test('is exact if 20 callers link the same record at the same time', async () => {
+  test('enforces cardinality exactly for 20 concurrent links of one record', async () => {
     const to = await customer();
     const from = await Promise.all(Array.from({ length: 20 }, () => account()));
     const answers = await Promise.all(
@@ -152,7 +152,7 @@ describe('cardinality', () => {
   });
 });
 
-test('references of records are listed with the system link types', async () => {
+test('lists references of records with the system link types', async () => {
   const [from, to] = [await account(), await customer()];
   const deal = (await createRecord(key, 'deals', { name: 'Roof', account_id: from, customer_id: to })).id;
   const task = (
@@ -177,7 +177,7 @@ test('references of records are listed with the system link types', async () => 
   expect(error.details).toEqual({ reason: 'system_link_type', object: 'deals', field: 'account_id' });
 });
 
-test('lists newest first by pages, of one type or all, neither repeated nor skipped', async () => {
+test('lists links newest first in pages without repeats or gaps, of one type or of all', async () => {
   const from = await account();
   const wanted: string[] = [];
   for (let index = 0; index < 7; index += 1) {
@@ -203,7 +203,7 @@ test('lists newest first by pages, of one type or all, neither repeated nor skip
   ]);
 });
 
-test('a link of an object with itself has a name for each direction', async () => {
+test('names both directions of links between records of one object', async () => {
   const [a, b] = [await account(key, 'A'), await account(key, 'B')];
   await link('accounts', a, 'partners', b);
   expect(await list('accounts', a)).toMatchObject([{ link_type: 'partners', record_id: b, record_label: 'B' }]);
@@ -214,7 +214,7 @@ test('a link of an object with itself has a name for each direction', async () =
   ]);
 });
 
-test('a record that does not fit, does not exist or is of another tenant or mode is rejected', async () => {
+test('rejects linking a record that does not fit, does not exist or belongs to another tenant or mode', async () => {
   const stranger = await newTenant();
   const from = await account();
   for (const to of [randomUUID(), await customer(stranger.key), await customer(tenant.testKey), from]) {
@@ -230,7 +230,7 @@ test('a record that does not fit, does not exist or is of another tenant or mode
   await expectStatus(404, 'POST', linksPath('accounts', from), { key: tenant.testKey, body: unknown });
 });
 
-test('a disabled link type keeps its links and rejects new ones', async () => {
+test('keeps the links of a disabled link type, and rejects new ones', async () => {
   const own = await newTenant();
   const type = await newLinkType(own, 'contacts', 'employer', 'accounts', 'customers', 'many_to_many');
   const [from, to] = [await account(own.key), await customer(own.key)];
@@ -243,7 +243,7 @@ test('a disabled link type keeps its links and rejects new ones', async () => {
   await expectStatus(200, 'DELETE', `${linksPath('accounts', from)}/${made.id}`, { key: own.key });
 });
 
-test('a deleted record leaves no links, in single deletions and in batches', async () => {
+test('removes the links of records that are deleted alone or in batches', async () => {
   const [from, to, other] = [await account(), await customer(), await customer()];
   await link('accounts', from, 'contacts', to);
   await link('accounts', from, 'contacts', other);
@@ -256,7 +256,7 @@ test('a deleted record leaves no links, in single deletions and in batches', asy
   expect(left?.links).toBe(0);
 });
 
-test('a record that is deleted while others link it keeps no link', async () => {
+test('leaves no links to a record that is deleted while others link it', async () => {
   const to = await customer();
   const from = await Promise.all(Array.from({ length: 10 }, () => account()));
   const [gone] = await Promise.all([
@@ -271,7 +271,7 @@ test('a record that is deleted while others link it keeps no link', async () => 
 });
 
 describe('scopes and reach', () => {
-  test('linking needs edit on the record of the path and view on the other; listing leaves out what the key cannot view', async () => {
+  test('requires edit on the record of the path and view on the other, and omits links that the key cannot view', async () => {
     const [from, to] = [await account(), await customer()];
     const body = { link_type: 'contacts', record_id: to };
     const accounts = await newKey(tenant, { scopes: ['accounts:view', 'accounts:edit'] });
@@ -292,7 +292,7 @@ describe('a batch', () => {
   const batch = async (body: object, of = key): Promise<Json> =>
     (await expectStatus(200, 'POST', '/v1/links:batch', { key: of, body, idempotencyKey: true })).body.data;
 
-  test('links and unlinks in one call; each item stands alone', async () => {
+  test('links and unlinks in one call, each item alone', async () => {
     const [from, other] = [await account(), await account()];
     const [first, second, third] = [await customer(), await customer(), await customer()];
     const old = await link('accounts', other, 'contacts', third);
@@ -342,7 +342,7 @@ describe('a batch', () => {
     expect(await list('accounts', from)).toHaveLength(3);
   });
 
-  test('checks the scopes of each item', async () => {
+  test('checks the scopes of each link item', async () => {
     const [from, to] = [await account(), await customer()];
     const viewer = await newKey(tenant, { scopes: ['accounts:view', 'customers:view'] });
     const item = { object: 'accounts', record_id: from, link_type: 'contacts', to_id: to };

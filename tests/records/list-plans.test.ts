@@ -1,4 +1,4 @@
-// Pages that an index has in their order are read by it, whoever asks, and are planned once.
+// Pages in the order of an index read that index for every caller, with a plan made once.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
@@ -18,11 +18,11 @@ const after = ['2026-01-01T00:00:00.000Z', '019a9f5e-7c1b-7cc3-8f3a-2d1c1f6f0000
 interface Listed {
   object: string;
   page: Page;
-  /** Of the index, behind the company and the mode. */
+  /** The columns of the index after the company and the mode. */
   columns: string;
 }
 
-/** A first page and one that goes on, newest and oldest first. */
+/** A first page and a later one, newest and oldest first. */
 const bothWays = (object: string, columns: string, field: string, filter?: Filter): Listed[] =>
   [true, false].flatMap((descending) =>
     [undefined, after].map((from) => {
@@ -68,18 +68,20 @@ const list = async ({ object, page }: Listed, reach: Reach = { kind: 'company' }
 interface Kept {
   name: string;
   statement: string;
-  /** Their types. */
+  /** Types of the parameters. */
   parameters: string[];
   custom: number;
   generic: number;
 }
 
-/** Statements that the connection keeps, by their names, with how often they were planned for values and for all. */
+/**
+ * Returns the prepared statements of the connection with the numbers of custom and generic plans.
+ */
 const keptBy = (sql: Sql) => sql<Kept[]>`
   select name, statement, parameter_types::text[] as parameters, custom_plans::int as custom, generic_plans::int as generic
   from pg_prepared_statements where statement like ${'%order by%limit %'} order by prepare_time`;
 
-/** Asks for a page twice. @returns its statement, of which one plan was made for both */
+/** Requests a page twice. @returns its statement, which used one generic plan for both */
 async function planOnce(listed: Listed): Promise<Kept> {
   const before = new Map((await pool.use(keptBy)).map(({ name, generic }) => [name, generic]));
   await list(listed);
@@ -89,7 +91,10 @@ async function planOnce(listed: Listed): Promise<Kept> {
   return used[0] as Kept;
 }
 
-/** The plan of a prepared statement, and the columns of the index that it reads, behind the company and the mode. */
+/**
+ * Returns the plan of a prepared statement, and the columns of its index after the company and the
+ * mode.
+ */
 async function explain(sql: Sql, name: string, parameters: readonly string[]) {
   const values = parameters.length > 0 ? `(${parameters.map(() => 'null').join(', ')})` : '';
   const lines = await sql.unsafe(`explain execute "${name}" ${values}`);
@@ -100,8 +105,8 @@ async function explain(sql: Sql, name: string, parameters: readonly string[]) {
   return { text, columns: index?.columns };
 }
 
-describe.each(objects)('of %s', (object) => {
-  test.each(pagesOf(object))('a page that asks for $page is read by the index on $columns alone', async (listed) => {
+describe.each(objects)('pages of %s', (object) => {
+  test.each(pagesOf(object))('reads a page of $page by the index on $columns alone', async (listed) => {
     const { name, parameters } = await planOnce(listed);
     const plan = await pool.use(async (sql) => {
       await sql`select set_config('plan_cache_mode', 'force_generic_plan', false)`;
@@ -114,14 +119,14 @@ describe.each(objects)('of %s', (object) => {
     if (listed.page.after) expect(plan.text).toMatch(/Index Cond: .*ROW\(/);
   });
 
-  test('a page of another length is no such page', async () => {
+  test('uses no generic plan for pages of an uncommon length', async () => {
     const before = await pool.use(keptBy);
     for (const { page } of pagesOf(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
 
-  test('a page of one value, with less than a company in reach, is no such page', async () => {
+  test('uses no generic plan for pages of one value with limited visibility', async () => {
     const before = await pool.use(keptBy);
     for (const listed of pagesOf(object).filter(({ page }) => page.filter))
       await list(listed, { kind: 'team', id: randomUUID() });
@@ -131,7 +136,7 @@ describe.each(objects)('of %s', (object) => {
 });
 
 test.each(agedFields)(
-  '$object by age of one value of $field, of a length that few ask for, are planned for the value each time',
+  'plans $object by age of one value of $field for the value each time if the page length is uncommon',
   async ({ object, field }) => {
     const page: Page = {
       sort: [{ field: 'created_at', descending: true }],
@@ -146,7 +151,7 @@ test.each(agedFields)(
   },
 );
 
-test('pages of one value are read by its index also where companies have one record each, and an index on the age alone is lower', async () => {
+test('reads pages of one value by its index even if companies have one record each and an index on the age is smaller', async () => {
   const pages = pagesOf('leads').filter(({ page }) => page.filter);
   const kept: Kept[] = [];
   for (const listed of pages) kept.push(await planOnce(listed));

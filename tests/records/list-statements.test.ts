@@ -1,4 +1,4 @@
-// How lists of records are planned, and the SQL of representative lists and searches.
+// Plans of record lists, and the SQL of representative lists and searches.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Client, createClient } from '../../db/client/pipeline.ts';
@@ -49,14 +49,14 @@ const inBerlin: Filter = {
 describe('a plan', () => {
   const plan = (object: string, page: Partial<Page>, reach: Scope['reach'] = wholeCompany) =>
     planList(recordTable(object), scopeOf(randomUUID(), reach), pageOf(page));
-  /** The parts of a plan by what they read and in which order. */
+  /** Returns the parts of a plan with their source and order. */
   const partsOf = (object: string, page: Partial<Page>) => {
     const planned = plan(object, page);
     if (planned.kind === 'common') throw new Error('a common page has no parts');
     return planned.parts.map(({ only, keys, after }) => ({ only, keys: keys.map(({ field }) => field), after }));
   };
 
-  test('is one complete statement for a common page by age, with a cursor or one value', () => {
+  test('uses one complete statement for a common page by age, with a cursor or one value', () => {
     const after = [time, record];
     for (const page of [{}, { after }, { filter: isQualified }, { filter: isQualified, after }])
       expect(plan('leads', page).kind).toBe('common');
@@ -91,12 +91,12 @@ describe('a plan', () => {
     expect(partsOf('leads', { sort, after: [null, record] })).toEqual([{ ...withoutValue, after: [record] }]);
   });
 
-  test('reads all rows at once in an order that no index has', () => {
+  test('reads all rows together in an order without an index', () => {
     const sort = [{ field: 'budget', descending: true }];
     expect(partsOf('leads', { sort })).toEqual([{ only: undefined, keys: ['budget', 'id'], after: undefined }]);
   });
 
-  test('reads user by user if the caller sees a part of the company and the order is by age', () => {
+  test('scans per user if the caller sees a part of the company and the order is by age', () => {
     const byUpdate = { sort: [{ field: 'updated_at', descending: true }] };
     expect(plan('leads', {}, ofBranch)).toMatchObject({ source: 'firstOfEach' });
     expect(plan('leads', byUpdate, ofBranch)).toMatchObject({ source: 'visibleRows' });
@@ -106,7 +106,7 @@ describe('a plan', () => {
     expect(plan('leads', { limit: 27 })).toMatchObject({ source: 'visibleRows' });
   });
 
-  test('keeps statements prepared whose text does not depend on the request', () => {
+  test('prepares statements whose text does not depend on the request', () => {
     const planning = (page: Partial<Page>, reach: Scope['reach'] = wholeCompany) =>
       (plan('leads', { limit: 27, ...page }, reach) as { planning: string }).planning;
     expect(planning({})).toBe('kept');
@@ -129,7 +129,9 @@ describe('the SQL', () => {
   });
   afterAll(() => client.end({ timeout: 0 }));
 
-  /** A statement in lines, behind its parameters; the columns of the record have one name. */
+  /**
+   * Formats a statement with its parameters in lines, and abbreviates the columns of the record.
+   */
   function written(text: string, parameters: readonly unknown[]): string {
     const values = JSON.stringify(parameters).replaceAll(companyId, 'company');
     const columns = ['leads', 'object:boats'].map((object) => selectedNames(recordTable(object)));
@@ -160,7 +162,7 @@ describe('the SQL', () => {
     await searchRecords(client, scopeOf(companyId, reach), 'leads', 'ber', texts, 1);
   };
 
-  test('of representative lists and searches stays as it is written', async () => {
+  test('generates the expected SQL for representative lists and searches', async () => {
     await database()`
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       select ${companyId}, false, gen_random_uuid(), 'Sara', 'system', 'test', now(), now() from generate_series(1, 601)`;

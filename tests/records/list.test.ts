@@ -1,4 +1,4 @@
-// Lists of records: order, pages that neither repeat nor skip, cursors, and reach.
+// Lists of records: order, pages without repeats or gaps, cursors, and visibility.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
@@ -19,7 +19,7 @@ const list = (key: string, query: Record<string, string | number> = {}, object =
   expectStatus(200, 'GET', recordsPath(object), { key, query });
 
 describe('order', () => {
-  test('newest first without a sort, and of the same moment the greater id first', async () => {
+  test('orders records newest first by default, and by greater id within the same time', async () => {
     const { key, companyId } = await newTenant();
     const created = await createRecords(key, 'leads', [lead(), lead(), lead(), lead()]);
     const early = created[2].id;
@@ -32,7 +32,7 @@ describe('order', () => {
     ]);
   });
 
-  test('records without a value come last in both directions; the id decides in the direction of the last key', async () => {
+  test('sorts records without a value last in both directions, then by id in the direction of the last key', async () => {
     const { key } = await newTenant();
     const [a, b, none, c, alsoNone] = ids(
       await createRecords(key, 'leads', [
@@ -57,7 +57,7 @@ describe('order', () => {
     }
   });
 
-  test('pages of one value, newest and oldest first, have each of its records once', async () => {
+  test('returns each record once in pages of one value, newest and oldest first', async () => {
     const { key } = await newTenant();
     const statuses = ['New', 'Contacted', 'Qualified'];
     const drafts = Array.from({ length: 66 }, (_, index) => lead({ lead_status: statuses[index % 3] }));
@@ -65,7 +65,7 @@ describe('order', () => {
     for (const status of statuses) {
       const oldest = ids(created.filter((record) => record.lead_status === status));
       const filter = JSON.stringify({ field: 'lead_status', op: 'eq', value: status });
-      // The lengths of a page that are planned once, and one that is not.
+      // 10 and 25 use generic plans, and 7 does not.
       for (const limit of [10, 25, 7]) {
         expect(ids(await walk(key, 'leads', { filter, sort: 'created_at', limit }))).toEqual(oldest);
         expect(ids(await walk(key, 'leads', { filter, sort: '-created_at', limit }))).toEqual([...oldest].reverse());
@@ -73,7 +73,7 @@ describe('order', () => {
     }
   });
 
-  test('configured lists are sorted by name, custom fields as text', async () => {
+  test('sorts configured lists by name, and custom fields as text', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'leads', 'size', { type: 'number' });
@@ -88,7 +88,7 @@ describe('order', () => {
     expect(ids(await walk(key, 'leads', { sort: 'size', limit: 1 }))).toEqual([second, third, first]);
   });
 
-  test('texts of any length are sorted by their first 255 characters, and their cursors work', async () => {
+  test('sorts texts of any length by their first 255 characters, with valid cursors', async () => {
     const { key } = await newTenant();
     const [late, early] = ids(
       await createRecords(key, 'leads', [
@@ -109,14 +109,14 @@ describe('order', () => {
     ['an empty name', 'last_name,', ['sort INVALID_FORMAT']],
     ['a lone minus', '-', ['sort INVALID_FORMAT']],
     ['a query', 'id;drop table leads', ['id;drop table leads UNKNOWN_FIELD']],
-  ])('refuses to sort by %s', async (_, sort, expected) => {
+  ])('rejects sorting by %s', async (_, sort, expected) => {
     const { key } = await newTenant();
     expect(await refusedFields(400, 'GET', recordsPath('leads'), { key, query: { sort } })).toEqual(expected);
   });
 });
 
 describe('pages', () => {
-  test('limit is moved into 1 to 100 and is 25 by default', async () => {
+  test('clamps the limit to 1 to 100, and defaults to 25', async () => {
     const { key } = await newTenant();
     await createRecords(
       key,
@@ -136,7 +136,7 @@ describe('pages', () => {
     expect(last.records).toHaveLength(1);
   });
 
-  test('an empty list is a list', async () => {
+  test('returns an empty list', async () => {
     const { key } = await newTenant();
     expect((await list(key)).body.data).toEqual({
       object: 'leads',
@@ -147,7 +147,7 @@ describe('pages', () => {
     });
   });
 
-  test('a cursor is refused when altered, made up, or used with another sort, filter, object, mode or tenant', async () => {
+  test('rejects a cursor that is altered, made up, or of another sort, filter, object, mode or tenant', async () => {
     const { key, testKey } = await newTenant();
     const other = await newTenant();
     await createRecords(key, 'leads', [lead(), lead()]);
@@ -165,7 +165,7 @@ describe('pages', () => {
     expect((await list(key, { cursor, limit: 100 })).body.data.records).toHaveLength(1);
   });
 
-  test('a parameter that is not one of the list is refused by name', async () => {
+  test('rejects an unknown query parameter by name', async () => {
     const { key } = await newTenant();
     expect(await refusedFields(400, 'GET', recordsPath('leads'), { key, query: { offset: 10 } })).toEqual([
       'offset UNKNOWN_FIELD',
@@ -173,7 +173,7 @@ describe('pages', () => {
   });
 
   test.each(['', '-created_at', 'created_at', 'last_name,-priority', '-size'])(
-    'a walk sorted by "%s" under inserts and deletes repeats nothing and skips nothing that was there throughout',
+    'repeats and skips nothing in a walk sorted by "%s" under concurrent inserts and deletes',
     async (sort) => {
       const tenant = await newTenant();
       const { key } = tenant;
@@ -211,8 +211,8 @@ describe('pages', () => {
   );
 });
 
-describe('what a list shows', () => {
-  test('every published field, null where it has no value, and nothing else', async () => {
+describe('contents of a list', () => {
+  test('returns every published field, with null for a missing value, and nothing else', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'accounts', 'tier');
     await newCustomField(tenant, 'accounts', 'secret', { enabled: false });
@@ -245,7 +245,7 @@ describe('what a list shows', () => {
     expect(account.tier).toBeNull();
   });
 
-  test('only rows of the tenant, the mode and the object', async () => {
+  test('lists only rows of the tenant, the mode and the object', async () => {
     const tenant = await newTenant();
     const other = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
@@ -261,7 +261,7 @@ describe('what a list shows', () => {
     expect(test.body.meta.test_mode).toBe(true);
   });
 
-  test('only what is in reach of the key: assigned in its branch or team or, unassigned, created there or by the key', async () => {
+  test('lists records assigned in the branch or team of the key, and unassigned ones created there or by the key', async () => {
     const tenant = await newTenant();
     const sql = database();
     const [north, south, team] = [randomUUID(), randomUUID(), randomUUID()];
@@ -310,7 +310,7 @@ describe('what a list shows', () => {
     await expectStatus(200, 'DELETE', recordsPath('leads', byNorth), { key: northKey });
   });
 
-  test('needs the view scope, and does not know an object that is not there', async () => {
+  test('requires the view scope, and returns 404 for an unknown object', async () => {
     const tenant = await newTenant();
     await newCustomObject(tenant, 'visits');
     await database()`update custom_objects set enabled = false where company_id = ${tenant.companyId}`;

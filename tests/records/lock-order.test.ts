@@ -1,4 +1,4 @@
-// Calls that touch the same records at the same time lock in one order, and none is a deadlock.
+// Concurrent calls on the same records lock them in one order and never deadlock.
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { type Answer, call, type Json, useServer } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
@@ -13,7 +13,7 @@ const rounds = 25;
 let server: TestServer;
 let tenant: Tenant;
 
-// The database counts its deadlocks, so it belongs to this file alone.
+// The test counts the deadlocks of the database, so it needs a database of its own.
 beforeAll(async () => {
   const databaseUrl = await newDatabase();
   server = await startServer({
@@ -41,7 +41,7 @@ function shuffle<Item>(items: readonly Item[]): Item[] {
 const five = <Item>(make: () => Item): Item[] => Array.from({ length: 5 }, make);
 const idsOf = (records: readonly Json[]): string[] => shuffle(records).map(({ id }) => id);
 
-/** One call on some records; `turn` differs from call to call. */
+/** A call on some records. `turn` differs from call to call. */
 type Send = (turn: string) => Promise<Answer>;
 
 const batch = (object: string, how: string, body: object): Promise<Answer> =>
@@ -58,16 +58,16 @@ const remove = (object: string, records: readonly Json[]): Send => {
   return () => batch(object, 'batch-delete', { ids: idsOf(records) });
 };
 
-/** Deadlocks that the database has resolved. */
+/** Returns the number of deadlocks that the database has resolved. */
 async function countDeadlocks(): Promise<number> {
   const reported = () => database()<{ deadlocks: number }[]>`
     select deadlocks::int as deadlocks from pg_stat_database where datname = current_database()`;
-  // Connections report with a delay; those that have ended have reported.
+  // Connections report with a delay, and immediately when they end.
   await database()`select pg_terminate_backend(pid) from pg_stat_activity where usename <> current_user and datname = current_database()`;
   return (await reported())[0]?.deadlocks ?? Number.NaN;
 }
 
-/** Has each client send its own call, in many rounds. */
+/** Sends one call per client concurrently, in many rounds. */
 async function race(prepare: () => Promise<readonly Send[]>): Promise<void> {
   const failed: string[] = [];
   for (let round = 0; round < rounds; round += 1) {
@@ -75,7 +75,7 @@ async function race(prepare: () => Promise<readonly Send[]>): Promise<void> {
     const answers = await Promise.all(
       Array.from({ length: clients }, (_, client) => (sends[client % sends.length] as Send)(`${client} in ${round}`)),
     );
-    // A machine that is too busy may answer 503. A deadlock is another reason for that, which the last test looks for.
+    // A busy machine may answer 503. So does a deadlock, which the last test looks for.
     for (const { status, text } of answers) if (status !== 200 && status !== 503) failed.push(`${status} ${text}`);
   }
   expect(failed).toEqual([]);
@@ -100,7 +100,7 @@ test.each([
   await race(async () => [update(object, records, change)]);
 });
 
-test('batches of activities of the same leads and deals, and batches of these', async () => {
+test('runs batches of activities concurrently with batches of their leads and deals', async () => {
   const [leads, deals] = [await make('leads', lead), await make('deals', deal)];
   const entities = [...leads.map(({ id }) => ['lead', id]), ...deals.map(({ id }) => ['deal', id])];
   const logged = (turn: string) =>
@@ -120,7 +120,7 @@ test('batches of activities of the same leads and deals, and batches of these', 
   ]);
 });
 
-test('changes of references, and deletions of what they refer to', async () => {
+test('changes references concurrently with the deletion of the records that they name', async () => {
   const [leads, deals] = [await make('leads', lead), await make('deals', deal)];
   await race(async () => {
     const [customers, accounts] = [await make('customers', customer), await make('accounts', account)];
@@ -140,7 +140,7 @@ test('changes of references, and deletions of what they refer to', async () => {
   });
 });
 
-test('changes of tasks and activities, and deletions of their leads', async () => {
+test('changes tasks and activities concurrently with the deletion of their leads', async () => {
   await race(async () => {
     const leads = await make('leads', lead);
     const of = (index: number) => leads[index % leads.length].id;
@@ -171,7 +171,7 @@ test('changes of tasks and activities, and deletions of their leads', async () =
   });
 });
 
-// The last one, since it ends the connections of the server.
-test('none of them was a deadlock', async () => {
+// Runs last, because it ends the connections of the server.
+test('resolved no deadlock in any of these tests', async () => {
   expect(await countDeadlocks()).toBe(0);
 });

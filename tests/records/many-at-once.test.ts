@@ -1,4 +1,4 @@
-// What one call does to very many: however many they are, each leaves its trace.
+// Calls that affect thousands of records emit an event or write an audit row for each.
 import { createHash, randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
@@ -6,8 +6,8 @@ import { toldEvents } from '../support/events.ts';
 import { audited, createRecord, lead, recordsPath } from '../support/records.ts';
 import { database, newTenant } from '../support/tenants.ts';
 
-describe('a record with a long history is deleted', () => {
-  test('with all that belongs to it, each of which is told and counted', async () => {
+describe('deletion of a record with a long history', () => {
+  test('deletes everything that belongs to a record, with events and counts', async () => {
     const { key, companyId } = await newTenant();
     const [going, staying] = [await history(key), await history(key)];
     await copy('activities', going.activity, 2600);
@@ -24,11 +24,11 @@ describe('a record with a long history is deleted', () => {
     });
     expect(more).toEqual([]);
     const sql = database();
-    const told = await sql`
+    const emitted = await sql`
       select data ->> 'object' as object, count(distinct data ->> 'record_id')::int as records, count(*)::int as events
       from ${toldEvents(sql)}
       where request_id = ${answer.headers.get('x-request-id')} and event = 'record.deleted' group by 1 order by 1`;
-    expect([...told]).toEqual([
+    expect([...emitted]).toEqual([
       { object: 'activities', records: 2601, events: 2601 },
       { object: 'leads', records: 1, events: 1 },
       { object: 'tasks', records: 2802, events: 2802 },
@@ -43,7 +43,7 @@ describe('a record with a long history is deleted', () => {
 });
 
 describe('a batch', () => {
-  test('leaves an audit row for each record, all with the key that it was sent with', async () => {
+  test('writes an audit row with the Idempotency-Key for each record of a batch', async () => {
     const { key } = await newTenant();
     const idempotencyKey = randomUUID();
     const body = { records: [lead(), lead(), lead()] };
@@ -65,7 +65,7 @@ interface History {
   note: string;
 }
 
-/** A lead with an activity that has a task and a note, and with a task. */
+/** Creates a lead with a task, and with an activity that has a task and a note. */
 async function history(key: string): Promise<History> {
   const { id } = await createRecord(key, 'leads', lead());
   const logged = { activity_type: 'Call', entity_type: 'lead', entity_id: id, summary: 'Called' };

@@ -1,4 +1,4 @@
-// Notes: kept as they are written, listed by pages, within scopes, and gone with their record.
+// Notes: stored verbatim, listed in pages, limited by scopes, deleted with their record.
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus } from '../support/client.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 describe('notes', () => {
-  test('are kept as they are written, on records of any object, and leave an audit row without their text', async () => {
+  test('stores notes verbatim on records of any object, and audits them without their text', async () => {
     const object = await newCustomObject(tenant, 'visits');
     const visit = (await createRecord(key, object, { name: 'V' })).id;
     const content = '<b>Späte</b> "Rückfrage"\n😀';
@@ -55,7 +55,7 @@ describe('notes', () => {
     [400, { content: 'x'.repeat(10_001) }, 'content TOO_LONG'],
     [422, { content: 5 }, 'content INVALID_TYPE'],
     [422, { content: 'N', id: 'x' }, 'id READ_ONLY'],
-  ])('answer %i to %o', async (status, body, problem) => {
+  ])('returns %i for a note of %o', async (status, body, problem) => {
     const on = await newAccount(key);
     expect(await refusedFields(status, 'POST', childrenPath('accounts', on, 'notes'), { key, body })).toContain(
       problem,
@@ -63,11 +63,11 @@ describe('notes', () => {
     expect((await listChildren(key, 'accounts', on, 'notes')).notes).toEqual([]);
   });
 
-  test('of 10,000 characters are taken', async () => {
+  test('accepts notes of 10,000 characters', async () => {
     expect((await addNote(key, 'accounts', await newAccount(key), 'x'.repeat(10_000))).content).toHaveLength(10_000);
   });
 
-  test('are listed newest first, 100 on a page, neither repeated nor skipped while others come', async () => {
+  test('lists 100 notes per page, newest first, without repeats or gaps while notes are added', async () => {
     const on = await newAccount(key);
     const notes = Array.from({ length: 101 }, (_, index) => ({
       company_id: tenant.companyId,
@@ -91,7 +91,7 @@ describe('notes', () => {
     await expectStatus(400, 'GET', childrenPath('accounts', other, 'notes'), { key, query: { cursor } });
   });
 
-  test('need the edit scope of the object to add, and the view scope to read', async () => {
+  test('requires the edit scope of the object to add notes, and the view scope to read them', async () => {
     const on = await newAccount(key);
     const viewer = await newKey(tenant, { scopes: ['accounts:view'] });
     const refused = await expectStatus(403, 'POST', childrenPath('accounts', on, 'notes'), {
@@ -103,9 +103,9 @@ describe('notes', () => {
   });
 });
 
-test('notes move an unreasonable limit to the nearest bound', () => expectClampedLimits(key, 'notes'));
+test('clamps an out-of-range limit on notes', () => expectClampedLimits(key, 'notes'));
 
-test('a record that is deleted while others write notes and tasks on it leaves none of them', async () => {
+test('leaves no notes or tasks on a record that is deleted while others write them', async () => {
   const on = await newAccount(key);
   const calls = Array.from({ length: 20 }, (_, index) =>
     index === 10

@@ -1,4 +1,4 @@
-// What reads of records offer: a choice of fields, what is referred to, a count.
+// Reads of records: selected fields, expanded references, and counts.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -30,7 +30,7 @@ const refused = async (path: string, query: Record<string, string>): Promise<Jso
 const common = ['id', 'created_at', 'updated_at'];
 
 describe('id, created_at and updated_at', () => {
-  test('can be filtered and sorted by in every object, custom ones included', async () => {
+  test('filters and sorts by id, created_at and updated_at in every object', async () => {
     const own = await newTenant();
     const visits = await newCustomObject(own, 'visits');
     const bodies: Record<string, (index: number) => object> = {
@@ -73,7 +73,7 @@ describe('id, created_at and updated_at', () => {
 });
 
 describe('fields', () => {
-  test('shows those that are named, and always id, created_at and updated_at', async () => {
+  test('returns the named fields, and always id, created_at and updated_at', async () => {
     await newCustomField(tenant, 'leads', 'tier');
     const record = await createRecord(key, 'leads', lead({ tier: 'gold' }));
     const names = (query: Record<string, string>) =>
@@ -93,7 +93,7 @@ describe('fields', () => {
     expect(records).toContainEqual(shown);
   });
 
-  test('does not bind a cursor, and leaves filter and sort free', async () => {
+  test('accepts a cursor with other fields, and filters and sorts by fields that are not selected', async () => {
     const own = await newTenant();
     await createRecords(own.key, 'accounts', [
       { name: 'A', city: 'X' },
@@ -107,7 +107,7 @@ describe('fields', () => {
     expect(Object.keys(second.records[0])).toEqual([...common, 'industry']);
   });
 
-  test('that the object does not publish are refused, with what there is', async () => {
+  test('rejects unpublished names in fields, and lists the published ones', async () => {
     await newCustomField(tenant, 'accounts', 'hidden_one', { enabled: false });
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     for (const path of [recordsPath('accounts'), recordsPath('accounts', id)]) {
@@ -122,7 +122,7 @@ describe('fields', () => {
 });
 
 describe('expand', () => {
-  test('shows users, items of lists and records beside what refers to them, null where there is nothing', async () => {
+  test('expands users, list items and records next to their references, with null for none', async () => {
     const user = await newUser(tenant);
     const account = await createRecord(key, 'accounts', { name: 'Blue Lake' });
     const customer = await createRecord(key, 'customers', { first_name: 'C', account_id: account.id });
@@ -146,7 +146,7 @@ describe('expand', () => {
     expect((await read('customers', customer.id, { expand: 'account_id' })).expanded).toEqual({ account_id: account });
   });
 
-  test('follows references to records of several objects', async () => {
+  test('expands references to records of several objects', async () => {
     const visits = await newCustomObject(tenant, `v${randomUUID().slice(0, 8)}`);
     const { id: entityId } = await createRecord(key, 'leads', lead());
     const visit = await createRecord(key, visits, { name: 'V' });
@@ -157,7 +157,7 @@ describe('expand', () => {
       entity_id: entityId,
       summary: 'x',
     });
-    // The note is a contact, which the lead shows.
+    // The note counts as a contact, which the lead shows.
     const entity = await read('leads', entityId, {});
     expect((await read('activities', activity.id, { expand: 'entity_id,activity_type' })).expanded).toEqual({
       entity_id: entity,
@@ -173,7 +173,7 @@ describe('expand', () => {
     expect(tasks.map((each) => found.get(each.id))).toEqual([entity, visit, null]);
   });
 
-  test('shows nothing of an object that the key cannot view, and nothing out of its reach', async () => {
+  test('expands nothing of an object that the key cannot view, and no invisible records', async () => {
     const own = await newTenant();
     const member = await newUser(own);
     const elsewhere = await createRecord(own.key, 'accounts', { name: 'Elsewhere' });
@@ -195,7 +195,7 @@ describe('expand', () => {
     expect((await read('customers', seen.id, query, own.key)).expanded).toEqual({ account_id: null });
   });
 
-  test('is answered for every record of a page', async () => {
+  test('expands references of every record of a page', async () => {
     const own = await newTenant();
     const users = await Promise.all([newUser(own), newUser(own)]);
     await createRecords(
@@ -213,7 +213,7 @@ describe('expand', () => {
       });
   });
 
-  test('refuses what refers to nothing, custom fields, and more than three', async () => {
+  test('rejects expanding fields that refer to nothing, custom fields, and more than three fields', async () => {
     const path = recordsPath('leads');
     const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id', 'tags'];
     const [unknown, other] = await refused(path, { expand: 'assigned,first_name' });
@@ -225,7 +225,7 @@ describe('expand', () => {
     expect(await refused(path, { expand: allowed.join(',') })).toMatchObject([{ field: 'expand', code: 'TOO_LONG' }]);
   });
 
-  test('is no field that a workspace can define', async () => {
+  test('reserves the field name expanded', async () => {
     const body = { name: 'expanded', label: 'Expanded', type: 'text' };
     const answer = await expectStatus(422, 'POST', '/v1/objects/leads/fields', { key, body, idempotencyKey: true });
     expect(answer.body.error.details.fields).toMatchObject([{ field: 'name', code: 'RESERVED_NAME' }]);
@@ -233,7 +233,7 @@ describe('expand', () => {
 });
 
 describe('count', () => {
-  test('tells how many records pass the filter on all pages, and only when it is asked for', async () => {
+  test('counts the records that pass the filter on all pages, only on request', async () => {
     const own = await newTenant();
     await createRecords(
       own.key,
@@ -255,7 +255,7 @@ describe('count', () => {
     expect(await refused(recordsPath('accounts'), { count: 'yes' })).toMatchObject([{ field: 'count' }]);
   });
 
-  test('goes to 10,000 and says when there are more', async () => {
+  test('counts up to 10,000 records, and reports if there are more', async () => {
     const own = await newTenant();
     const fill = (amount: number) => database()`
       insert into accounts (company_id, test_mode, id, name, created_by_kind, created_by_id, created_at, updated_at)

@@ -1,4 +1,4 @@
-// Tags on leads and customers: by hand, beside those that conditions put on.
+// Tags on leads and customers: manual ones, besides those added by conditions.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -7,7 +7,7 @@ import { createSetting } from '../support/settings.ts';
 import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
-/** With a condition that priority 1 fulfils. */
+/** Its condition holds for priority 1. */
 let urgent: Json;
 let manual: Json;
 
@@ -40,7 +40,7 @@ const take = (id: string, tagId: string, key = tenant.key): Promise<Answer> =>
   call('DELETE', pathOf(id, tagId), { key });
 
 describe('a tag', () => {
-  test('is put on by its name, whatever the case, once, and stays whatever the record becomes', async () => {
+  test('adds a tag by name once, in any case, and keeps it when the record changes', async () => {
     const { id } = await newLead();
     const first = await put(id, 'urgent');
     expect(first.status).toBe(201);
@@ -55,7 +55,7 @@ describe('a tag', () => {
     expect(await tagsOf(id)).toEqual([shown]);
   });
 
-  test('that conditions put on stays by hand, and cannot be taken off while nobody put it on', async () => {
+  test('keeps a tag that was added both by conditions and by hand, and rejects removing one added by conditions only', async () => {
     const { id } = await newLead({ priority: 1 });
     expect(await tagsOf(id)).toMatchObject([{ id: urgent.id, is_manual: false }]);
     const refused = await take(id, urgent.id);
@@ -69,7 +69,7 @@ describe('a tag', () => {
     expect(await tagsOf(id)).toEqual([]);
   });
 
-  test('is taken off, and then it is not there', async () => {
+  test('removes a tag, and returns 404 for a missing one', async () => {
     const { id } = await newLead();
     await put(id, 'Urgent');
     const gone = await take(id, urgent.id);
@@ -79,7 +79,7 @@ describe('a tag', () => {
     expect((await take(id, urgent.id)).status).toBe(404);
   });
 
-  test('of customers is on customers, and others are not known there', async () => {
+  test('limits customer tags to customers', async () => {
     const { id } = await createRecord(tenant.key, 'customers', {
       first_name: 'Sara',
       email: `${randomUUID()}@x.example`,
@@ -93,7 +93,7 @@ describe('a tag', () => {
     ]);
   });
 
-  test('is put on once by many at once', async () => {
+  test('adds a tag once for concurrent calls', async () => {
     const { id } = await newLead();
     const answers = await Promise.all(Array.from({ length: 16 }, () => put(id, 'Urgent')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
@@ -103,8 +103,8 @@ describe('a tag', () => {
   });
 });
 
-describe('nobody', () => {
-  test('tags what they cannot see, or may not change', async () => {
+describe('errors of tagging', () => {
+  test('returns 404 for tags of invisible records, and requires the edit scope to tag', async () => {
     const { id } = await newLead();
     const other = await newTenant();
     expect((await put(id, 'Urgent', other.key)).status).toBe(404);
@@ -116,7 +116,7 @@ describe('nobody', () => {
     expect(await tagsOf(id, 'leads', viewer)).toEqual([]);
   });
 
-  test('tags an object that has none', async () => {
+  test('rejects tags on an object without tags', async () => {
     const { id } = await createRecord(tenant.key, 'accounts', { name: 'Blue Lake' });
     const { status, body } = await put(id, 'Urgent', tenant.key, 'accounts');
     expect(status).toBe(422);

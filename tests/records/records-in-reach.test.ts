@@ -1,4 +1,4 @@
-// What is in reach of a part of a company: found by whose it is, however much others have.
+// Visible records of a branch or team: found by owner, however many records others have.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
@@ -13,7 +13,7 @@ import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
 
 let pool: Pool;
-// A database of its own, whose statistics tell of all rows: what is read depends on plans.
+// A separate database with statistics of all rows, because the tests depend on plans.
 beforeAll(async () => {
   const url = await newDatabase();
   await useDatabase(url);
@@ -25,7 +25,7 @@ afterAll(async () => {
   await useDatabase(undefined);
 });
 
-/** Statements of one call that reads. */
+/** Runs statements in one read transaction of a tenant. */
 async function within(tenant: Tenant, work: (sql: Sql) => Promise<void>): Promise<void> {
   const transaction = await Transaction.open(pool, { companyId: tenant.companyId, testMode: false }, { reads: 'many' });
   await work(transaction.sql).finally(() => transaction.endRead());
@@ -59,7 +59,10 @@ const scopeOf = ({ tenant, key }: People, reach: Reach, kind: 'api_key' | 'user'
 const tables = { leads: 'leads', activities: 'activities', 'object:boats': 'custom_records' } as const;
 type Listed = keyof typeof tables;
 
-/** Rows of everybody: assigned to somebody or nobody, and made by everybody in every way. Some have the same age. */
+/**
+ * Creates rows assigned to members, others or no user, created by each kind of actor. Some share
+ * their age.
+ */
 async function fill({ tenant, members, others, key }: People, object: Listed, rows: number): Promise<void> {
   const { companyId } = tenant;
   const people = [...members, ...others];
@@ -98,7 +101,10 @@ interface Row {
   created_by_user: string | null;
 }
 
-/** As the document says it: what they have, and of what nobody has, what was made in their name, or by the key itself. */
+/**
+ * Implements the documented rule: assigned rows by owner, unassigned rows by the user they were
+ * created for or by the key itself.
+ */
 function isSeen(row: Row, seen: ReadonlySet<string>, key: string | undefined): boolean {
   if (row.assigned_to) return seen.has(row.assigned_to);
   return (
@@ -107,7 +113,7 @@ function isSeen(row: Row, seen: ReadonlySet<string>, key: string | undefined): b
   );
 }
 
-/** All pages, one behind the other. */
+/** Returns the ids of all pages in order. */
 async function walk(sql: Sql, scope: Scope, object: string, field: string, filter?: Filter): Promise<string[]> {
   const ids: string[] = [];
   let after: Awaited<ReturnType<typeof listRecords>>[number]['keys'] | undefined;
@@ -125,7 +131,7 @@ describe.each<[Listed, number]>([
   ['leads', 16_000],
   ['activities', 400],
   ['object:boats', 400],
-])('of %s, of which there are %i,', (object, count) => {
+])('records of %s, %i of them', (object, count) => {
   let people: People;
   let rows: (Row & { age: string; updated: string })[];
   beforeAll(async () => {
@@ -168,7 +174,7 @@ describe.each<[Listed, number]>([
   });
 });
 
-describe('of a company with many newer records of others,', () => {
+describe('a team in a company with many newer records of others', () => {
   const mine = 60;
   const ofOthers = 20_000;
   let people: People;
@@ -196,7 +202,7 @@ describe('of a company with many newer records of others,', () => {
     ids = rows.map(({ id }) => id).toReversed();
   });
 
-  /** Entries of indexes and rows of a table that were read so far. */
+  /** Returns the index entries and table rows that the transaction has read so far. */
   async function readOf(sql: Sql, table: string): Promise<number> {
     const [row] = await sql<{ read: number }[]>`
       select sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid))::int as read
@@ -242,7 +248,7 @@ describe('of a company with many newer records of others,', () => {
       () => [ids.slice(0, 5), mine, false],
     ],
   ];
-  test.each(asked)('%s reads nobody else’s', async (_, ask, wanted) => {
+  test.each(asked)('reads no records of others for %s', async (_, ask, wanted) => {
     await within(people.tenant, async (sql) => {
       const before = await readOf(sql, 'leads');
       expect(await ask(sql)).toEqual(typeof wanted === 'function' ? wanted() : wanted);
@@ -250,12 +256,12 @@ describe('of a company with many newer records of others,', () => {
     });
   });
 
-  test('a page of drafts reads nobody else’s', async () => {
+  test('reads no drafts of others for a page of drafts', async () => {
     await within(people.tenant, async (sql) => {
       const nothing = { status: undefined, channel: undefined, object: undefined, recordId: undefined };
       const before = await readOf(sql, 'message_drafts');
       const found = await listDrafts(sql, scope, nothing, undefined, 101);
-      // Nobody has a draft: those of the team are what was made in its name, and by the key.
+      // Drafts have no owner. The team sees those created for its members or by the key.
       expect(found.map(({ id }) => id)).toEqual(ids.filter((_, index) => index % 3 !== 0));
       expect((await readOf(sql, 'message_drafts')) - before).toBeLessThan(20 * mine);
     });

@@ -1,4 +1,4 @@
-// Single records: what is written is answered, and every change leaves its traces.
+// Single records: responses equal what was written, with audit rows and events.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
@@ -33,7 +33,7 @@ beforeAll(async () => {
 const refusedCreate = (object: string, body: unknown, withKey = key) =>
   refusedFields(422, 'POST', recordsPath(object), { key: withKey, body, idempotencyKey: true });
 
-/** The least that a record of each object needs. */
+/** Returns the required fields of a record of an object. */
 async function least(object: string): Promise<Record<string, unknown>> {
   switch (object) {
     case 'leads':
@@ -57,7 +57,7 @@ async function least(object: string): Promise<Record<string, unknown>> {
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities', 'object:visits'];
 
 describe.each(objects)('records of %s', (object) => {
-  test('are created, read, changed and deleted, and leave an audit row and an event each time', async () => {
+  test('creates, reads, updates and deletes a record, with an audit row and an event each time', async () => {
     const body = await least(object);
     const created = await createRecord(key, object, body);
     expect(await readRecord(key, object, created.id)).toEqual(created);
@@ -102,7 +102,7 @@ describe.each(objects)('records of %s', (object) => {
     ]);
   });
 
-  test('refuse every read-only and every unknown field on create and change, and store nothing', async () => {
+  test('rejects read-only and unknown fields on create and update, and stores nothing', async () => {
     const body = await least(object);
     const before = await walk(key, object, { limit: 100 });
     const stored = before[0] ?? (await createRecord(key, object, body));
@@ -148,7 +148,7 @@ describe.each(objects)('records of %s', (object) => {
 });
 
 describe('create', () => {
-  test('stores values in their form and answers them so', async () => {
+  test('stores values in normalized form, and returns them so', async () => {
     const user = await newUser(tenant);
     const record = await createRecord(key, 'leads', {
       first_name: 'Sara',
@@ -181,7 +181,7 @@ describe('create', () => {
     expect(record.lead_status_id).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('lists every problem of the body at once', async () => {
+  test('reports all problems of a body together', async () => {
     const body = {
       first_name: 5,
       colour: 'red',
@@ -204,14 +204,14 @@ describe('create', () => {
     ]);
   });
 
-  test('an object is found by its name with the colon encoded or not', async () => {
+  test('accepts an object name with the colon encoded or not', async () => {
     for (const path of ['/v1/objects/object:visits/records', '/v1/objects/object%3Avisits/records']) {
       const { body } = await expectStatus(201, 'POST', path, { key, body: { name: 'A' }, idempotencyKey: true });
       expect(body.data).toMatchObject({ object: 'object:visits', record: { name: 'A', size: null } });
     }
   });
 
-  test('needs the key, the create scope and an object that the key can view', async () => {
+  test('requires a credential, the create scope and a viewable object to create a record', async () => {
     const path = recordsPath('accounts');
     const without = await expectStatus(428, 'POST', path, { key, body: { name: 'A' } });
     expect(without.body.error.code).toBe('IDEMPOTENCY_KEY_REQUIRED');
@@ -232,7 +232,7 @@ describe('create', () => {
     });
   });
 
-  test('half a surrogate pair, a NUL character and __proto__ are refused, not stored', async () => {
+  test('rejects lone surrogates, NUL characters and __proto__', async () => {
     const raw = (text: string) => ({ key, rawBody: text, idempotencyKey: true as const });
     const path = recordsPath('object:visits');
     for (const text of ['{"name":"\\ud800"}', '{"name":"a\\u0000"}'])

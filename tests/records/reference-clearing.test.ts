@@ -1,4 +1,4 @@
-// Records that refer to one that is deleted lose the reference, which is a change of theirs.
+// Records lose references to a deleted record, and that counts as their change.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { clearPendingReferences } from '../../jobs/records/reference-clearing.ts';
@@ -12,7 +12,7 @@ import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
 let key: string;
-/** Two more servers. */
+/** Two more servers that can run the job. */
 let servers: JobPools[];
 
 beforeAll(async () => {
@@ -30,7 +30,7 @@ const remove = (object: string, id: string) => call('DELETE', recordsPath(object
 const etagOf = async (object: string, id: string) =>
   (await expectStatus(200, 'GET', recordsPath(object, id), { key })).headers.get('etag');
 
-/** A lead that was converted, with the customer, the account and the deal that it became. */
+/** Creates a converted lead with its customer, account and deal. */
 async function convertedLead(): Promise<{ leads: string; customers: string; accounts: string; deals: string }> {
   const { id } = await createRecord(key, 'leads', lead({ company_name: `Company ${Math.random()}` }));
   const { body } = await expectStatus(200, 'POST', `/v1/leads/${id}/convert`, { key, body: { create_deal: true } });
@@ -51,8 +51,8 @@ describe('a record that loses its reference', () => {
     const cursor = await now(key);
     expect((await remove(object, ids[object])).status).toBe(200);
 
-    const told = await changesAfter(key, cursor);
-    expect(told.map(({ event, object: of, changed_fields }) => [event, of, changed_fields])).toEqual([
+    const changes = await changesAfter(key, cursor);
+    expect(changes.map(({ event, object: of, changed_fields }) => [event, of, changed_fields])).toEqual([
       ['record.deleted', object, undefined],
       ...Object.entries(referring).map(([name, field]) => ['record.updated', name, [field]]),
     ]);
@@ -71,7 +71,7 @@ describe('a record that loses its reference', () => {
     }
   });
 
-  test('has the tags of what it is then', async () => {
+  test('updates the automatic tags of a record that loses its reference', async () => {
     const tag = {
       name: 'Alone',
       fields: ['account_id'],
@@ -87,7 +87,7 @@ describe('a record that loses its reference', () => {
     expect(await tags()).toBe(1);
   });
 
-  test('is left alone if the deletion is refused', async () => {
+  test('changes no reference if the deletion is rejected', async () => {
     const { id: account_id } = await createRecord(key, 'accounts', { name: 'A' });
     const customer = await createRecord(key, 'customers', { first_name: 'C', account_id });
     const headers = { 'if-match': '"9"' };
@@ -97,7 +97,7 @@ describe('a record that loses its reference', () => {
   });
 });
 
-/** So many deals of a customer. @returns one of them, of which nothing was told yet */
+/** Creates deals of a customer. @returns the id of one without events yet */
 async function addDeals(customer: string, count: number): Promise<string> {
   const { id } = await createRecord(key, 'deals', { name: 'D', customer_id: customer });
   const sql = database();
@@ -109,7 +109,10 @@ async function addDeals(customer: string, count: number): Promise<string> {
   return copies[0]?.id ?? '';
 }
 
-/** How many deals of the tenant still refer to a customer, how many lost it, and what the latter left behind. */
+/**
+ * Counts the deals that still refer to a customer, those that lost it, and their audit rows and
+ * pending work.
+ */
 async function dealsOf(customer: string): Promise<Json> {
   const { companyId } = tenant;
   const [row] = await database()`
@@ -140,7 +143,7 @@ const untilCleared = (customer: string, count: number) =>
   );
 
 describe('a record that thousands refer to', () => {
-  test('is gone at once, and a job of any server clears the references, each once', async () => {
+  test('deletes the record immediately, and clears each reference once in a job on any server', async () => {
     const { id } = await createRecord(key, 'customers', { first_name: 'C' });
     const referring = await addDeals(id, 5200);
     const answer = await remove('customers', id);
@@ -158,7 +161,7 @@ describe('a record that thousands refer to', () => {
     expect((await leftBehind(referring)).events.map(({ event }) => event)).toEqual(['record.updated']);
   });
 
-  test('is counted together with the others of a batch', async () => {
+  test('counts the references of all records of a batch together', async () => {
     const customers = [];
     for (const count of [600, 600]) {
       const { id } = await createRecord(key, 'customers', { first_name: 'C' });
@@ -174,7 +177,7 @@ describe('a record that thousands refer to', () => {
     for (const id of customers) await untilCleared(id, 600);
   });
 
-  test('is deleted with the references in one transaction up to a thousand', async () => {
+  test('clears up to a thousand references in the transaction of the deletion', async () => {
     const { id } = await createRecord(key, 'customers', { first_name: 'C' });
     await addDeals(id, 1000);
     await expectStatus(200, 'DELETE', recordsPath('customers', id), { key });

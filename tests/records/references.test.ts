@@ -1,4 +1,4 @@
-// What records may refer to, and what becomes of it when that is deleted.
+// References of records: what they accept, and the outcome if the other record is deleted.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -25,7 +25,7 @@ const refusedCreate = (object: string, body: unknown, withKey = key) =>
   refusedFields(422, 'POST', recordsPath(object), { key: withKey, body, idempotencyKey: true });
 
 describe('references', () => {
-  test('must be of the tenant and the mode, and in reach; a user must be active', async () => {
+  test('accepts visible records of the same tenant and mode, and active users, as references', async () => {
     const other = await newTenant();
     const branch = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branch}, 'North', now())`;
@@ -74,7 +74,7 @@ describe('references', () => {
     ).toMatchObject({ object: 'object:visits', record_id: visit.id });
   });
 
-  test('a deleted record is taken out of the records that refer to it, and takes its own activities, tasks and tags along', async () => {
+  test('clears references to a deleted record, and deletes its activities, tasks and tags', async () => {
     const account = await createRecord(key, 'accounts', { name: 'A' });
     const source = await createRecord(key, 'leads', lead());
     const deal = await createRecord(key, 'deals', { name: 'D', account_id: account.id, lead_id: source.id });
@@ -120,8 +120,8 @@ describe('references', () => {
   });
 });
 
-describe('ids of others', () => {
-  test('of another tenant, of the other mode, deleted, random and malformed answer the same 404', async () => {
+describe('foreign ids', () => {
+  test('returns the same 404 for ids that are foreign, of the other mode, deleted, random or malformed', async () => {
     const other = await newTenant();
     const record = { name: 'A' };
     const deleted = await createRecord(key, 'accounts', record);
@@ -147,7 +147,7 @@ describe('ids of others', () => {
   });
 });
 
-test('whoever adds a record locks nothing that all of its company share', async () => {
+test('locks no row that the whole company shares when a record is created', async () => {
   const referring = await database()`
     select conrelid::regclass::text as table from pg_constraint
     where contype = 'f' and confrelid = 'companies'::regclass
@@ -158,7 +158,7 @@ test('whoever adds a record locks nothing that all of its company share', async 
     await sql`
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       values (${tenant.companyId}, false, ${randomUUID()}, 'Lead', 'system', 'x', now(), now())`;
-    // On another connection, which does not wait.
+    // Locks on another connection without waiting.
     expect(await database()`select from companies where id = ${tenant.companyId} for update nowait`).toHaveLength(1);
     throw undo;
   });

@@ -1,4 +1,4 @@
-// Filters by tags: the records that have them and right totals, against a reference in memory.
+// Filters by tags: matching records and correct totals, compared with a reference in memory.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { createRecords, lead, recordsPath, refusedFields, walk } from '../support/records.ts';
@@ -37,7 +37,7 @@ beforeAll(async () => {
     const { city = '', tags = [] } = wanted[index] ?? {};
     return { id, city, tags: city === 'Berlin' ? [...tags, 'Berliner'] : tags };
   });
-  // The same records of others, and in the other mode.
+  // The same records in another workspace, and in the other mode.
   const other = await newTenant();
   for (const [key, of] of [
     [tenant.testKey, tenant],
@@ -48,7 +48,7 @@ beforeAll(async () => {
   }
 });
 
-/** Whether a record passes, as the API's description says it. */
+/** Returns true if a record passes the filter as the API documents it. */
 function passes(filter: Json, record: Expected): boolean {
   if (filter.and) return filter.and.every((each: Json) => passes(each, record));
   if (filter.or) return filter.or.some((each: Json) => passes(each, record));
@@ -89,7 +89,7 @@ describe('a filter by tags', () => {
       'a nest of them',
       { and: [{ or: [has('Red'), { and: [has('Blue'), inCity('Rome')] }] }, isNull(false), has('Green', 'Unused')] },
     ],
-  ])('finds the records with %s, each once, with the right total', async (_, filter) => {
+  ])('finds the records with %s once each, with the correct total', async (_, filter) => {
     const expected = records.filter((record) => passes(filter, record)).map(({ id }) => id);
     for (const sort of ['created_at', '-email', 'city,id']) {
       const found = await walk(tenant.key, 'leads', { filter: JSON.stringify(filter), sort, limit: 7 });
@@ -119,12 +119,12 @@ describe('a filter by tags', () => {
     ['101 names', has(...Array.from({ length: 101 }, () => 'Red')), 'tags INVALID_TYPE'],
     ['is_null of a text', { field: 'tags', op: 'is_null', value: 'x' }, 'tags INVALID_TYPE'],
     ['a field that is nearly called so', { field: 'tag', op: 'is_null' }, 'tag UNKNOWN_FIELD'],
-  ])('rejects %s', async (_, filter, problem) => {
+  ])('rejects a tag filter with %s', async (_, filter, problem) => {
     const query = { filter: JSON.stringify(filter) };
     expect(await refusedFields(400, 'GET', recordsPath('leads'), { key: tenant.key, query })).toEqual([problem]);
   });
 
-  test('rejects unknown names with those that exist', async () => {
+  test('rejects unknown tag names, and lists the existing ones', async () => {
     const query = { filter: JSON.stringify(has('Bleu')) };
     const { body } = await expectStatus(400, 'GET', recordsPath('leads'), { key: tenant.key, query });
     const allowed = ['Berliner', ...manual.slice(0, 3), 'Unused', 'Ünder'].toSorted();
@@ -132,7 +132,7 @@ describe('a filter by tags', () => {
     expect(body.error.details.fields[0].did_you_mean).toBe('Blue');
   });
 
-  test('is taken by campaigns, and not by conditions of tags themselves', async () => {
+  test('accepts tag filters in campaigns, and rejects them in the conditions of tags', async () => {
     const channel = { channel_type: 'email', enabled: true, subject: 'Hello', body: 'Hello {{first_name}}' };
     const campaign = { name: 'Red ones', object: 'leads', filter: has('red'), channels: [channel] };
     await expectStatus(201, 'POST', '/v1/campaigns', { key: tenant.key, body: campaign });
@@ -144,7 +144,7 @@ describe('a filter by tags', () => {
   });
 });
 
-test('an index has the records of each tag, and its key those of each record', async () => {
+test('reads the records of a tag from an index, and the tags of a record from the primary key', async () => {
   const indexes = await database()`
     select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'record_tags'::regclass order by 1`;
   expect(indexes.map(({ definition }) => /\((.*)\)/.exec(definition)?.[1])).toEqual([

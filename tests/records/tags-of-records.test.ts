@@ -1,4 +1,4 @@
-// Tags in writes of records: the set that is added by hand, and how records show it.
+// Tags in record writes: the set of manual tags, and the tags in responses.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newTeam } from '../support/arranged-ids.ts';
@@ -23,7 +23,7 @@ import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts'
 let tenant: Tenant;
 let key: string;
 
-/** Three that are added by hand and one with a condition, in the order in which they are shown. */
+/** Three manual tags and one with a condition, in display order. */
 const definitions = [
   { name: 'VIP', color: '#111111', priority: 10 },
   { name: 'Berlin', color: '#222222', priority: 20, condition: { field: 'city', operator: 'eq', value: 'Berlin' } },
@@ -31,7 +31,7 @@ const definitions = [
   { name: 'Newsletter', color: '#444444', priority: 40 },
 ];
 
-/** The four tags of an object. @returns their ids by name */
+/** Creates the four tags of an object. @returns their ids by name */
 async function newTags(of: Tenant, object: 'leads' | 'customers'): Promise<Record<string, string>> {
   const ids: Record<string, string> = {};
   for (const { condition, ...tag } of definitions) {
@@ -52,14 +52,14 @@ beforeAll(async () => {
   for (const object of ['leads', 'customers'] as const) tagIds[object] = await newTags(tenant, object);
 });
 
-/** What `expand=tags` shows. */
+/** Returns the tags that `expand=tags` shows. */
 async function expandedOf(id: string, object = 'leads', by = key): Promise<Json[]> {
   const query = { expand: 'tags' };
   const { body } = await expectStatus(200, 'GET', recordsPath(object, id), { key: by, query });
   return body.data.record.expanded.tags;
 }
 
-/** The names of a record's tags, automatic ones with a star. */
+/** Returns the names of a record's tags, automatic ones with a star. */
 const namesOf = async (id: string, object = 'leads', by = key): Promise<string[]> =>
   (await expandedOf(id, object, by)).map(({ name, automatic }) => (automatic ? `${name}*` : name));
 
@@ -74,7 +74,7 @@ const updatedTags = async (id: string): Promise<Json[]> =>
 describe.each(['leads', 'customers'])('tags of %s', (object) => {
   const create = (more: object): Promise<Json> => createRecord(key, object, lead(more));
 
-  test('are set by a create, in any case and repeated, and are shown by priority with all they have', async () => {
+  test('sets tags on create, in any case and repeated, and returns them by priority with all properties', async () => {
     const { id } = await create({ tags: ['fair', 'vip', 'FAIR', ' VIP '], city: 'Berlin' });
     expect(await expandedOf(id, object)).toEqual([
       { id: tagIds[object]?.VIP, name: 'VIP', color: '#111111', automatic: false },
@@ -86,7 +86,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
     expect(rows).toEqual([{ company_id: tenant.companyId, test_mode: false, object }]);
   });
 
-  test('are replaced as a whole by an update; those of conditions stay theirs', async () => {
+  test('replaces the manual tags on update, and keeps automatic ones', async () => {
     const { id } = await create({ tags: ['VIP'], city: 'Berlin' });
     await patchRecord(key, object, id, { tags: ['Newsletter', 'Fair'] });
     expect(await namesOf(id, object)).toEqual(['Berlin*', 'Fair', 'Newsletter']);
@@ -98,7 +98,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
     expect(await namesOf(id, object)).toEqual(['Berlin*']);
   });
 
-  test('are set by single upserts, created or changed', async () => {
+  test('sets tags in single upserts that create or update', async () => {
     const record = lead({ tags: ['VIP'] });
     const created = await write(201, ':upsert', { match_on: ['email'], record }, object);
     const { id } = created.body.data.record;
@@ -109,7 +109,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
     expect(await namesOf(id, object)).toEqual(['Fair']);
   });
 
-  test('are set by batches of creates, updates and upserts, each item by itself', async () => {
+  test('sets tags in batches of creates, updates and upserts, each item alone', async () => {
     const items = [
       lead({ tags: ['VIP'] }),
       lead({ tags: ['Nobody'] }),
@@ -152,7 +152,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
     expect(await names()).toEqual([['Newsletter'], ['VIP', 'Berlin*', 'Fair'], ['Fair'], ['Fair']]);
   });
 
-  test('are all or none in an atomic batch', async () => {
+  test('sets all tags of an atomic batch or none', async () => {
     const { id } = await create({ tags: ['VIP'] });
     const records = [
       { id, tags: ['Fair'] },
@@ -164,7 +164,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
 });
 
 describe('a tag with conditions', () => {
-  test('is neither added nor kept by its name, and naming it is no error', async () => {
+  test('neither adds nor keeps an automatic tag by its name, and accepts the name', async () => {
     const { id } = await newLead({ tags: ['Berlin', 'VIP'] });
     expect(await namesOf(id)).toEqual(['VIP']);
     await patchRecord(key, 'leads', id, { city: 'Berlin', tags: ['berlin', 'vip'] });
@@ -173,7 +173,7 @@ describe('a tag with conditions', () => {
     expect(await namesOf(id)).toEqual(['VIP']);
   });
 
-  test('that was added by hand stays so while it is named, and is given back to its conditions when it is not', async () => {
+  test('keeps an automatic tag manual while a write names it, and returns it to its conditions otherwise', async () => {
     const { id } = await newLead({ city: 'Rome' });
     await expectStatus(201, 'POST', `${recordsPath('leads', id)}/tags`, { key, body: { name: 'Berlin' } });
     await patchRecord(key, 'leads', id, { tags: ['Berlin', 'Fair'] });
@@ -199,7 +199,7 @@ describe('a tag with conditions', () => {
 });
 
 describe('a change of tags', () => {
-  test('is a change of the record: its version, event, history and audit row', async () => {
+  test('counts a change of tags as a change of the record: version, event, history and audit row', async () => {
     const { id } = await newLead({ tags: ['VIP', 'Fair'] });
     const first = await expectStatus(200, 'GET', recordsPath('leads', id), { key });
     const answer = await expectStatus(200, 'PATCH', recordsPath('leads', id), {
@@ -216,7 +216,7 @@ describe('a change of tags', () => {
     expect(history[0]).toMatchObject({ action: 'lead.update', changes: { tags } });
   });
 
-  test('is named beside changed fields, also where conditions made it, and not where fields alone changed', async () => {
+  test('lists changed tags next to changed fields, also automatic ones, and only if tags changed', async () => {
     const { id } = await newLead({ city: 'Rome' });
     await patchRecord(key, 'leads', id, { first_name: 'Ada' });
     await patchRecord(key, 'leads', id, { city: 'Berlin' });
@@ -225,7 +225,7 @@ describe('a change of tags', () => {
     expect(await updatedTags(id)).toEqual([['first_name'], ['city', 'tags'], ['first_name', 'tags'], ['first_name']]);
   });
 
-  test('by the operations on single tags is one, too', async () => {
+  test('counts the operations on single tags as changes of the record', async () => {
     const { id } = await newLead();
     const path = `${recordsPath('leads', id)}/tags`;
     for (const _ of [1, 2]) await expectStatus(201, 'POST', path, { key, body: { name: 'VIP' } });
@@ -235,7 +235,7 @@ describe('a change of tags', () => {
     expect(read.headers.get('etag')).toBe('"3"');
   });
 
-  test('that follows from an activity is named in the event of the lead', async () => {
+  test('lists tag changes that follow from an activity in the event of the lead', async () => {
     const own = await newTenant();
     await createSetting(own, '/v1/settings/tags/leads', {
       name: 'Untouched',
@@ -249,7 +249,7 @@ describe('a change of tags', () => {
     expect((await updatedTags(id))[1]).toEqual(['last_contacted_at']);
   });
 
-  test('obeys If-Match and is replayed by its Idempotency-Key', async () => {
+  test('obeys If-Match for a change of tags, and replays it by its Idempotency-Key', async () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const path = recordsPath('leads', id);
     const stale = await expectStatus(409, 'PATCH', path, { key, body: { tags: [] }, headers: { 'If-Match': '"9"' } });
@@ -263,7 +263,7 @@ describe('a change of tags', () => {
     expect(await namesOf(id)).toEqual(['VIP']);
   });
 
-  test('that is refused writes nothing at all', async () => {
+  test('writes nothing for a rejected change of tags', async () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const options = { key, body: { tags: ['Fair', 'Nope'], priority: 2 } };
     expect(await refusedFields(422, 'PATCH', recordsPath('leads', id), options)).toEqual(['tags[1] INVALID_OPTION']);
@@ -271,7 +271,7 @@ describe('a change of tags', () => {
     expect(await updatedTags(id)).toEqual([]);
   });
 
-  test('comes with a move of the lead', async () => {
+  test('sets tags together with a status change of a lead', async () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const body = { lead_status: 'Contacted', fields: { tags: ['Fair'] } };
     await expectStatus(200, 'POST', `/v1/leads/${id}/status`, { key, body });
@@ -292,7 +292,7 @@ describe('a write', () => {
     ['unknown names, each', ['Nope', 'VIP', ''], ['tags[0] INVALID_OPTION', 'tags[2] INVALID_OPTION']],
     ['an id', ['00000000-0000-0000-0000-000000000000'], ['tags[0] INVALID_OPTION']],
     ['more than 100 names', Array.from({ length: 101 }, () => 'VIP'), ['tags TOO_LONG']],
-  ])('rejects %s', async (_, tags, problems) => {
+  ])('rejects tags with %s', async (_, tags, problems) => {
     const options = { key, body: lead({ tags }), idempotencyKey: true } as const;
     expect(await refusedFields(422, 'POST', recordsPath('leads'), options)).toEqual(problems);
     const { id } = await newLead();
@@ -302,7 +302,7 @@ describe('a write', () => {
     expect(await refusedFields(422, 'POST', `${recordsPath('leads')}:upsert`, upsert)).toEqual(inside);
   });
 
-  test('rejects a name of the other object’s tags, with those allowed and the one that may be meant', async () => {
+  test('rejects a tag of another object, and suggests an allowed name', async () => {
     await createSetting(tenant, '/v1/settings/tags/customers', { name: 'Loyal', fields: [] });
     const { body } = await write(422, '', lead({ tags: ['Loyal', 'Newsleter'] }));
     const allowed = definitions.map(({ name }) => name);
@@ -313,7 +313,7 @@ describe('a write', () => {
     expect(await createRecord(key, 'leads', lead({ tags: Array.from({ length: 100 }, () => 'VIP') }))).toBeTruthy();
   });
 
-  test('rejects tags of objects that have none: in a body, in expand, in a filter and in match_on', async () => {
+  test('rejects tags of objects without tags in a body, in expand, in a filter and in match_on', async () => {
     const visits = await newCustomObject(tenant, `visits-${randomUUID().slice(0, 8)}`);
     for (const object of ['deals', 'accounts', visits]) {
       const body = { name: 'X', tags: ['VIP'] };
@@ -336,7 +336,7 @@ describe('a write', () => {
 });
 
 describe('the tags of a workspace', () => {
-  test('cannot be set by another workspace, the other mode and a key without the scope or reach', async () => {
+  test('rejects setting tags from another workspace, in the other mode, and without scope or visibility', async () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const other = await newTenant();
     await newTags(other, 'leads');
@@ -369,7 +369,7 @@ describe('the tags of a workspace', () => {
     expect([await namesOf(id), await namesOf(own.id)]).toEqual([['VIP'], []]);
   });
 
-  test('are shared by both modes, and not the records that have them', async () => {
+  test('shares tags between both modes, but not their records', async () => {
     const own = await newTenant();
     await newTags(own, 'leads');
     const live = await newLead({ tags: ['VIP'] }, own.key);
@@ -382,7 +382,7 @@ describe('the tags of a workspace', () => {
 });
 
 describe('concurrent writes', () => {
-  test('that set and add tags of one record leave what one of their orders leaves', async () => {
+  test('leaves the result of some sequential order after concurrent sets and additions of tags', async () => {
     const { id } = await newLead({ city: 'Berlin' });
     const sets = [['VIP'], ['Fair'], ['VIP', 'Newsletter'], []];
     const add = () => call('POST', `${recordsPath('leads', id)}/tags`, { key, body: { name: 'Berlin' } });
@@ -393,14 +393,14 @@ describe('concurrent writes', () => {
     const names = await namesOf(id);
     const manual = names.filter((name) => !name.startsWith('Berlin'));
     expect(sets.map(String)).toContain(String(manual));
-    // The audit log tells the same: each change begins with what the one before it left.
+    // In the audit log, each change begins with the result of the previous one.
     const rows = (await leftBehind(id)).audit.filter(({ changes }) => changes?.tags);
     for (const [index, { changes }] of rows.entries())
       if (index > 0) expect(changes.tags.from).toEqual(rows[index - 1].changes.tags.to);
     expect(rows.at(-1).changes.tags.to.toSorted()).toEqual(names.map((name) => name.replace('*', '')).toSorted());
   });
 
-  test('of batches in opposite orders all end', async () => {
+  test('finishes concurrent batches in opposite orders without deadlocks', async () => {
     const leads = await Promise.all(Array.from({ length: 8 }, () => newLead()));
     const ids = leads.map((each) => each.id);
     const batch = (order: string[], tags: string[]) =>
@@ -417,7 +417,7 @@ describe('concurrent writes', () => {
 });
 
 describe('reading', () => {
-  test('lists, batch-get and the feed show the tags of every record, and an empty list where there are none', async () => {
+  test('returns the tags of every record in lists, batch reads and the feed, or an empty list', async () => {
     const own = await newTenant();
     await newTags(own, 'leads');
     await newTags(own, 'customers');
@@ -455,16 +455,16 @@ describe('reading', () => {
       [plain.id, ['Fair']],
     ]);
     expect(body.data.changes.at(-1).changed_fields).toEqual(['tags']);
-    const told = await changesAfter(own.key, cursor, { include: 'changes' });
-    expect(told.at(-1)?.data.changes).toEqual({ tags: { from: [], to: ['Fair'] } });
+    const withChanges = await changesAfter(own.key, cursor, { include: 'changes' });
+    expect(withChanges.at(-1)?.data.changes).toEqual({ tags: { from: [], to: ['Fair'] } });
     await expectStatus(400, 'GET', '/v1/changes', { key: own.key, query: { cursor, expand: 'assigned_to' } });
     const unknown = await expectStatus(400, 'GET', recordsPath('leads'), { key: own.key, query: { expand: 'tag' } });
     expect(unknown.body.error.details.fields[0]).toMatchObject({ code: 'INVALID_OPTION', did_you_mean: 'tags' });
   });
 });
 
-describe('the end of tags', () => {
-  test('a deleted tag is on no record, and can be named no more; the others stay', async () => {
+describe('deletion of tags', () => {
+  test('removes a deleted tag from all records, rejects its name, and keeps the others', async () => {
     const own = await newTenant();
     const ids = await newTags(own, 'leads');
     const { id } = await newLead({ tags: ['VIP', 'Fair'] }, own.key);
@@ -476,7 +476,7 @@ describe('the end of tags', () => {
     expect(await namesOf(id, 'leads', own.key)).toEqual(['Newsletter']);
   });
 
-  test('a deleted record, an emptied test mode and a converted lead leave what they should', async () => {
+  test('removes tags with deleted records and test resets, and keeps those of converted leads', async () => {
     const own = await newTenant();
     await newTags(own, 'leads');
     await newTags(own, 'customers');

@@ -1,4 +1,4 @@
-// Tasks on records: records of their own object, refused by name, and only those within reach.
+// Tasks on records: records of their own object, validated, and limited by visibility.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 
 describe('tasks', () => {
-  test('are records of the object tasks, with their type by name and whether they are overdue', async () => {
+  test('creates tasks as records of the object tasks, with the type by name and an overdue flag', async () => {
     const on = await newAccount(key);
     const user = await newUser(tenant);
     const body = task({
@@ -81,7 +81,7 @@ describe('tasks', () => {
     [422, task({ assigned_to: randomUUID() }), 'assigned_to NOT_FOUND'],
     [422, task({ record_id: randomUUID() }), 'record_id READ_ONLY'],
     [422, task({ zzz: 1 }), 'zzz UNKNOWN_FIELD'],
-  ])('answer %i to %o', async (status, body, problem) => {
+  ])('returns %i for a task of %o', async (status, body, problem) => {
     const on = await newAccount(key);
     expect(await refusedFields(status, 'POST', childrenPath('accounts', on, 'tasks'), { key, body })).toEqual([
       problem,
@@ -89,7 +89,7 @@ describe('tasks', () => {
     expect((await listChildren(key, 'accounts', on, 'tasks')).tasks).toEqual([]);
   });
 
-  test('follow what the workspace made of the object', async () => {
+  test('applies required and custom fields of the workspace to tasks', async () => {
     const own = await newTenant();
     const on = await newAccount(own.key);
     await newCustomField(own, 'tasks', 'colour', { required: true });
@@ -102,9 +102,9 @@ describe('tasks', () => {
   });
 });
 
-test('tasks move an unreasonable limit to the nearest bound', () => expectClampedLimits(key, 'tasks'));
+test('clamps an out-of-range limit on tasks', () => expectClampedLimits(key, 'tasks'));
 
-test('a key of a branch sees what hangs on a record that it sees, and of tasks only those within its reach', async () => {
+test('shows a branch key everything on its visible records, but only the tasks within its visibility', async () => {
   const branch = await newBranch(tenant);
   const colleague = await newUser(tenant, { branchId: branch });
   const on = (await createRecord(key, 'accounts', { name: 'A', assigned_to: colleague.id })).id;

@@ -1,4 +1,4 @@
-// Values of unique fields: no two records of a mode have the same, however they are written.
+// Unique values: no two records of a mode share one, in any spelling or under concurrency.
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { as } from '../support/api.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 let count = 0;
-/** A value that no other record has. */
+/** Returns a value that no other record has. */
 const fresh = (): string => {
   count += 1;
   return `E-${count}`;
@@ -49,7 +49,7 @@ const takenItem = (index: number, fields: string[], id: string | null) => ({
 });
 
 describe('a value that another record has', () => {
-  test('is refused by a create, an update and an upsert, and nothing is written', async () => {
+  test('rejects a taken value in a create, an update and an upsert, and writes nothing', async () => {
     const [erp, other] = [fresh(), fresh()];
     const holder = await createRecord(key, 'leads', lead({ erp }));
     const second = await createRecord(key, 'leads', lead({ erp: other }));
@@ -70,7 +70,7 @@ describe('a value that another record has', () => {
     });
   });
 
-  test('is refused for tasks, activities, deals and custom objects', async () => {
+  test('rejects a taken value for tasks, activities, deals and custom objects', async () => {
     const { id: entity_id } = await createRecord(key, 'leads', lead());
     const bodies: Record<string, object> = {
       tasks: { title: 'Call', scheduled_at: '2027-01-01T10:00:00.000Z' },
@@ -87,7 +87,7 @@ describe('a value that another record has', () => {
     }
   });
 
-  test('is named with all fields that the other record shares, and with one record if several share some', async () => {
+  test('names one other record and all values that it shares', async () => {
     const [erp, code] = [fresh(), 7001];
     const both = await createRecord(key, 'leads', lead({ erp, code }));
     expectTaken(await create('leads', lead({ erp, code })), ['erp', 'code'], both.id);
@@ -99,14 +99,14 @@ describe('a value that another record has', () => {
     expectTaken(await create('leads', lead({ erp: one, code: two })), ['erp'], holders[0]?.id);
   });
 
-  test('is told without the record that the caller cannot see', async () => {
+  test('hides the other record from a caller that cannot see it', async () => {
     const erp = fresh();
     const member = await newUser(tenant);
     await database()`update users set branch_id = null where id = ${tenant.admin.id}`;
     const hidden = await createRecord(key, 'leads', lead({ erp, assigned_to: tenant.admin.id }));
     const reaching = await newKey(tenant, { reach: { kind: 'branch', id: tenant.branchId } });
     expectTaken(await create('leads', lead({ erp, assigned_to: member.id }), reaching), ['erp'], null);
-    // Nor does it match: it is not there for the caller.
+    // It does not match either, because the caller cannot see it.
     const upserted = await send(
       'POST',
       `${recordsPath('leads')}:upsert`,
@@ -119,7 +119,7 @@ describe('a value that another record has', () => {
     expectTaken(await create('leads', lead({ erp })), ['erp'], hidden.id);
   });
 
-  test('is free in the other mode, in another workspace, in another field and on another object', async () => {
+  test('accepts the value in the other mode, another workspace, another field and another object', async () => {
     const erp = fresh();
     await createRecord(key, 'leads', lead({ erp }));
     const inTestMode = await createRecord(tenant.testKey, 'leads', lead({ erp }));
@@ -132,7 +132,7 @@ describe('a value that another record has', () => {
     await createRecord(key, visits, { name: 'Visit', erp });
   });
 
-  test('is free as soon as its record has another, none, or is gone', async () => {
+  test('accepts a value again once its record changes, clears it or is deleted', async () => {
     for (const release of [
       (id: string) => patchRecord(key, 'leads', id, { erp: fresh() }),
       (id: string) => patchRecord(key, 'leads', id, { erp: null }),
@@ -141,7 +141,7 @@ describe('a value that another record has', () => {
     ]) {
       const erp = fresh();
       const { id } = await createRecord(key, 'leads', lead({ erp }));
-      // Its own record may send it again.
+      // Its own record may send the value again.
       await patchRecord(key, 'leads', id, { erp, first_name: 'Again' });
       await release(id);
       await createRecord(key, 'leads', lead({ erp }));
@@ -175,14 +175,14 @@ test.each([
     await as(key).delete(recordsPath(visits, id));
 });
 
-test('any number of records have no value', async () => {
+test('accepts any number of records without a value', async () => {
   for (const erp of [null, '', '  ', undefined]) await createRecord(key, 'leads', lead({ erp }));
   const { failed } = await batch('leads', 'batch', [lead({ erp: null }), lead({ erp: '' }), lead()]);
   expect(failed).toEqual([]);
 });
 
 describe('a batch', () => {
-  test('of creates fails the items whose values others have, and stores the rest', async () => {
+  test('fails the created items with taken values, and stores the rest', async () => {
     const [erp, twice] = [fresh(), fresh()];
     const holder = await createRecord(key, 'leads', lead({ erp }));
     const data = await batch('leads', 'batch', [
@@ -191,7 +191,7 @@ describe('a batch', () => {
       lead({ erp: twice }),
       lead({ erp }),
       lead({ erp: fresh() }),
-      // It is not stored, and so it takes nothing.
+      // This item is not stored, so its value stays free.
       { first_name: 'No address', erp: 'never' },
       lead({ erp: 'never' }),
     ]);
@@ -204,12 +204,12 @@ describe('a batch', () => {
     ]);
   });
 
-  test('of updates judges its items in their order: a value that one gives up is free for the next', async () => {
+  test('processes updated items in order, so a released value is free for the next item', async () => {
     const values = [fresh(), fresh(), fresh()];
     const records = await Promise.all(values.map((erp) => createRecord(key, 'leads', lead({ erp }))));
     const [a, b, c] = records as [Json, Json, Json];
     const update = (items: object[]) => batch('leads', 'batch-update', items);
-    // b has what a wants; then c takes what a gave up.
+    // b takes a value of a, and then c takes the one that a released.
     const early = await update([
       { id: a.id, erp: b.erp },
       { id: b.id, erp: fresh() },
@@ -232,7 +232,7 @@ describe('a batch', () => {
     expect(repeated.succeeded).toHaveLength(2);
   });
 
-  test('of upserts matches on a unique field, and holds creates and updates against each other', async () => {
+  test('matches upserted items on a unique field, and checks creates and updates against each other', async () => {
     const [erp, taken, twice] = [fresh(), fresh(), fresh()];
     const one = await createRecord(key, 'leads', lead({ erp }));
     const two = await createRecord(key, 'leads', lead({ erp: taken }));
@@ -256,7 +256,7 @@ describe('a batch', () => {
     ]);
   });
 
-  test('that stands as a whole writes nothing if a value is taken', async () => {
+  test('writes nothing of an atomic batch if a value is taken', async () => {
     const erp = fresh();
     const holder = await createRecord(key, 'leads', lead({ erp }));
     const free = fresh();
@@ -271,18 +271,18 @@ describe('a batch', () => {
   });
 });
 
-test('an upsert matches on a unique field, alone and with others', async () => {
+test('matches an upsert on a unique field, alone and with others', async () => {
   const erp = fresh();
   const first = await upsert('leads', ['erp'], lead({ erp }));
   expect(first.body.data).toMatchObject({ created: true });
   const { id } = first.body.data.record;
   const second = await upsert('leads', ['erp'], lead({ erp, first_name: 'Changed' }));
   expect(second.body.data).toMatchObject({ created: false, record: { id, first_name: 'Changed' } });
-  // No record has both values, and the new one cannot have the first.
+  // No record has both values, and the new record cannot have the first.
   expectTaken(await upsert('leads', ['erp', 'code'], lead({ erp, code: 7100 })), ['erp'], id);
 });
 
-test('converting a lead does not give a customer the value of another', async () => {
+test('rejects a conversion that would give a customer a taken value', async () => {
   const erp = fresh();
   const known = await createRecord(key, 'customers', { first_name: 'Known', erp });
   const { id } = await createRecord(key, 'leads', lead({ erp }));
@@ -295,7 +295,7 @@ test('converting a lead does not give a customer the value of another', async ()
 });
 
 describe('callers that take one value at the same time', () => {
-  test('20 of them, whatever they call, make one record that has it', async () => {
+  test('stores one record for 20 concurrent writes of one value by any operation', async () => {
     const erp = fresh();
     const others = await Promise.all(Array.from({ length: 5 }, () => createRecord(key, 'leads', lead())));
     const answers = await Promise.all([
@@ -318,7 +318,7 @@ describe('callers that take one value at the same time', () => {
       if (status === 409) expect(body.error.details.existing_id).toBe(holders[0]?.id);
   });
 
-  test('20 that upsert by it make one record and change it', async () => {
+  test('creates one record and updates it for 20 concurrent upserts by one value', async () => {
     const erp = fresh();
     const answers = await Promise.all(Array.from({ length: 20 }, () => upsert('leads', ['erp'], lead({ erp }))));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
@@ -326,7 +326,7 @@ describe('callers that take one value at the same time', () => {
     expect(new Set(answers.map(({ body }) => body.data.record.id)).size).toBe(1);
   });
 
-  test('batches with the same values in any order wait for each other', async () => {
+  test('serializes concurrent batches with the same values in any order', async () => {
     const values = Array.from({ length: 10 }, fresh);
     const shuffled = (turn: number): string[] => values.map((_, index) => values[(index * 3 + turn) % 10] ?? '');
     const answers = await Promise.all(
@@ -341,7 +341,7 @@ describe('callers that take one value at the same time', () => {
     expect(stored.sort()).toEqual(values.toSorted());
   });
 
-  test('activities of one lead, added and changed at once, do not block each other', async () => {
+  test('never deadlocks concurrent creates and updates of activities of one lead', async () => {
     const { id: entity_id } = await createRecord(key, 'leads', lead());
     const body = { activity_type: 'Call', entity_type: 'lead', entity_id, summary: 'Called' };
     const known = await Promise.all(Array.from({ length: 6 }, () => createRecord(key, 'activities', body)));
@@ -379,13 +379,13 @@ describe('any sequence of writes', () => {
     number: number | null;
   }
 
-  /** Whom the model knows with one of the values. */
+  /** Returns true if the model has another record with one of the values. */
   const hasOne = (records: readonly Known[], { erp, number: own }: Pick<Known, 'erp' | 'number'>, except?: string) =>
     records.some(
       (each) => each.id !== except && ((erp !== null && each.erp === erp) || (own !== null && each.number === own)),
     );
 
-  test('stores what a list of records with unique values would take', async () => {
+  test('stores the same records as a sequential model with unique values, for any sequence of writes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
         await database()`delete from custom_records where company_id = ${tenant.companyId} and object = ${visits}`;

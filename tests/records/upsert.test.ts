@@ -1,4 +1,4 @@
-// Upserts: one record for one match, however many arrive at once.
+// Upserts: one record per match, also for concurrent calls.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -42,7 +42,7 @@ const refused = (object: string, matchOn: unknown, record: unknown) =>
   refusedFields(422, 'POST', upsertPath(object), { key, body: { match_on: matchOn, record }, idempotencyKey: true });
 
 describe('an upsert', () => {
-  test('creates what is not there and changes what is, with the traces of each', async () => {
+  test('creates a missing record and updates an existing one, with events and audit rows', async () => {
     const email = `${randomUUID()}@x.example`;
     const created = await upserted(201, 'accounts', ['email'], { name: 'A', email: email.toUpperCase() });
     expect(created).toMatchObject({ name: 'A', email });
@@ -56,7 +56,7 @@ describe('an upsert', () => {
     expect(events[1]?.data.changed_fields).toEqual(['name']);
   });
 
-  test('changes only what is sent', async () => {
+  test('changes only the sent fields in an upsert', async () => {
     const email = `${randomUUID()}@x.example`;
     const { id } = await upserted(201, 'accounts', ['email'], { name: 'A', email, city: 'Berlin' });
     expect(await upserted(200, 'accounts', ['email'], { email, industry: 'Retail' })).toMatchObject({
@@ -67,7 +67,7 @@ describe('an upsert', () => {
     });
   });
 
-  test('matches on numbers, names of lists, custom fields of every type and several fields at once', async () => {
+  test('matches on numbers, names of lists, custom fields of every type and several fields together', async () => {
     const own = await newTenant();
     const visits = await newCustomObject(own, 'visits');
     const types = { code: 'text', size: 'number', vip: 'boolean', day: 'date', at: 'datetime', mail: 'email' };
@@ -100,7 +100,7 @@ describe('an upsert', () => {
     expect((await upsert('deals', ['stage', 'name'], { ...deal, stage: 'Won' }, own.key)).status).toBe(201);
   });
 
-  test('by id changes that record, creates one without an id, and finds no other one', async () => {
+  test('updates a record by id, creates one without an id, and returns 404 for an unknown id', async () => {
     const created = await upserted(201, 'accounts', ['id'], { name: 'A' });
     expect(await upserted(200, 'accounts', ['id'], { id: created.id, name: 'B' })).toMatchObject({
       id: created.id,
@@ -123,7 +123,7 @@ describe('an upsert', () => {
     expect(await readRecord(other.key, 'accounts', foreign.id)).toEqual(foreign);
   });
 
-  test('of an activity may send again what it is logged on, and not another', async () => {
+  test('accepts an upserted activity on its record, and rejects another record', async () => {
     await newCustomField(tenant, 'activities', 'call_sid');
     const lead = await createRecord(key, 'leads', { first_name: 'L', email: `${randomUUID()}@x.example` });
     const other = await createRecord(key, 'leads', { first_name: 'M', email: `${randomUUID()}@x.example` });
@@ -147,7 +147,7 @@ describe('an upsert', () => {
     ]);
   });
 
-  test('that several records match writes nothing and names them', async () => {
+  test('writes nothing if several records match, and names them', async () => {
     const [city, name] = [randomUUID(), 'A'];
     const records = [];
     for (let index = 0; index < 12; index += 1) records.push(await createRecord(key, 'accounts', { name, city }));
@@ -158,7 +158,7 @@ describe('an upsert', () => {
     for (const record of records) expect(await readRecord(key, 'accounts', record.id)).toEqual(record);
   });
 
-  test('that 16 callers send at once makes one record, and each further one changes it', async () => {
+  test('creates one record for 16 concurrent upserts, and updates it by the others', async () => {
     const own = await newTenant();
     await newCustomField(own, 'leads', 'external_ref');
     for (const matchOn of [['email'], ['external_ref'], ['email', 'external_ref']]) {
@@ -184,7 +184,7 @@ describe('an upsert', () => {
     expect(await walk(own.key, 'leads')).toHaveLength(3);
   });
 
-  test('of the other mode, of another workspace and out of reach does not meet this one', async () => {
+  test('matches no record of the other mode, another workspace or outside its visibility', async () => {
     const own = await newTenant();
     const email = `${randomUUID()}@x.example`;
     const record = { first_name: 'A', email };
@@ -201,7 +201,7 @@ describe('an upsert', () => {
     expect(await readRecord(own.key, 'leads', made.id)).toEqual(made);
   });
 
-  test('that creates is held to the duplicate check of the workspace', async () => {
+  test('applies the duplicate check of the workspace to upserts that create', async () => {
     const own = await newTenant();
     const email = `${randomUUID()}@x.example`;
     const { id } = await createRecord(own.key, 'leads', { first_name: 'A', email });
@@ -213,8 +213,8 @@ describe('an upsert', () => {
   });
 });
 
-describe('a refused upsert', () => {
-  test('names every problem by its place in the body, and writes nothing', async () => {
+describe('a rejected upsert', () => {
+  test('reports all problems of an upsert by their place in the body, and writes nothing', async () => {
     const record = {
       first_name: 'A',
       email: 'a@refused.example',
@@ -237,7 +237,7 @@ describe('a refused upsert', () => {
     expect(await walk(key, 'leads', { filter: '{"field":"email","op":"eq","value":"a@refused.example"}' })).toEqual([]);
   });
 
-  test('matches on nothing that is unknown, read-only or without a value', async () => {
+  test('rejects match fields that are unknown, read-only or without a value', async () => {
     const record = { first_name: 'A', email: 'c@refused.example', last_name: ' ' };
     expect(await refused('leads', ['emial', 'created_at', 'source_id'], record)).toEqual([
       'match_on[0] INVALID_OPTION',
@@ -265,7 +265,7 @@ describe('a refused upsert', () => {
     ).toEqual(['record.email INVALID_FORMAT']);
   });
 
-  test('needs the create and the edit scope, the key and a visible object', async () => {
+  test('requires the create and edit scopes, a credential and a visible object for an upsert', async () => {
     const body = { match_on: ['name'], record: { name: 'Scoped' } };
     for (const [held, missing] of [
       ['create', 'edit'],
@@ -291,7 +291,7 @@ describe('a refused upsert', () => {
     expect(await walk(key, 'accounts', { filter: '{"field":"name","op":"eq","value":"Scoped"}' })).toEqual([]);
   });
 
-  test('sent again with its key is the first answer, and changes nothing again', async () => {
+  test('replays an upsert under its key without changes', async () => {
     const email = `${randomUUID()}@x.example`;
     const options = { key, body: { match_on: ['email'], record: { name: 'A', email } }, idempotencyKey: randomUUID() };
     const first = await expectStatus(201, 'POST', upsertPath('accounts'), options);

@@ -1,4 +1,4 @@
-// What each field type accepts and stores, and the rules of fields: pure decisions, no server.
+// Values and rules of each field type, tested without a server.
 import { describe, expect, test } from 'vitest';
 import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
 import { type StoredValue, toResponseValue } from '../../domain/objects/field-values.ts';
@@ -151,7 +151,7 @@ describe('single values', () => {
     ['size', 'huge', 'INVALID_OPTION'],
     ['size', 1, 'INVALID_TYPE'],
     ['constructor', 'x', 'x'],
-  ])('%s: %j becomes %j', (field, value, expected) => {
+  ])('converts %s: %j to %j', (field, value, expected) => {
     expect(stored(field, value)).toEqual(expected);
   });
 
@@ -159,7 +159,7 @@ describe('single values', () => {
     for (const value of [null, '', '  \t']) expect(stored(field, value)).toBeNull();
   });
 
-  test('a bare host gets a hint, and numbers without a country code need a known country', () => {
+  test('hints at the scheme of a bare host, and requires a known country for local phone numbers', () => {
     expect(create('object:visits', { name: 'A', site: 'example.com/x' }).problems[0]?.hint).toBe(
       'Did you mean https://example.com/x?',
     );
@@ -171,7 +171,7 @@ describe('single values', () => {
 });
 
 describe('fields of an object', () => {
-  test('configured lists are matched without case and stored as ids, active items only', () => {
+  test('resolves names of configured lists without case to ids of active items', () => {
     const checked = create('leads', { ...lead, source: ' wEBSITE', lead_status: 'contacted' });
     expect(checked.problems).toEqual([]);
     expect(checked.values).toMatchObject({ source: 's1', lead_status: 'l2' });
@@ -185,7 +185,7 @@ describe('fields of an object', () => {
     ]);
   });
 
-  test('create fills in defaults; the first active status is the default', () => {
+  test('fills in defaults on create, with the first active status as default', () => {
     expect(create('leads', lead).values).toEqual({ ...lead, priority: 3, lead_status: 'l1' });
     expect(create('deals', { name: 'D' }).values).toEqual({ name: 'D', stage: 'd1', currency_code: 'EUR' });
     expect(create('leads', { ...lead, priority: null }).values.priority).toBe(3);
@@ -197,7 +197,7 @@ describe('fields of an object', () => {
     expect(codes(create('leads', { ...lead, lead_status: 'New' }, disabled))).toEqual(['lead_status UNKNOWN_FIELD']);
   });
 
-  test('update fills in nothing, clears with null, and refuses to clear what must have a value', () => {
+  test('fills in nothing on update, clears with null, and rejects clearing required fields', () => {
     expect(update('leads', { notes: '', city: null })).toMatchObject({ values: { notes: null, city: null } });
     expect(codes(update('leads', { first_name: ' ', lead_status: null, priority: '' }))).toEqual([
       'first_name REQUIRED',
@@ -206,7 +206,7 @@ describe('fields of an object', () => {
     ]);
   });
 
-  test('every problem is listed, in the order of the body and then of the object', () => {
+  test('reports all problems in the order of the body and then of the object', () => {
     const checked = create('leads', { id, emial: 'x', priority: 9, created_at: 'x', source_id: 's1', website: 'x' });
     expect(codes(checked)).toEqual([
       'id READ_ONLY',
@@ -230,7 +230,7 @@ describe('fields of an object', () => {
     ]);
   });
 
-  test('one of email and mobile is needed; on update together with what is stored', () => {
+  test('requires email or mobile, and on update considers the stored record', () => {
     expect(codes(create('leads', { first_name: 'A' }))).toEqual(['email REQUIRED']);
     expect(codes(create('leads', { first_name: 'A', email: 'no' }))).toEqual(['email INVALID_FORMAT']);
     expect(codes(update('leads', { email: null }, { email: 'a@b.co', mobile: '+491' }))).toEqual([]);
@@ -238,7 +238,7 @@ describe('fields of an object', () => {
     expect(codes(update('leads', { city: 'Ulm' }, {}))).toEqual([]);
   });
 
-  test("a tenant's own settings make fields required or unknown", () => {
+  test("applies a tenant's own settings of required and disabled fields", () => {
     const strict = buildWorkspace({
       ...rows,
       fieldOverrides: [
@@ -252,7 +252,7 @@ describe('fields of an object', () => {
     ]);
   });
 
-  test('references are collected, their ids in one form', () => {
+  test('collects references with normalized ids', () => {
     expect(create('deals', { name: 'D', customer_id: id.toUpperCase(), assigned_to: id })).toMatchObject({
       values: { customer_id: id, assigned_to: id },
       references: [
@@ -270,13 +270,13 @@ describe('fields of an object', () => {
     expect(update('leads', { assigned_to_email: null }).values).toEqual({ assigned_to: null });
   });
 
-  test('a currency is an ISO code, in upper case', () => {
+  test('accepts ISO currency codes in upper case', () => {
     expect(create('deals', { name: 'D', currency_code: 'usd' }).values.currency_code).toBe('USD');
     expect(codes(create('deals', { name: 'D', currency_code: 'zzz' }))).toEqual(['currency_code INVALID_FORMAT']);
     expect(codes(create('deals', { name: 'D', currency_code: 'EURO' }))).toEqual(['currency_code TOO_LONG']);
   });
 
-  test('a task has both of object and record_id, or neither', () => {
+  test('requires both or neither of object and record_id of a task', () => {
     const task = { title: 'T', scheduled_at: '2026-12-01' };
     expect(create('tasks', { ...task, object: 'leads', record_id: id }).references).toEqual([
       { field: 'record_id', kind: 'record', value: id, object: 'leads' },
@@ -295,7 +295,7 @@ describe('fields of an object', () => {
     ]);
   });
 
-  test('an activity has words, an entity for good, and times in order', () => {
+  test('requires text and ordered times of an activity, and never changes its entity', () => {
     const activity = { activity_type: 'call', entity_type: 'deal', entity_id: id, summary: 'S' };
     expect(create('activities', activity)).toMatchObject({
       problems: [],
@@ -323,7 +323,7 @@ describe('fields of an object', () => {
 describe('custom fields in an object of their own', () => {
   const visits = objectOf('object:visits');
 
-  test('problems carry the prefix, and built-in names are unknown there', () => {
+  test('prefixes problems of custom fields, and knows no built-in names there', () => {
     const checked = checkCustomFields(visits, { guests: '2', vip: 'maybe', name: 'x', nope: 1 }, 'custom_fields');
     expect(checked.custom).toEqual({ guests: 2 });
     expect(codes(checked)).toEqual([
@@ -333,7 +333,7 @@ describe('custom fields in an object of their own', () => {
     ]);
   });
 
-  test('required ones must be there, whatever their name', () => {
+  test('requires mandatory custom fields, whatever their name', () => {
     const strict = buildWorkspace({
       ...rows,
       customFields: rows.customFields.map((field) => ({ ...field, required: field.name === 'constructor' })),
@@ -344,9 +344,9 @@ describe('custom fields in an object of their own', () => {
   });
 });
 
-test('a field holds what its values are checked with: its list and its options, retired ones included, and the country', () => {
+test('carries the list, options and country of a field, including retired options', () => {
   const fieldOf = (object: string, name: string) => objectOf(object).fields.get(name);
-  // The list itself, not a copy for each object.
+  // All objects share the same list.
   for (const object of ['leads', 'deals', 'customers']) expect(fieldOf(object, 'source')?.items).toBe(rows.sources);
   expect(fieldOf('leads', 'lead_status')?.items?.map(({ id }) => id)).toEqual(['l0', 'l1', 'l2']);
   expect(fieldOf('leads', 'lead_status')?.options?.map(({ value }) => value)).toEqual(['New', 'Contacted']);
@@ -359,7 +359,7 @@ test('a field holds what its values are checked with: its list and its options, 
   expect(fieldOf('leads', 'email')).not.toHaveProperty('country');
 });
 
-test('a stored id of a configured list is shown as the name, active or not', () => {
+test('shows a stored id of a configured list as its name, active or not', () => {
   const source = objectOf('leads').fields.get('source');
   if (!source) throw new Error('no field');
   expect(toResponseValue(source, 's2')).toBe('Fax');

@@ -1,4 +1,4 @@
-// Versions: an ETag on every record, and with If-Match no change made meanwhile is lost.
+// Versions: the ETag of each record, and If-Match against lost updates.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus } from '../support/client.ts';
@@ -24,7 +24,7 @@ function expectMismatch(answer: Answer, version: number): void {
 }
 
 describe('the ETag of a record', () => {
-  test('is its version on create, read and change, and stays when nothing changes', async () => {
+  test('returns the version as ETag on create, read and update, unchanged if nothing changes', async () => {
     const visits = await newCustomObject(tenant, 'visits');
     for (const object of ['accounts', visits]) {
       const created = await expectStatus(201, 'POST', recordsPath(object), {
@@ -45,7 +45,7 @@ describe('the ETag of a record', () => {
     }
   });
 
-  test('is not among the fields, and not on lists', async () => {
+  test('omits the ETag from the fields and from lists', async () => {
     const record = await createRecord(key, 'accounts', { name: 'A' });
     expect(Object.keys(record)).not.toContain('etag');
     const list = await expectStatus(200, 'GET', recordsPath('accounts'), { key });
@@ -55,7 +55,7 @@ describe('the ETag of a record', () => {
 });
 
 describe('the versions of many records', () => {
-  test('are in lists and batches what the ETag of each record is', async () => {
+  test('returns the ETag of each record as its version in lists and batches', async () => {
     const object = await newCustomObject(tenant, 'versioned');
     const send = async (path: string, body: object) =>
       (await expectStatus(200, 'POST', `${recordsPath(object)}${path}`, { key, body, idempotencyKey: true })).body.data;
@@ -81,7 +81,7 @@ describe('the versions of many records', () => {
     expect(Object.keys(records[0])).not.toContain('version');
   });
 
-  test('protect a change of a listed record as its ETag does', async () => {
+  test('protects an update of a listed record by its version', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     const filter = JSON.stringify({ field: 'id', op: 'eq', value: id });
     const { body } = await expectStatus(200, 'GET', recordsPath('accounts'), { key, query: { filter } });
@@ -91,7 +91,7 @@ describe('the versions of many records', () => {
   });
 });
 
-test('every answer with one record has it: of intake, of a task, of a conversion and of a profile', async () => {
+test('returns an ETag with every single record: intake, task, conversion and profile', async () => {
   const lead = { first_name: 'A', email: `${randomUUID()}@x.example` };
   const taken = await expectStatus(201, 'POST', '/v1/leads', { key, body: lead });
   const { id } = taken.body.data.lead;
@@ -117,7 +117,7 @@ describe('If-Match', () => {
       ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
     });
 
-  test('lets a change of the version through that it names, also weak, in a list, or as any', async () => {
+  test('applies an update if If-Match names its version, also weak, in a list, or as *', async () => {
     const { id } = await createRecord(key, 'accounts', { name: '0' });
     for (const [index, tag] of ['"1"', 'W/"2"', '"1", "3"', '*'].entries()) {
       const answer = await patch(id, tag, { name: `${index + 1}` });
@@ -129,7 +129,7 @@ describe('If-Match', () => {
     }
   });
 
-  test('refuses a change of another version, and writes nothing', async () => {
+  test('rejects an update of another version, and writes nothing', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     await patchRecord(key, 'accounts', id, { city: 'Berlin' });
     const before = await readRecord(key, 'accounts', id);
@@ -142,7 +142,7 @@ describe('If-Match', () => {
     expect(await leftBehind(id)).toEqual(left);
   });
 
-  test('is checked before the body, and a replay stays the refusal that it was', async () => {
+  test('checks If-Match before the body, and replays the rejection', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     expectMismatch(await patch(id, '"2"', { name: null }), 1);
     const idempotencyKey = randomUUID();
@@ -152,7 +152,7 @@ describe('If-Match', () => {
     expect(replayed.headers.get('idempotent-replay')).toBe('true');
   });
 
-  test('of 16 changes of one version at once lets one through', async () => {
+  test('applies one of 16 concurrent updates of one version', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A', employee_count: 0 });
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, index) => patch(id, '"1"', { employee_count: index + 1 })),
@@ -163,7 +163,7 @@ describe('If-Match', () => {
     expect(await readRecord(key, 'accounts', id)).toEqual(won?.body.data.record);
   });
 
-  test('refuses a deletion of another version, and the record stays with what belongs to it', async () => {
+  test('rejects a deletion of another version, and keeps the record with everything that belongs to it', async () => {
     const { id } = await createRecord(key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     const task = { title: 'Call', scheduled_at: '2030-01-01', object: 'leads', record_id: id };
     const { id: taskId } = await createRecord(key, 'tasks', task);
@@ -179,7 +179,7 @@ describe('If-Match', () => {
   });
 
   test.each(['2', 'junk', '"1" "2"', '"1', '', ','])(
-    'that is no ETag, like %s, is refused, and says what one is',
+    'rejects the malformed ETag %s in If-Match, and explains the format',
     async (tag) => {
       const { id } = await createRecord(key, 'accounts', { name: 'A' });
       const answer = await patch(id, tag, { name: 'B' });
@@ -195,14 +195,14 @@ describe('If-Match', () => {
     },
   );
 
-  test('of 1,001 characters is refused, and names the header', async () => {
+  test('rejects an If-Match of 1,001 characters, and names the header', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     const answer = await patch(id, `"${'x'.repeat(999)}"`, { name: 'B' });
     expect(answer.status).toBe(400);
     expect(answer.body.error.details.fields).toMatchObject([{ field: 'if-match', code: 'TOO_LONG' }]);
   });
 
-  test('guards an activity by its own operations too', async () => {
+  test('checks If-Match on the operations of activities', async () => {
     const lead = await createRecord(key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });
     const body = { activity_type: 'Call', entity_type: 'lead', entity_id: lead.id, summary: 'x' };
     const created = await expectStatus(201, 'POST', '/v1/activities', { key, body });

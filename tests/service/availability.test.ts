@@ -1,4 +1,4 @@
-// What the table of modules by country promises to anybody who asks.
+// The public table of modules by country.
 import { describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 
@@ -9,7 +9,7 @@ const statuses = (country: Json, modules: string[]) =>
   modules.map((name) => country.modules.find((each: Json) => each.module === name).status);
 
 describe('GET /v1/availability', () => {
-  test('answers anybody with every country and module, and may be kept for an hour', async () => {
+  test('returns every country and module without a credential, cacheable for an hour', async () => {
     const answer = await expectStatus(200, 'GET', '/v1/availability');
     expect(answer.headers.get('cache-control')).toBe('public, max-age=3600');
     const { countries } = answer.body.data;
@@ -25,7 +25,7 @@ describe('GET /v1/availability', () => {
     ['PT', 'europe', ['available', 'available', 'limited', 'available']],
     ['SA', 'middle_east', ['limited', 'limited', 'unavailable', 'available']],
     ['EG', 'middle_east', ['limited', 'limited', 'unavailable', 'limited']],
-  ])('says for %s in %s what its telephony is', async (country, region, telephony) => {
+  ])('returns the telephony of %s in %s', async (country, region, telephony) => {
     const { countries } = await ask({ country });
     expect(countries).toHaveLength(1);
     expect(countries[0]).toMatchObject({ country_code: country, region });
@@ -37,7 +37,7 @@ describe('GET /v1/availability', () => {
     ]);
   });
 
-  test('counts limited as available, and tells why', async () => {
+  test('counts limited modules as available, and gives the reason', async () => {
     const { countries } = await ask({ country: 'AE' });
     const module = (name: string) => countries[0].modules.find((each: Json) => each.module === name);
     expect(module('leads')).toMatchObject({ label: 'Leads', available: true, note: null });
@@ -45,7 +45,7 @@ describe('GET /v1/availability', () => {
     expect(module('fax')).toMatchObject({ label: 'Fax', available: false, note: expect.any(String) });
   });
 
-  test('narrows down to one module, and takes a country in lower case', async () => {
+  test('filters by module, and accepts a country in lower case', async () => {
     const everywhere = await ask({ module: 'fax' });
     expect(everywhere.countries).toHaveLength(30);
     expect(everywhere.countries[0].modules).toHaveLength(1);
@@ -54,7 +54,7 @@ describe('GET /v1/availability', () => {
     expect(one.updated_at).toBe(everywhere.updated_at);
   });
 
-  test('answers a country that is not served with an empty list', async () => {
+  test('returns an empty list for a country that is not served', async () => {
     expect((await ask({ country: 'JP' })).countries).toEqual([]);
   });
 
@@ -64,7 +64,7 @@ describe('GET /v1/availability', () => {
     ['country', '', 'INVALID_FORMAT'],
     ['module', 'pigeons', 'INVALID_OPTION'],
     ['region', 'europe', 'UNKNOWN_FIELD'],
-  ])('refuses %s=%s with 400', async (name, value, code) => {
+  ])('rejects %s=%s with 400', async (name, value, code) => {
     const { body } = await expectStatus(400, 'GET', '/v1/availability', { query: { [name]: value } });
     expect(body.error.code).toBe('VALIDATION_ERROR');
     expect(body.error.details.fields).toMatchObject([{ field: name, code }]);

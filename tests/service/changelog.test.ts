@@ -1,15 +1,15 @@
-// The list of changes: whatever the document has is in it, once.
+// The changelog: lists everything in the OpenAPI document once.
 import { expect, test } from 'vitest';
 import { changelog } from '../../domain/service/changelog.ts';
 import { expectStatus } from '../support/client.ts';
 import { operations } from '../support/document.ts';
 
-test('every operation was added by one entry', () => {
+test('lists each operation as added once', () => {
   const added = changelog.filter(({ kind }) => kind === 'added').flatMap((entry) => entry.operations);
   expect(added.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
 });
 
-test('every deprecated form is told with the day on which it stops working', () => {
+test('lists every deprecated form with the day on which it stops working', () => {
   const deprecated = changelog.filter(({ kind }) => kind === 'deprecated');
   for (const { id, declared } of operations)
     for (const { since, sunset } of (declared['x-deprecated-use'] ?? []) as { since: string; sunset: string }[])
@@ -20,7 +20,7 @@ test('every deprecated form is told with the day on which it stops working', () 
       ).toHaveLength(1);
 });
 
-test('it is told to anybody, newest first, in pages that go on', async () => {
+test('returns the changelog without a credential, newest first and in pages', async () => {
   const dates: string[] = [];
   for (let cursor: string | null = ''; cursor !== null; ) {
     const query: Record<string, string> = { limit: '3', ...(cursor === '' ? {} : { cursor }) };

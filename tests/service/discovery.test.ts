@@ -1,4 +1,4 @@
-// What the discovery routes promise: they tell what the server does, and nothing else.
+// The discovery operations return exactly what the server does.
 import { expect, test } from 'vitest';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { expectStatus } from '../support/client.ts';
@@ -14,19 +14,19 @@ interface CodeEntry {
   action: string;
 }
 
-test('the error codes are those of the frozen catalogue, each with its statuses', async () => {
+test('returns the error codes of the frozen catalog with their statuses', async () => {
   const { body, headers } = await expectStatus(200, 'GET', '/v1/error-codes');
   const codes: CodeEntry[] = body.data.error_codes;
   const frozen = schemas.ErrorCode?.enum ?? [];
   expect(codes.map(({ code }) => code).sort()).toEqual([...frozen].sort());
   expect(headers.get('cache-control')).toBe('public, max-age=300');
-  // No operation declares a failure that no code stands for.
-  const told = new Set(codes.flatMap(({ statuses }) => statuses.map(String)));
+  // Every status that an operation declares has a code.
+  const documented = new Set(codes.flatMap(({ statuses }) => statuses.map(String)));
   for (const { statuses } of operations)
-    for (const status of statuses.filter((each) => Number(each) >= 400)) expect(told).toContain(status);
+    for (const status of statuses.filter((each) => Number(each) >= 400)) expect(documented).toContain(status);
 });
 
-test('the scopes are those of all modules and of the own objects, with what this key holds and what the plan lacks', async () => {
+test('returns the scopes of all modules and custom objects, with those that the key has and the plan lacks', async () => {
   const tenant = await newTenant();
   await database()`
     insert into custom_objects (company_id, slug, label, plural, created_at, updated_at) values (${tenant.companyId}, 'visits', 'Visit', 'Visits', now(), now())`;
@@ -53,13 +53,13 @@ test('the scopes are those of all modules and of the own objects, with what this
   expect(body.data.legacy_scopes).toContainEqual({ scope: 'leads:write', grants: 'leads:create' });
 });
 
-test('the limits are those of the key, of its plan and of the document, and count the calls of the month', async () => {
+test('returns the limits of the key, its plan and the API, and counts the calls of the month', async () => {
   const tenant = await newTenant();
   await database()`
     update subscriptions set package_code = 'bespoke', api_rate_limit_per_minute = null, api_call_cap = 3000000 where company_id = ${tenant.companyId}`;
   const key = await newKey(tenant, { perMinute: 33, perHour: 444 });
   for (let turn = 0; turn < 2; turn += 1) await expectStatus(200, 'GET', '/v1/limits', { key });
-  // Calls are charged ahead in blocks; the figures are exact once the block was given back.
+  // The quota is charged in leases. Figures are exact once the lease has ended.
   const blocks = () => database()`select from api_quota_blocks where company_id = ${tenant.companyId}`;
   await expect.poll(blocks).toEqual([]);
   const { body } = await expectStatus(200, 'GET', '/v1/limits', { key });
@@ -77,7 +77,7 @@ test('the limits are those of the key, of its plan and of the document, and coun
   expect(requests.batch_items).toBe(schemas.RecordBatchItems?.maxItems);
 });
 
-test('the limits tell what files may be, and the seats and the room of the workspace', async () => {
+test('returns the limits of files, seats and workspace configuration', async () => {
   const tenant = await newTenant();
   await newUser(tenant);
   await database()`update subscriptions set package_code = 'starter', seats = 7 where company_id = ${tenant.companyId}`;
@@ -90,7 +90,7 @@ test('the limits tell what files may be, and the seats and the room of the works
     statuses_of_object: 100,
     tag_conditions_of_object: 1000,
   });
-  // Beyond the last source that the limits allow there is none.
+  // No more sources than the limit can be created.
   const room = limits.workspace.sources;
   await database()`
     insert into sources (company_id, id, name, is_enabled, created_at, updated_at)
@@ -103,7 +103,7 @@ test('the limits tell what files may be, and the seats and the room of the works
   expect(answer.body.error.details).toEqual({ reason: 'source_limit_reached', limit: room });
 });
 
-test('the limits of an unlimited plan are null where there is none', async () => {
+test('returns null for limits that an unlimited plan does not have', async () => {
   const tenant = await newTenant();
   await database()`update subscriptions set package_code = 'enterprise' where company_id = ${tenant.companyId}`;
   const { body } = await expectStatus(200, 'GET', '/v1/limits', { key: tenant.key });

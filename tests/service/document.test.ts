@@ -1,4 +1,4 @@
-// The document as the API serves it, and the samples that it carries.
+// The OpenAPI document as the API serves it, and its samples.
 import { spawnSync } from 'node:child_process';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { describe, expect, inject, test } from 'vitest';
@@ -7,14 +7,14 @@ import { type DeclaredOperation, document, operationOf, operations, resolve } fr
 import type { Schema } from '../support/schemas.ts';
 
 describe('GET /v1/openapi.json', () => {
-  test('answers the document that the server works by, to be kept for five minutes', async () => {
+  test('returns the OpenAPI document that the server uses, cacheable for five minutes', async () => {
     const answer = await expectStatus(200, 'GET', '/v1/openapi.json');
     expect(answer.body).toEqual(document);
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(answer.headers.get('cache-control')).toBe('public, max-age=300');
   });
 
-  test('answers 304 without a body to a copy that is current, and the document to any other', async () => {
+  test('returns 304 without a body for the current ETag, and the document for any other', async () => {
     const etag = (await expectStatus(200, 'GET', '/v1/openapi.json')).headers.get('etag') ?? '';
     const current = await expectStatus(304, 'GET', '/v1/openapi.json', {
       headers: { 'if-none-match': `"old", ${etag}` },
@@ -24,7 +24,7 @@ describe('GET /v1/openapi.json', () => {
     await expectStatus(200, 'GET', '/v1/openapi.json', { headers: { 'if-none-match': '"old"' } });
   });
 
-  test('is compressed for those who read that, and plain for the others', async () => {
+  test('compresses the document for clients that accept it', async () => {
     const ask = (accepted: string) =>
       fetch(`${inject('baseUrl')}/v1/openapi.json`, { method: 'HEAD', headers: { 'accept-encoding': accepted } });
     const [compressed, plain, refused] = await Promise.all([ask('br, gzip'), ask('identity'), ask('gzip;q=0')]);
@@ -34,7 +34,7 @@ describe('GET /v1/openapi.json', () => {
     expect(refused.headers.get('content-encoding')).toBeNull();
   });
 
-  test('refuses a query parameter that it does not know', async () => {
+  test('rejects unknown query parameters of the OpenAPI document', async () => {
     const { body } = await expectStatus(400, 'GET', '/v1/openapi.json', { query: { format: 'yaml' } });
     expect(body.error.details.fields[0]).toMatchObject({ field: 'format', code: 'UNKNOWN_FIELD' });
   });
@@ -49,7 +49,7 @@ interface Sample {
 const samplesOf = (operation: DeclaredOperation) =>
   (operation.declared['x-codeSamples'] as Sample[]).filter(({ lang }) => lang === 'Shell');
 
-/** What curl would be asked for, when a shell reads the sample. */
+/** Returns the request that curl would send if a shell ran the sample. */
 function readSample({ source }: Sample): { method: string; path: string; headers: Headers; body: string | undefined } {
   const variables = 'API_KEY=the-key SESSION_TOKEN=the-token ACCESS_TOKEN=the-access-token';
   const shell = spawnSync('bash', ['-c', `curl() { printf '%s\\0' "$@"; }; ${variables}; ${source}`], {
@@ -95,7 +95,7 @@ describe('the curl samples', () => {
     },
   );
 
-  test('the one of the signup signs up', async () => {
+  test('signs up with the curl sample of the signup', async () => {
     const [sample] = samplesOf(operations.find(({ id }) => id === 'createOnboarding') as DeclaredOperation);
     const { method, path, headers, body } = readSample(sample as Sample);
     const answer = await expectStatus(201, method, path, { headers: Object.fromEntries(headers), rawBody: body ?? '' });
@@ -106,7 +106,7 @@ describe('the curl samples', () => {
 const followed = (part: object | undefined): unknown =>
   part && '$ref' in part ? followed(resolve(part.$ref as string) as object) : part;
 
-/** Tables of the service itself, which are no lists of a workspace. */
+/** Lists of the service itself, which are not data of a workspace. */
 const tables = new Set(['listErrorCodes', 'listScopes', 'listChangelogEntries']);
 
 test.each(operations.filter(({ id }) => id.startsWith('list') && !tables.has(id)))(

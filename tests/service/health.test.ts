@@ -1,9 +1,9 @@
-// The health check, for anybody who asks: whether the service works now, and which version it is.
+// The public health check: whether the service works, and its version.
 import { describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
 
 describe('GET /v1/health', () => {
-  test('says that all works and since when it says so, and is never taken from a cache', async () => {
+  test('reports that all parts work and since when, and is never cached', async () => {
     const before = Date.now();
     const { headers, body } = await expectStatus(200, 'GET', '/v1/health');
     expect(body.data).toEqual({ status: 'ok', version: '1.0.0', timestamp: expect.any(String) });

@@ -1,4 +1,4 @@
-// Operations on intervals against the same ones on single moments.
+// Compares operations on intervals with the same operations on single points in time.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/service/intervals.ts';
@@ -8,7 +8,7 @@ const seed = readSeed('INTERVALS_SEED');
 const last = 24;
 const moments = Array.from({ length: last }, (_, moment) => moment);
 
-/** In any order, empty ones and overlapping ones among them. */
+/** Lists in any order, including empty and overlapping intervals. */
 const list = fc.array(
   fc
     .tuple(fc.nat({ max: last }), fc.nat({ max: last }))
@@ -17,14 +17,14 @@ const list = fc.array(
 );
 const has = (intervals: readonly Interval[], moment: number): boolean =>
   intervals.some(({ start, end }) => start <= moment && moment < end);
-/** Intervals of the moments that are in. */
+/** Returns the intervals of the points in time that pass a test. */
 const of = (isIn: (moment: number) => boolean): Interval[] =>
   moments
     .filter((moment) => isIn(moment) && !(moment > 0 && isIn(moment - 1)))
     .map((start) => ({ start, end: moments.find((moment) => moment > start && !isIn(moment)) ?? last }));
 
-describe(`as moments tell, INTERVALS_SEED=${seed}`, () => {
-  test('are joined, intersected and subtracted', () => {
+describe(`intervals compared with points in time, INTERVALS_SEED=${seed}`, () => {
+  test('joins, intersects and subtracts intervals', () => {
     fc.assert(
       fc.property(list, list, (a, b) => {
         expect(union(a)).toEqual(of((moment) => has(a, moment)));
@@ -35,7 +35,7 @@ describe(`as moments tell, INTERVALS_SEED=${seed}`, () => {
     );
   });
 
-  test('are found by what they meet, in whichever order they are asked', () => {
+  test('finds the first overlapping interval, in any order of queries', () => {
     const questions = fc.array(fc.tuple(fc.nat({ max: last }), fc.integer({ min: 1, max: 5 })), { maxLength: 20 });
     fc.assert(
       fc.property(list, questions, (entries, asked) => {
@@ -51,7 +51,7 @@ describe(`as moments tell, INTERVALS_SEED=${seed}`, () => {
   });
 });
 
-test('lists that were given stay as they were', () => {
+test('leaves the given lists of intervals unchanged', () => {
   const given = [
     { start: 5, end: 7 },
     { start: 1, end: 6 },

@@ -1,4 +1,4 @@
-// What the server removes by itself: all that is past its time, and nothing else.
+// Sweeps: remove all rows that are past their retention, and no others.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sweepSessions } from '../../db/access/sessions.ts';
@@ -18,7 +18,7 @@ import { newSentForm } from '../support/sessions.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 let pool: Pool;
-/** Of their own: a server would sweep, and deliver mails, in between. */
+/** A separate database, because a server would sweep and deliver mails in between. */
 let url: string;
 let tenants: Tenant[];
 beforeAll(async () => {
@@ -41,7 +41,7 @@ afterAll(async () => {
   await dropDatabase(url);
 });
 
-/** Adds a row of an age to a table. @returns what tells it from others */
+/** Adds a row of an age in days to a table. @returns its id */
 type Add = (tenant: Tenant, testMode: boolean, days: number) => Promise<string>;
 
 const addAnswer: Add = async ({ companyId }, testMode, days) => {
@@ -148,7 +148,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
   ['workforce_runs', 'id', 90, addRun, sweepRuns],
   ['received_reports', 'id', 400, addReport, sweepReports],
-])('rows of %s go when they are past their time, and no sooner', async (table, name, days, add, remove) => {
+])('removes rows of %s after their retention, and not before', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];
   for (const tenant of tenants)
@@ -156,7 +156,7 @@ test.each<[string, string, number, Add, Sweep]>([
       old.push(await add(tenant, testMode, days + 1), await add(tenant, testMode, days + 1));
       kept.push(await add(tenant, testMode, days - 1));
     }
-  // Of others there may be some, too.
+  // The database may have due rows of other tests, too.
   expect(await pool.use((sql) => remove(sql, 3, new Date()))).toBe(3);
   await pool.use((sql) => remove(sql, 1000, new Date()));
   const rows = await database()<{ id: string }[]>`
@@ -164,7 +164,7 @@ test.each<[string, string, number, Add, Sweep]>([
   expect(rows.map(({ id }) => id).sort()).toEqual(kept.sort());
 });
 
-test('bookings are completed a quarter of an hour after their end, and no sooner', async () => {
+test('completes bookings a quarter of an hour after their end, and not before', async () => {
   const statuses = ['confirmed', 'cancelled'];
   const add = async ({ companyId }: Tenant, testMode: boolean, status: string, minutes: number): Promise<string> => {
     const id = randomUUID();
@@ -188,14 +188,17 @@ test('bookings are completed a quarter of an hour after their end, and no sooner
   expect(new Map(rows.map(({ id, status }) => [id, status]))).toEqual(made);
 });
 
-test('what a process that died had left of a month goes back to it, once', async () => {
+test('returns the unused calls of a dead process to the quota of their month once', async () => {
   const quotaOf = async ({ companyId }: Tenant) => {
     const [row] = await database()`
       select (select calls::int from api_quota where company_id = ${companyId}) as calls,
         (select count(*)::int from api_quota_blocks where company_id = ${companyId}) as blocks`;
     return row;
   };
-  /** A block of so many calls that was renewed so many seconds ago, in a month that began so many days before the current one. */
+  /**
+   * Adds a lease of some calls that was renewed some seconds ago, in a month that began `days`
+   * before the current one.
+   */
   const addBlock = ({ companyId }: Tenant, calls: number, seconds: number, days = 0) => database()`
     insert into api_quota_blocks (company_id, holder, month_start, calls, renewed_at)
     select ${companyId}, ${randomUUID()}, month_start - make_interval(days => ${days}), ${calls}, now() - make_interval(secs => ${seconds})
@@ -215,13 +218,14 @@ test('what a process that died had left of a month goes back to it, once', async
   }
 });
 
-test('an answer that was kept anew under an old key stays', async () => {
+test('keeps a stored response that is replaced while the sweep removes the old one', async () => {
   const [tenant] = tenants as [Tenant];
   const key = await addAnswer(tenant, false, 2);
   const held = await database().reserve();
   await held`begin`;
   await held`update idempotency_records set created_at = now() where company_id = ${tenant.companyId} and key = ${key}`;
-  // Found by its age, and about to be removed when the new answer is committed.
+  // The sweep has found the row by its age, and is about to remove it when the new response
+  // commits.
   const removing = pool.use((sql) => sweep(sql, 1000, new Date()));
   await expect
     .poll(() => held`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`)
@@ -232,7 +236,7 @@ test('an answer that was kept anew under an old key stays', async () => {
   expect(await database()`select from idempotency_records where key = ${key}`).toHaveLength(1);
 });
 
-test('of mails that are due each is taken by one of two servers', async () => {
+test('assigns each due mail to one of two concurrent servers', async () => {
   const [tenant] = tenants as [Tenant];
   const due = new Date(Date.now() - 3_600_000);
   const ids: string[] = [];
@@ -241,7 +245,7 @@ test('of mails that are due each is taken by one of two servers', async () => {
     await database()`update mails set status = 'queued', next_attempt_at = ${due} where company_id = ${tenant.companyId} and id = ${id}`;
     ids.push(id);
   }
-  // Before any mail of others.
+  // The due time precedes that of any mail of other tests.
   const at = new Date(due.getTime() + 1);
   const taken = await Promise.all([1, 2].map(() => pool.use((sql) => takeMails(sql, 5, 600_000, at))));
   expect(taken.flatMap((each) => each.taken.map(({ id }) => id)).sort()).toEqual(ids.sort());

@@ -1,10 +1,13 @@
-// Time zones and currencies, compared with lists that others keep.
+// Time zones and currencies, compared with independent lists.
 import { describe, expect, test } from 'vitest';
 import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { database, newTenant } from '../support/tenants.ts';
 
-/** Names of PostgreSQL that are files of its folder, or that only POSIX knows: the IANA database has none of them. */
+/**
+ * Returns true for names that the IANA database does not have: files of PostgreSQL's folder, and
+ * POSIX names.
+ */
 const isForeign = (name: string): boolean => /^posix|^localtime$|^Factory$/.test(name);
 
 describe('time zones', () => {
@@ -15,12 +18,12 @@ describe('time zones', () => {
     expect(names.filter((name) => !isTimezone(name))).toEqual([]);
   });
 
-  test('rejects what is no name of a time zone', () => {
+  test('rejects strings that are not names of time zones', () => {
     const wrong = ['+02:00', '-0530', '', 'Mars/Olympus', 'Europe/Berlin ', 'system', 'Etc', '\0UTC'];
     expect(wrong.filter(isTimezone)).toEqual([]);
   });
 
-  test('accepts and stores current names as sent, wherever the API takes a time zone', async () => {
+  test('accepts and stores current names as sent in every time zone field of the API', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     for (const timezone of ['Asia/Kolkata', 'Europe/Kyiv', 'Asia/Ho_Chi_Minh', 'Etc/UTC']) {
@@ -48,6 +51,6 @@ describe('time zones', () => {
   });
 });
 
-test('accepts currencies of ISO 4217 only', () => {
+test('accepts only ISO 4217 currencies', () => {
   expect(['EUR', 'AED', 'JPY', 'XXZ', 'eur', ''].map(isCurrency)).toEqual([true, true, true, false, false, false]);
 });
