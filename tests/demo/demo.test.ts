@@ -1,4 +1,4 @@
-// The first start: a workspace with believable records, and lines to paste that work.
+// The first start: a workspace with realistic records, and printed lines that work when pasted.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -20,18 +20,18 @@ const keptFile = join(dataDir, 'demo.json');
 
 interface Start {
   server: TestServer;
-  /** What it printed beside its log. */
+  /** What the server printed besides its log. */
   printed: string;
 }
 
-/** Starts a server in the data folder and waits for what it prints. */
+/** Starts a server in the data folder, and waits for its printed lines. */
 async function start(env: Record<string, string> = {}): Promise<Start> {
   const server = await startServer({ DATA_DIR: dataDir, DEMO: '1', ...env });
   const printed = await vi.waitFor(() => {
     const lines = server.output().split('\n');
-    const shown = lines.filter((line) => !line.startsWith('{')).join('\n');
-    expect(shown).toMatch(/curl .*\n/);
-    return shown;
+    const printed = lines.filter((line) => !line.startsWith('{')).join('\n');
+    expect(printed).toMatch(/curl .*\n/);
+    return printed;
   });
   return { server, printed };
 }
@@ -42,7 +42,7 @@ async function startAndStop(env: Record<string, string> = {}): Promise<string> {
   return printed.replaceAll(server.url, 'http://server');
 }
 
-/** Rows of every tenant table. */
+/** Counts the rows of every tenant table. */
 async function countRows(url: string): Promise<Record<string, number>> {
   const sql = postgres(url, { max: 1 });
   const tables = await sql<{ name: string }[]>`
@@ -103,29 +103,29 @@ describe('a start with the demo', () => {
     );
   });
 
-  test('prints the same at the second start, which adds no row', () => {
+  test('prints the same at the second start, and adds no row', () => {
     expect(second.printed).toBe(first.printed);
     expect(second.rows).toEqual(first.rows);
   });
 
-  test('prints BASE_URL where it is set', async () => {
+  test('prints BASE_URL if it is set', async () => {
     const printed = await startAndStop({ DATABASE_URL: database.url, BASE_URL: 'https://crm.example.com' });
     expect(printed).toContain('ready at https://crm.example.com\n');
     expect(printed).toContain("curl -s 'https://crm.example.com/v1/objects/leads/records?limit=3'");
     expect(printed).toContain('at https://crm.example.com/auth/v1/token?grant_type=password,');
   });
 
-  test('keeps what it prints where only its user can read it', () => {
+  test('stores the printed lines in a file that only its user can read', () => {
     expect(statSync(keptFile).mode & 0o777).toBe(0o600);
     expect(JSON.parse(readFileSync(keptFile, 'utf8')).key).toBe(printedKey(first.printed));
   });
 
-  test('the printed docs address answers', async () => {
+  test('serves the docs at the printed address', async () => {
     const [, docs = ''] = /Docs: +(\S+)/.exec(running.printed) ?? [];
     expect((await fetch(docs)).status).toBe(200);
   });
 
-  test('the printed key is accepted, with every scope of a workspace and none of the platform', async () => {
+  test('accepts the printed key with every scope of a workspace and none of the platform', async () => {
     const { body } = await expectStatus(403, 'POST', '/v1/check-email', {
       baseUrl: running.server.url,
       key: printedKey(running.printed),
@@ -134,14 +134,14 @@ describe('a start with the demo', () => {
     expect(body.error.code).toBe('FORBIDDEN_SCOPE');
   });
 
-  test.runIf(operationOf('GET', '/v1/objects/leads/records'))('the printed curl answers with three leads', async () => {
+  test.runIf(operationOf('GET', '/v1/objects/leads/records'))('returns three leads for the printed curl', async () => {
     const [, url = '', key] = /curl -s '([^']+)' -H 'x-api-key: ([^']+)'/.exec(running.printed) ?? [];
     const { pathname, search } = new URL(url);
     const { body } = await expectStatus(200, 'GET', pathname + search, { baseUrl: running.server.url, key });
     expect(body.data.records).toHaveLength(3);
   });
 
-  test.runIf(operationOf('POST', '/auth/v1/token'))('the printed sign-in opens a session', async () => {
+  test.runIf(operationOf('POST', '/auth/v1/token'))('opens a session for the printed sign-in', async () => {
     const [, email, password] = /Sign in: {3}(\S+) \/ (\S+)/.exec(running.printed) ?? [];
     await expectStatus(200, 'POST', '/auth/v1/token?grant_type=password', {
       baseUrl: running.server.url,
@@ -149,7 +149,7 @@ describe('a start with the demo', () => {
     });
   });
 
-  test('the attachment that the document names can be downloaded', async () => {
+  test('downloads the attachment that the OpenAPI document names', async () => {
     const options = { baseUrl: running.server.url, key: printedKey(running.printed) };
     const { body } = await expectStatus(200, 'GET', `/v1/attachments/${exampleIds.attachment}`, options);
     const { sha256, size_bytes, download_url } = body.data.attachment;
@@ -158,7 +158,7 @@ describe('a start with the demo', () => {
     expect(file).toMatch(/^%PDF-1\.4\n(.*\n)*%%EOF\n$/);
   });
 
-  test('makes a new key, and no second workspace, when the old one was revoked or the kept file is lost', async () => {
+  test('creates a new key but no second workspace if the key is revoked or the file is lost', async () => {
     const again = () => startAndStop({ DATABASE_URL: database.url });
     await sql`update api_keys set revoked_at = now() where company_id = ${demoCompanyId}`;
     const afterRevocation = await again();
@@ -169,13 +169,13 @@ describe('a start with the demo', () => {
     expect(await again()).toBe(afterLoss);
     const { api_keys: keys, api_key_usage: usage, api_key_places: places, ...rest } = await countRows(database.url);
     expect({ keys, usage, places }).toEqual({ keys: 5, usage: 5, places: 5 });
-    // The sign-in of another test leaves its session and its audit row, its calls a count of the day.
+    // The sign-in of another test adds a session, an audit row and a daily count of calls.
     const ofOthers = /^(audit_logs|sessions|refresh_tokens|api_key_days)/;
     const kept = Object.entries(rest).filter(([table]) => !ofOthers.test(table));
     expect(first.rows).toMatchObject(Object.fromEntries(kept));
   });
 
-  test('makes one demo when two servers start at once', async () => {
+  test('creates one demo when two servers start at the same time', async () => {
     await sql`create database twice template template0`;
     const twice = {
       DATABASE_URL: database.url.replace(/[^/]+$/, 'twice'),
@@ -189,7 +189,7 @@ describe('a start with the demo', () => {
     expect({ leads, users, api_keys, sign_ins }).toEqual({ leads: leadCount, users: 5, api_keys: 3, sign_ins: 1 });
   });
 
-  test('does not print a password that somebody changed', async () => {
+  test('prints no password that a user changed', async () => {
     await sql`update sign_ins set password_hash = 'another' where company_id = ${demoCompanyId}`;
     expect(await startAndStop({ DATABASE_URL: database.url })).toContain(
       `Sign in:   ${demoAdmin.email} / (the password that you set)\n`,
@@ -198,7 +198,7 @@ describe('a start with the demo', () => {
 });
 
 describe('a start without the demo', () => {
-  test('prints a curl that makes a workspace, when the database is its own', async () => {
+  test('prints a curl that creates a workspace if the database is embedded', async () => {
     const other = `${dataDir}-empty`;
     mkdirSync(other, { recursive: true });
     const { server, printed } = await start({ DATA_DIR: other, DEMO: '0' });
@@ -212,14 +212,14 @@ describe('a start without the demo', () => {
     rmSync(other, { recursive: true, force: true });
   });
 
-  test('writes nothing but lines of JSON, when the database is another one', () => {
+  test('writes only JSON lines if the database is external', () => {
     const lines = readFileSync(inject('logFile'), 'utf8').split('\n').slice(0, -1);
     for (const line of lines) expect(() => JSON.parse(line)).not.toThrow();
   });
 });
 
 describe('the demo workspace', () => {
-  test('has some hundred leads and what belongs to them, all in test mode, and five people in two branches', async () => {
+  test('creates some hundred leads with related records in test mode, and five users in two branches', async () => {
     expect(first.rows).toMatchObject({ leads: leadCount, custom_objects: 1, branches: 2, users: 5, user_roles: 5 });
     expect(first.rows).toMatchObject({ teams: 1, sla_policies: 1, stored_files: 1 });
     const least = {
@@ -241,7 +241,7 @@ describe('the demo workspace', () => {
       );
   });
 
-  test('holds only values that its own fields accept', async () => {
+  test('stores only values that the fields accept', async () => {
     const workspace = buildWorkspace(await loadWorkspaceRows(sql, demoCompanyId));
     const tables: Record<string, string> = { 'object:visits': 'custom_records' };
     const problems: string[] = [];
@@ -252,7 +252,7 @@ describe('the demo workspace', () => {
       expect(rows.length).toBeGreaterThan(0);
       for (const { row } of rows) {
         for (const field of object.fields.values()) {
-          const value = shown(field, row, object.kind === 'custom');
+          const value = toResponseValue(field, row, object.kind === 'custom');
           const problem = problemOf(field, value);
           if (problem) problems.push(`${object.object}.${field.name}: ${problem} (${String(value)})`);
         }
@@ -266,7 +266,7 @@ describe('the demo workspace', () => {
     expect(problems).toEqual([]);
   });
 
-  test('fits together: references, contacts, follow-ups and what ends a deal or a lead', async () => {
+  test('keeps references, contacts, follow-ups and outcomes consistent', async () => {
     const wrong = await sql`
       select 'task' as what, id from tasks t where record_id not in (
         select id from leads union all select id from deals union all select id from customers union all select id from accounts)
@@ -294,20 +294,20 @@ describe('the demo workspace', () => {
   });
 });
 
-describe('the invented records', () => {
+describe('generated records', () => {
   const moments = [
     new Date('2026-11-20T23:55:01.234Z'),
     new Date('2027-03-07T04:00:00Z'),
     new Date('2028-02-29T12:30:00Z'),
   ];
 
-  test('are the same for the same seed and moment, and others for another seed', () => {
+  test('generates the same records for the same seed and time, and others for another seed', () => {
     const [now] = moments as [Date];
     expect(demoData(demoSeed, now)).toEqual(demoData(demoSeed, now));
     expect(demoData(demoSeed + 1, now).leads).not.toEqual(demoData(demoSeed, now).leads);
   });
 
-  test.each(moments)('keep the order of time within the half year before %s', (now) => {
+  test.each(moments)('orders times within the half year before %s', (now) => {
     for (let seed = 1; seed <= 10; seed += 1) {
       const { leads, accounts, customers, deals, tasks, activities, visits } = demoData(seed, now);
       const records = [leads, accounts, customers, deals, tasks, activities, visits].flat();
@@ -321,7 +321,7 @@ describe('the invented records', () => {
     }
   });
 
-  test('use each address once, and only names and numbers that belong to nobody', () => {
+  test('uses each address once, and only fictional names and numbers', () => {
     const { leads, customers, accounts } = demoData(demoSeed, moments[0] as Date);
     const emails = leads.flatMap((lead) => lead.email ?? []);
     expect(new Set(emails).size).toBe(emails.length);
@@ -336,21 +336,21 @@ describe('the invented records', () => {
   });
 });
 
-/** What the regulators of the five countries keep free for films, books and the like. */
+/** Numbers that the regulators of the five countries reserve for fiction. */
 const forFiction =
   /^(\+49(3023125|6990009|4066969|8999998|2214710)\d{3}|\+49(17139200|176040690)\d{2}|\+44(7700900|2079460|1(13|17|21|61)4960)\d{3}|\+33(19900|26191|35301|46571|53649|63998)\d{4}|\+3532091\d{5}|\+46(7017406(0[5-9]|[1-9]\d)|(8465004|3139006|4062804)\d{2}))$/;
 
 type Row = Record<string, unknown> & { custom: Record<string, unknown> };
 
-/** A field's value as the API shows it. */
-function shown(field: Field, row: Row, isCustomObject: boolean): unknown {
+/** Returns the value of a field as the API does. */
+function toResponseValue(field: Field, row: Row, isCustomObject: boolean): unknown {
   if (field.custom || isCustomObject) return row.custom[field.name] ?? null;
   if (!field.lookup) return field.name === 'created_by' ? row.created_by_id : row[field.name];
   const id = row[`${field.name}_id`];
   return field.items?.find((item) => item.id === id)?.name ?? null;
 }
 
-/** Why a field does not accept a value; undefined when it does. */
+/** Returns why a field rejects a value, or undefined. */
 function problemOf(field: Field, value: unknown): string | undefined {
   if (value === undefined) return 'not stored';
   if (value === null || value === '') return field.required ? 'required' : undefined;

@@ -1,4 +1,4 @@
-// Reports: exact figures in groups, the window, the filter, what is cut off, and reach.
+// Reports: exact figures in groups, windows, filters, limits, and visibility.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
@@ -19,15 +19,15 @@ const deals = (key: string, ...bodies: object[]) => createRecords(key, 'deals', 
 const keysOf = (data: Json): [string | null, unknown, number][] =>
   data.groups.map(({ key, value, count }: Json) => [key, value, count]);
 
-/** Moves records into the past. */
+/** Sets the creation time of a record. */
 async function createdAt(tenant: Tenant, id: string, time: string): Promise<void> {
   await database()`update deals set created_at = ${time} where company_id = ${tenant.companyId} and id = ${id}`;
 }
 
-describe('over time', () => {
+describe('reports by date', () => {
   const amount = { metric: 'sum', field: 'amount_minor' };
 
-  test('two fields give a group for each combination that occurs, sorted by the first key and then by the second', async () => {
+  test('groups by two fields, with a group for each existing combination, sorted by both keys', async () => {
     const { key } = await newTenant();
     await deals(
       key,
@@ -49,7 +49,7 @@ describe('over time', () => {
       ['2026-11', 'Won', 4, 1],
       [null, 'New', 16, 1],
     ]);
-    // Numbers are sorted as numbers, and records without a value come last, in both places.
+    // Numbers are sorted as numbers, and records without a value come last, in both fields.
     expect(await groups(['stage', 'priority'])).toEqual([
       ['New', '2', 3, 2],
       ['New', null, 24, 2],
@@ -77,7 +77,7 @@ describe('over time', () => {
     expect(await refusedFields(status, 'POST', path, { key, body: { object: 'deals', ...body } })).toEqual(expected);
   });
 
-  test('date_field is what from and to compare, of a date as 00:00 UTC', async () => {
+  test('applies from and to to date_field, with dates as 00:00 UTC', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'deals', 'day', { type: 'date' });
@@ -88,25 +88,29 @@ describe('over time', () => {
       ...dates.map((date) => ({ name: date, expected_close_date: date, day: date, starts_at: `${date}T12:00:00Z` })),
       { name: 'none' },
     );
-    const found = async (date_field: string, window: object): Promise<string[]> => {
+    const findDates = async (date_field: string, window: object): Promise<string[]> => {
       const data = await report(key, { object: 'deals', group_by: 'name', date_field, ...window });
       expect(data.date_field).toBe(date_field);
       return data.groups.map((group: Json) => group.key);
     };
     const november = { from: '2026-11-01', to: '2026-11-30' };
     for (const field of ['expected_close_date', 'day', 'starts_at'])
-      expect(await found(field, november)).toEqual(['2026-11-01', '2026-11-30']);
+      expect(await findDates(field, november)).toEqual(['2026-11-01', '2026-11-30']);
     for (const field of ['expected_close_date', 'day']) {
-      expect(await found(field, { from: '2026-11-01T00:00:01Z' })).toEqual(['2026-11-30', '2026-12-01']);
-      expect(await found(field, { to: '2026-11-30T00:00:00Z' })).toEqual(['2026-10-31', '2026-11-01', '2026-11-30']);
+      expect(await findDates(field, { from: '2026-11-01T00:00:01Z' })).toEqual(['2026-11-30', '2026-12-01']);
+      expect(await findDates(field, { to: '2026-11-30T00:00:00Z' })).toEqual([
+        '2026-10-31',
+        '2026-11-01',
+        '2026-11-30',
+      ]);
     }
-    expect(await found('starts_at', { from: '2026-11-30T12:00:00Z' })).toEqual(['2026-11-30', '2026-12-01']);
-    expect(await found('updated_at', november)).not.toContain(undefined);
-    expect((await found('expected_close_date', {})).length).toBe(5);
+    expect(await findDates('starts_at', { from: '2026-11-30T12:00:00Z' })).toEqual(['2026-11-30', '2026-12-01']);
+    expect(await findDates('updated_at', november)).not.toContain(undefined);
+    expect((await findDates('expected_close_date', {})).length).toBe(5);
     expect((await report(key, { object: 'deals' })).date_field).toBeUndefined();
   });
 
-  test('labels name the users, records, statuses and options that keys refer to', async () => {
+  test('labels keys with the names of users, records, statuses and options', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const user = await newUser(tenant);
@@ -134,7 +138,7 @@ describe('over time', () => {
     ]);
   });
 
-  test('of tasks, the record is named if its object is grouped by as well', async () => {
+  test('labels records of tasks only if the report also groups by their object', async () => {
     const { key } = await newTenant();
     const lead = await createRecord(key, 'leads', { first_name: 'Ada', last_name: 'Lovelace', email: 'ada@x.example' });
     const body = { title: 'Call', scheduled_at: '2036-01-01T09:00:00Z' };
@@ -145,7 +149,7 @@ describe('over time', () => {
     expect(await labels(['record_id'])).toEqual([[null]]);
   });
 
-  test('the second field needs the view scope of the object as the first does', async () => {
+  test('requires the view scope of the object for the second field as for the first', async () => {
     const tenant = await newTenant();
     const key = await newKey(tenant, { scopes: ['reports:view'] });
     const ask = (group_by: string[]) => ({ key, body: { object: 'deals', group_by } });
@@ -155,7 +159,7 @@ describe('over time', () => {
     await expectStatus(403, 'POST', path, { key, body: { object: 'deals', filter } });
   });
 
-  test('a filter with a relative date is evaluated in the time zone of the workspace', async () => {
+  test('evaluates relative dates of a filter in the time zone of the workspace', async () => {
     const tenant = await newTenant();
     await deals(tenant.key, {}, {});
     const count = async (name: string) => {
@@ -167,7 +171,7 @@ describe('over time', () => {
 });
 
 describe('figures', () => {
-  test('count is the default; without group_by there is one group with the key null, also of nothing', async () => {
+  test('counts by default, and returns one group with the key null without group_by', async () => {
     const { key } = await newTenant();
     const nothing = await report(key, { object: 'deals' });
     expect(nothing).toEqual({
@@ -190,7 +194,7 @@ describe('figures', () => {
     expect((await report(key, { object: 'deals', field: 'amount_minor' })).total).toEqual({ value: 1, count: 2 });
   });
 
-  test('by tags count a record once for each of its tags, and once in the total', async () => {
+  test('counts a record once for each of its tags, and once in the total', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     for (const name of ['fair', 'VIP', 'Alone'])
@@ -263,7 +267,7 @@ describe('figures', () => {
     ]);
   });
 
-  test('sum, avg, min and max run over the records with a value; of none they are 0 and null', async () => {
+  test('computes sum, avg, min and max over records with a value, or 0 and null for none', async () => {
     const { key } = await newTenant();
     await deals(
       key,
@@ -300,21 +304,21 @@ describe('figures', () => {
     ['negative halves likewise', [-1, -1, -1, -1, -1, -1, -1, -2], -1.12],
     ['negative above a half', [-1, -2, -2], -1.67],
     ['whole', [2, 4], 3],
-  ])('the average of integers: %s', async (_, amounts, average) => {
+  ])('averages integers: %s', async (_, amounts, average) => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'points', { type: 'number' });
     await deals(tenant.key, ...amounts.map((points) => ({ points })));
     expect((await report(tenant.key, { object: 'deals', metric: 'avg', field: 'points' })).total.value).toBe(average);
   });
 
-  test('fractions are added exactly', async () => {
+  test('adds fractions exactly', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'points', { type: 'number' });
     await deals(tenant.key, { points: 0.1 }, { points: 0.2 }, { points: 1e-7 });
     expect((await report(tenant.key, { object: 'deals', metric: 'sum', field: 'points' })).total.value).toBe(0.3000001);
   });
 
-  test('the total average is over all records, not over the groups', async () => {
+  test('averages all records in the total, not the groups', async () => {
     const { key } = await newTenant();
     await deals(
       key,
@@ -330,7 +334,7 @@ describe('figures', () => {
     expect(data.total).toEqual({ value: 4, count: 3 });
   });
 
-  test('the least and greatest date are text, of built-in and own fields', async () => {
+  test('returns the least and greatest date as text, for built-in and custom fields', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'starts_at', { type: 'datetime' });
     await deals(
@@ -348,7 +352,7 @@ describe('figures', () => {
 });
 
 describe('groups', () => {
-  test('by created_at in days, weeks from Monday and months, in UTC', async () => {
+  test('groups created_at by days, weeks from Monday and months, in UTC', async () => {
     const tenant = await newTenant();
     const created = await deals(tenant.key, {}, {}, {}, {});
     const times = [
@@ -381,7 +385,7 @@ describe('groups', () => {
     ]);
   });
 
-  test('by dates of built-in and own fields, records without one last', async () => {
+  test('groups dates of built-in and custom fields, with missing ones last', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'day', { type: 'date' });
     await newCustomField(tenant, 'deals', 'moment', { type: 'datetime' });
@@ -410,7 +414,7 @@ describe('groups', () => {
     ]);
   });
 
-  test('by selects, booleans, numbers, texts and users', async () => {
+  test('groups by selects, booleans, numbers, texts and users', async () => {
     const tenant = await newTenant();
     const { key, admin } = tenant;
     await newCustomField(tenant, 'deals', 'tier', {
@@ -435,7 +439,7 @@ describe('groups', () => {
     expect(await keys('assigned_to')).toEqual([admin.id, null]);
   });
 
-  test('of custom objects, and of texts by their first 255 characters', async () => {
+  test('groups custom objects, and texts by their first 255 characters', async () => {
     const tenant = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
     await newCustomField(tenant, visits, 'remark', { type: 'textarea' });
@@ -448,8 +452,8 @@ describe('groups', () => {
   });
 });
 
-describe('which records', () => {
-  test('those of the window, both ends included; a bare date is the whole day', async () => {
+describe('the records of a report', () => {
+  test('includes both ends of the window, and the whole day of a bare date', async () => {
     const tenant = await newTenant();
     const created = await deals(tenant.key, {}, {}, {});
     for (const [index, time] of [
@@ -467,7 +471,7 @@ describe('which records', () => {
     expect(await count({ from: null, to: null, filter: null, group_by: null, field: null, bucket: null })).toBe(3);
   });
 
-  test('those that pass a filter, nested as deep as filters go', async () => {
+  test('applies a filter of the maximum depth', async () => {
     const { key } = await newTenant();
     await deals(key, { stage: 'New', priority: 1 }, { stage: 'Won', priority: 2 }, { stage: 'Won', priority: 4 });
     const filter = {
@@ -476,7 +480,7 @@ describe('which records', () => {
     expect((await report(key, { object: 'deals', filter })).total.count).toBe(1);
   });
 
-  test('the newest 5,000 at most, and then it says so', async () => {
+  test('covers the newest 5,000 records at most, and reports the cap', async () => {
     const tenant = await newTenant();
     const { key, companyId } = tenant;
     const insert = (from: number, to: number) => database()`
@@ -497,7 +501,7 @@ describe('which records', () => {
     });
   });
 
-  test('of the tenant, the mode and the reach of the key alone', async () => {
+  test('covers only the tenant, the mode and the visible records of the key', async () => {
     const tenant = await newTenant();
     const branchId = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;
@@ -514,7 +518,7 @@ describe('which records', () => {
   });
 });
 
-describe('refusals', () => {
+describe('rejected reports', () => {
   const refused = (status: number, key: string, body: unknown) =>
     refusedFields(status, 'POST', path, { key, body } as CallOptions);
 
@@ -587,7 +591,7 @@ describe('refusals', () => {
     expect(await refused(status, key, body)).toEqual(problems);
   });
 
-  test('an object that the workspace does not have is 404, one whose module is off 403', async () => {
+  test('returns 404 for an unknown object, and 403 for one of a disabled module', async () => {
     const tenant = await newTenant();
     for (const object of ['nothing', 'object:nothing', '__proto__'])
       await expectStatus(404, 'POST', path, { key: tenant.key, body: { object } });
@@ -604,7 +608,7 @@ describe('refusals', () => {
     }
   });
 
-  test('a key without the view scope of the object gets figures, and no texts or ids', async () => {
+  test('returns figures but no texts or ids to a key without the view scope of the object', async () => {
     const tenant = await newTenant();
     await deals(tenant.key, { amount_minor: 5, assigned_to: tenant.admin.id });
     const key = await newKey(tenant, { scopes: ['reports:view'] });
@@ -632,7 +636,7 @@ describe('refusals', () => {
 });
 
 describe('a report that takes too long', () => {
-  // A database of its own, where a table may be locked without holding up the other tests.
+  // A separate database, because the test locks a table.
   let server: TestServer;
   beforeAll(async () => {
     const databaseUrl = await newDatabase();
@@ -652,7 +656,7 @@ describe('a report that takes too long', () => {
     await dropAllDatabases();
   });
 
-  test('says so, and how to narrow it', async () => {
+  test('reports a timeout, and says how to narrow the report', async () => {
     const tenant = await newTenant();
     await deals(tenant.key, {});
     await database().begin(async (sql) => {
@@ -665,7 +669,7 @@ describe('a report that takes too long', () => {
 });
 
 describe('the pipeline', () => {
-  test('counts deals by stage in order, empty ones too, with their amounts', async () => {
+  test('counts deals by stage in order with their amounts, including empty stages', async () => {
     const { key } = await newTenant();
     await deals(key, { stage: 'New', amount_minor: 100 }, { stage: 'New', amount_minor: 50 }, { stage: 'Won' });
     const { data } = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'deals' } })).body;
@@ -679,7 +683,7 @@ describe('the pipeline', () => {
     expect(of('Lost')).toMatchObject({ outcome: 'lost', count: 0, amount_minor: 0 });
   });
 
-  test('counts leads, those converted by the outcome of their status, and the rate', async () => {
+  test('counts leads, converted leads by the outcome of their status, and the rate', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const empty = (await expectStatus(200, 'GET', '/v1/reports/pipeline', { key, query: { object: 'leads' } })).body
@@ -695,7 +699,7 @@ describe('the pipeline', () => {
     expect(data.by_status.find((row: Json) => row.status === 'Signed').count).toBe(1);
   });
 
-  test.each([[{}], [{ object: 'accounts' }], [{ object: '' }]])('of %j is refused', async (query) => {
+  test.each([[{}], [{ object: 'accounts' }], [{ object: '' }]])('rejects a pipeline of %j', async (query) => {
     const { key } = await newTenant();
     await expectStatus(400, 'GET', '/v1/reports/pipeline', { key, query: query as Record<string, string> });
   });
@@ -717,7 +721,7 @@ describe('saved reports', () => {
   const names = async (options: CallOptions): Promise<string[]> =>
     (await expectStatus(200, 'GET', '/v1/reports/saved', options)).body.data.reports.map((each: Json) => each.name);
 
-  test('a key sees shared ones only, a user also their own', async () => {
+  test('lists shared reports for a key, and also their own for a user', async () => {
     const tenant = await newTenant();
     const user = await newUser(tenant);
     await save(await newTenant(), 'foreign', { shared: true });
@@ -731,7 +735,7 @@ describe('saved reports', () => {
     expect((await names({ token: ofAdmin })).toSorted()).toEqual(['of the admin', 'shared']);
   });
 
-  test('with the whole definition, page by page', async () => {
+  test('lists saved reports with their whole definition in pages', async () => {
     const tenant = await newTenant();
     for (const name of ['a', 'b', 'c']) await save(tenant, name, { shared: true });
     const first = (await expectStatus(200, 'GET', '/v1/reports/saved', { key: tenant.key, query: { limit: 2 } })).body

@@ -1,4 +1,4 @@
-// Search: which objects and fields it looks at, which hits come first, and no syntax in queries.
+// Search: the searched objects and fields, the ranking, and queries as plain text.
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -35,8 +35,8 @@ async function switchOff(tenant: Tenant, object: string, ...names: string[]): Pr
       insert into field_overrides (company_id, object, name, enabled, updated_at) values (${tenant.companyId}, ${object}, ${name}, false, now())`;
 }
 
-describe('what is found', () => {
-  test('records of every object, grouped, with label, field and record', async () => {
+describe('matches', () => {
+  test('finds records of every object in groups with label, field and record', async () => {
     const tenant = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
     const [account, deal, task, visit, person] = await Promise.all([
@@ -68,7 +68,7 @@ describe('what is found', () => {
     expect(hitsOf(data, 'accounts')[0].record).toEqual(account);
   });
 
-  test('changed records by their new texts alone, deleted ones not at all', async () => {
+  test('finds changed records only by their new texts, and no deleted ones', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'accounts', { name: 'Before' });
     await patchRecord(key, 'accounts', id, { name: 'Afterwards' });
@@ -78,7 +78,7 @@ describe('what is found', () => {
     expect((await search(key, 'afterwards')).groups).toEqual([]);
   });
 
-  test('telephone numbers and addresses by any part', async () => {
+  test('finds phone numbers and addresses by any part', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'leads', {
       first_name: 'Sara',
@@ -93,7 +93,7 @@ describe('what is found', () => {
       expect(hitsOf(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
   });
 
-  test('every script, in any case, also by two characters', async () => {
+  test('finds every script in any case, with at least two characters', async () => {
     const { key } = await newTenant();
     const names = ['ÉTÉ ÖLÇÜ', 'سارة حداد', '王小明', 'Ελένη', '😀😎 party', 'Żółć', "O'Clock", 'a--b'];
     const accounts = await createRecords(
@@ -115,7 +115,7 @@ describe('what is found', () => {
       expect([q, idsOf(await search(key, q), 'accounts')]).toEqual([q, [accounts[index].id]]);
   });
 
-  test('people by first and last name together', async () => {
+  test('finds people by first and last name together', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     const names = { first_name: 'Jane', last_name: 'Doe-Smith' };
@@ -140,7 +140,7 @@ describe('what is found', () => {
     expect(idsOf(await search(key, 'jane roe'), 'leads')).toEqual([]);
   });
 
-  test('of long texts what stands in the first 1,000 characters', async () => {
+  test('searches the first 1,000 characters of long texts', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'deals', { name: 'Long', description: `${'é'.repeat(995)}zebra quagga` });
     expect(idsOf(await search(key, 'zebra'), 'deals')).toEqual([id]);
@@ -148,8 +148,8 @@ describe('what is found', () => {
   });
 });
 
-describe('which fields', () => {
-  test('six of leads: the names, company, email, mobile and job title', async () => {
+describe('searched fields', () => {
+  test('searches six fields of leads: names, company, email, mobile and job title', async () => {
     const { key } = await newTenant();
     const values = {
       first_name: 'needle1',
@@ -169,7 +169,7 @@ describe('which fields', () => {
     for (const q of ['needle7', 'needle8', 'needle9']) expect(idsOf(await search(key, q), 'leads')).toEqual([]);
   });
 
-  test('others take the place of those that are switched off; what is switched off is not searched', async () => {
+  test('replaces disabled fields by others, and never searches disabled ones', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'leads', 'nickname');
@@ -200,7 +200,7 @@ describe('which fields', () => {
       expect(hitsOf(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
   });
 
-  test("a tenant's own texts, and none of its numbers, dates, selects and switched-off fields", async () => {
+  test('searches custom texts, but no numbers, dates, selects and disabled fields', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await newCustomField(tenant, 'deals', 'remark', { type: 'textarea' });
@@ -221,7 +221,7 @@ describe('which fields', () => {
       expect(idsOf(await search(key, q), 'deals')).toEqual([]);
   });
 
-  test('no ids', async () => {
+  test('finds no ids', async () => {
     const tenant = await newTenant();
     const { key, admin } = tenant;
     await createRecord(key, 'deals', { name: 'Seats', assigned_to: admin.id });
@@ -229,8 +229,8 @@ describe('which fields', () => {
   });
 });
 
-describe('which hits first', () => {
-  test('whole fields, then beginnings, then parts, each newest first', async () => {
+describe('ranking', () => {
+  test('ranks whole fields, then beginnings, then parts, each newest first', async () => {
     const { key } = await newTenant();
     const created = await createRecords(
       key,
@@ -244,13 +244,13 @@ describe('which hits first', () => {
     expect(idsOf(await search(key, 'Acme', { limit: 25 }), 'accounts')).toEqual([5, 1, 4, 2, 3, 0].map(id));
   });
 
-  test('the best field names the hit, the first in order among equals', async () => {
+  test('names the best matching field of a hit, the first one among equals', async () => {
     const { key } = await newTenant();
     await createRecord(key, 'leads', lead({ first_name: 'Marina', last_name: 'Mari', company_name: 'Mari' }));
     expect(hitsOf(await search(key, 'mari'), 'leads')[0].matched_field).toBe('last_name');
   });
 
-  test('limit is moved into 1 to 25 and is 5 by default', async () => {
+  test('clamps the limit to 1 to 25, and defaults to 5', async () => {
     const { key } = await newTenant();
     await createRecords(
       key,
@@ -266,7 +266,7 @@ describe('which hits first', () => {
     expect(lengths).toEqual([5, 1, 1, 1, 25, 25, 25]);
   });
 
-  test('random queries over random texts give what a reference in memory gives', async () => {
+  test('returns what a reference in memory returns for random queries and texts', async () => {
     const { key } = await newTenant();
     const letter = fc.constantFrom('a', 'A', 'b', 'É', 'é', '%', '_', '\\', "'", ' ', '小', '1');
     const text = fc
@@ -307,9 +307,9 @@ describe('which hits first', () => {
     );
   });
 
-  test('the same of objects that are too large to be looked at one by one', async () => {
+  test('returns the same for objects that are too large to scan', async () => {
     const { key, companyId } = await newTenant();
-    // The newest 1,000 hold none of what the older ones are asked for.
+    // None of the newest 1,000 contains what the queries look for in older ones.
     await database()`
       insert into leads (company_id, test_mode, id, first_name, last_name, company_name, email, created_by_kind, created_by_id, created_at, updated_at)
       select ${companyId}, false, gen_random_uuid(), 'Common', 'Person', case when n % 7 = 0 then 'Frequent' else 'Company' end,
@@ -325,7 +325,7 @@ describe('which hits first', () => {
     const whole = await old(3, { last_name: 'zebra' });
     expect(idsOf(await search(key, 'ZEBRA'), 'leads')).toEqual([whole, begin, part]);
     expect((await search(key, 'zebra')).groups[0]).toMatchObject({ total: 3, total_capped: false });
-    // What many newer ones contain does not hide an older one that ranks higher.
+    // Matches in many newer records do not hide an older one that ranks higher.
     const exact = await old(4, { last_name: 'mon' });
     const beginning = await old(5, { last_name: 'monday' });
     const found = await search(key, 'mon');
@@ -333,14 +333,14 @@ describe('which hits first', () => {
     expect(hitsOf(found, 'leads')).toHaveLength(5);
     expect(found.groups[0].total_capped).toBe(true);
     expect(found.groups[0].total).toBeGreaterThanOrEqual(1000);
-    // Two characters, and the last of a number that all have.
+    // Two characters, and the last digit of a number that all have.
     expect(idsOf(await search(key, 'zz'), 'leads')).toEqual([]);
     expect(idsOf(await search(key, 'ze'), 'leads')).toEqual([whole, begin, part]);
     expect(hitsOf(await search(key, 'p17@'), 'leads')).toMatchObject([{ matched_field: 'email' }]);
   });
 });
 
-/** 0 the whole field, 1 its beginning, 2 a part, Infinity none. */
+/** Returns 0 for the whole field, 1 for its beginning, 2 for a part, and Infinity for no match. */
 function kindOf(value: string | null, q: string): number {
   const at = value === null ? -1 : value.toLowerCase().indexOf(q.toLowerCase());
   if (at === -1) return Number.POSITIVE_INFINITY;
@@ -348,8 +348,8 @@ function kindOf(value: string | null, q: string): number {
   return value?.length === q.length ? 0 : 1;
 }
 
-describe('who sees what', () => {
-  test('only objects that the key can view are searched; naming another is no error', async () => {
+describe('visibility', () => {
+  test('searches only objects that the key can view, and accepts the names of others', async () => {
     const tenant = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
     for (const [object, body] of [
@@ -374,7 +374,7 @@ describe('who sees what', () => {
     ]);
   });
 
-  test('a name that the workspace does not have is 404, a switched-off object too', async () => {
+  test('returns 404 for an unknown or disabled object', async () => {
     const tenant = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
     await database()`update custom_objects set enabled = false where company_id = ${tenant.companyId}`;
@@ -382,7 +382,7 @@ describe('who sees what', () => {
       await expectStatus(404, 'GET', '/v1/search', { key: tenant.key, query: { q: 'needle', objects } });
   });
 
-  test('objects whose module is off are absent', async () => {
+  test('omits objects of disabled modules', async () => {
     const tenant = await newTenant();
     await createRecord(tenant.key, 'accounts', { name: 'Needle' });
     await database()`update companies set disabled_modules = '{accounts}' where id = ${tenant.companyId}`;
@@ -391,7 +391,7 @@ describe('who sees what', () => {
     expect(data.objects).not.toContain('accounts');
   });
 
-  test('nothing of another tenant or of the other mode', async () => {
+  test('finds nothing of another tenant or the other mode', async () => {
     const [tenant, other] = await Promise.all([newTenant(), newTenant()]);
     const mine = await createRecord(tenant.key, 'accounts', { name: 'Needle live' });
     const tried = await createRecord(tenant.testKey, 'accounts', { name: 'Needle test' });
@@ -400,7 +400,7 @@ describe('who sees what', () => {
     expect(idsOf(await search(tenant.testKey, 'needle'), 'accounts')).toEqual([tried.id]);
   });
 
-  test('a key with a branch sees what that branch has, and what it made itself, and counts no more', async () => {
+  test('finds and counts for a branch key only records of its branch and those that it created', async () => {
     const tenant = await newTenant();
     const branchId = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;
@@ -418,7 +418,7 @@ describe('who sees what', () => {
     expect(data.total_hits).toBe(3);
   });
 
-  test('of a large object too, whoever made what the key does not see', async () => {
+  test('limits search in large objects to visible records, whoever created the others', async () => {
     const tenant = await newTenant();
     const branchId = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;
@@ -432,7 +432,8 @@ describe('who sees what', () => {
     const data = await search(key, 'needle');
     expect(hitsOf(data, 'leads')).toMatchObject([{ record: { assigned_to: user.id } }]);
     expect(data.groups[0]).toMatchObject({ total: 1, total_capped: false });
-    // Newer ones than are looked at one by one: what is older may go unseen among so many of others, and the answer says so.
+    // Adds more newer records than a search scans. It may then miss older ones among so many of
+    // others, and the response says so.
     await database()`
       insert into leads (company_id, test_mode, id, first_name, assigned_to, created_by_kind, created_by_id, created_at, updated_at)
       select ${tenant.companyId}, false, gen_random_uuid(), case when n > 1100 then 'Needle' else 'Other' end, case when n <= 1100 then ${user.id}::uuid end,
@@ -441,7 +442,7 @@ describe('who sees what', () => {
     expect(await search(key, 'needle')).toMatchObject({ total_capped: true });
   });
 
-  test('an OAuth token searches what its user sees', async () => {
+  test('limits an OAuth token to the records of its user', async () => {
     const tenant = await newTenant();
     await createRecord(tenant.key, 'accounts', { name: 'Needle' });
     const token = await newBearer(tenant, ['accounts:view']);
@@ -449,7 +450,7 @@ describe('who sees what', () => {
     expect(body.data.objects).toEqual(['accounts']);
   });
 
-  test('activities are found by summary and details', async () => {
+  test('finds activities by summary and details', async () => {
     const tenant = await newTenant();
     const id = await newActivity(tenant, 'live');
     await database()`update activities set summary = 'Talked about needles' where company_id = ${tenant.companyId} and id = ${id}`;
@@ -467,7 +468,7 @@ describe('hostile queries', () => {
     ['too long', { q: 'a'.repeat(101) }, ['q TOO_LONG']],
     ['with NUL', { q: 'ab\0c' }, ['q INVALID_FORMAT']],
     ['with an unknown parameter', { q: 'ab', filter: 'x' }, ['filter UNKNOWN_FIELD']],
-  ])('a q that is %s is refused', async (_, query, problems) => {
+  ])('rejects a q that is %s', async (_, query, problems) => {
     const { key } = await newTenant();
     expect(await refusedFields(400, 'GET', '/v1/search', { key, query: query as Record<string, string> })).toEqual(
       problems,
@@ -490,15 +491,18 @@ describe('hostile queries', () => {
     ['a'.repeat(100)],
     ['\t\n'],
     ['  '],
-  ])('nothing in %j is syntax', async (q) => {
+  ])('treats nothing in %j as syntax', async (q) => {
     const { key } = await newTenant();
     await createRecords(key, 'accounts', [{ name: 'Sara' }, { name: 'Plain' }]);
     expect((await search(key, q)).groups).toEqual([]);
   });
 });
 
-describe('texts that lie in blocks', () => {
-  /** Leads of the past, of which a search looks at none one by one; waits until their texts lie in blocks. */
+describe('search blocks', () => {
+  /**
+   * Creates old leads, which no search scans one by one, and waits until their texts are stored in
+   * blocks.
+   */
   async function newLargeTenant(rows: number): Promise<Tenant> {
     const tenant = await newTenant();
     await database()`
@@ -515,8 +519,8 @@ describe('texts that lie in blocks', () => {
   const oldest = ({ companyId }: Tenant, name: string) =>
     database()<{ id: string }[]>`select id from leads where company_id = ${companyId} and first_name = ${name}`;
 
-  test('are found by a part, a beginning and as a whole, with a signature and without', async () => {
-    // Blocks of 256: 32 of them share a signature, and the rest has none yet.
+  test('finds parts, beginnings and whole texts in blocks with and without a signature', async () => {
+    // Blocks have 256 records. 32 of them share a signature, and the rest has none yet.
     const tenant = await newLargeTenant(10_400);
     const [signatures] = await database()`
       select count(*)::int as count from search_signatures where company_id = ${tenant.companyId}`;
@@ -531,13 +535,13 @@ describe('texts that lie in blocks', () => {
     const { groups } = await search(tenant.key, 'ld8123', { limit: 25 });
     expect(groups[0]).toMatchObject({ total: 1, total_capped: false, hits: [{ matched_field: 'first_name' }] });
     expect((await search(tenant.key, 'old99999')).groups).toEqual([]);
-    // JavaScript and PostgreSQL do not agree on what these are in lower case.
+    // JavaScript and PostgreSQL lower these differently.
     const [wise] = await oldest(tenant, 'ΣΟΦΟΣ İ');
     for (const q of ['ΣΟΦΟΣ', 'ΟΦΟΣ İ', 'Σ İ'])
       expect([q, idsOf(await search(tenant.key, q), 'leads')]).toEqual([q, [wise?.id]]);
   });
 
-  test('change with their records, and go with them', async () => {
+  test('updates and deletes texts in blocks with their records', async () => {
     const tenant = await newLargeTenant(2000);
     const [[changed], [gone]] = await Promise.all([oldest(tenant, 'Old17'), oldest(tenant, 'Old18')]);
     await patchRecord(tenant.key, 'leads', String(changed?.id), { first_name: 'Zacharias' });
@@ -548,7 +552,7 @@ describe('texts that lie in blocks', () => {
       expect(idsOf(await search(tenant.key, 'old18', { limit: 25 }), 'leads')).not.toContain(gone?.id);
     };
     await check();
-    // What was removed does not stay in them, and takes along what else waits.
+    // The job removes the texts from the blocks, together with all other pending changes.
     await untilStored(tenant);
     await check();
     const texts = await database()<{ text: string }[]>`
@@ -559,7 +563,7 @@ describe('texts that lie in blocks', () => {
     expect(lines.filter((line) => line.includes('zacharias'))).toHaveLength(1);
   });
 
-  test('a thousand records leave them at once, whatever the number of blocks', async () => {
+  test('removes a thousand records from their blocks in one run, whatever the number of blocks', async () => {
     const { companyId } = await newTenant();
     await database()`
       insert into search_blocks (company_id, test_mode, object, block, record_ids, texts)
@@ -580,7 +584,7 @@ describe('texts that lie in blocks', () => {
     ]);
   });
 
-  test('a block that has a part has its bits, whatever the texts', () => {
+  test("sets the bits of every part of a block's texts in its signature", () => {
     fc.assert(
       fc.property(
         fc.array(fc.array(fc.string({ unit: 'grapheme', maxLength: 12 }), { maxLength: 4 }), {
@@ -609,7 +613,7 @@ describe('texts that lie in blocks', () => {
     );
   });
 
-  test('a block without a part mostly lacks one of its bits', () => {
+  test('excludes most blocks without a part by their signature', () => {
     const words = emptySignature();
     const texts = Array.from({ length: 256 }, (_, number) => `lead${number * 7919}@bluelake.example`);
     markTexts(words, 0, texts);

@@ -1,4 +1,4 @@
-// Activities: logged once with their effects, changed, listed, and refused with every reason.
+// Activities: logging with its effects, changes, lists, and every reason for rejection.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 
 describe('logging', () => {
-  test('answers the activity and its lead, and leaves one row, one audit row and one event', async () => {
+  test('returns the activity and its lead, and writes one row, one audit row and one event', async () => {
     const on = await newLead(key);
     const body = onLead(on, {
       activity_type: ' cALL ',
@@ -88,7 +88,7 @@ describe('logging', () => {
     ]);
   });
 
-  test('is the same row as the records API shows, in both directions', async () => {
+  test('reads and writes the same activity through the records API', async () => {
     const { id } = await log(key, onLead(lead, { duration_seconds: 7, outcome: 'Won over' }));
     const record = await readRecord(key, 'activities', id);
     expect(record).toMatchObject({ entity_id: lead, activity_type: 'Call', summary: 'Called' });
@@ -102,7 +102,7 @@ describe('logging', () => {
     await expectStatus(404, 'GET', `${path}/${id}`, { key });
   });
 
-  test('performed_at is now when left out; an earlier one never moves last_contacted_at back; a deal is moved like a lead', async () => {
+  test('defaults performed_at to now, never moves last_contacted_at back, and moves deals like leads', async () => {
     const deal = (await createRecord(key, 'deals', { name: 'D' })).id;
     const onDeal = { ...onLead(deal), entity_type: 'deal' };
     const { activity, entity } = (await post(201, key, onDeal)).body.data;
@@ -112,7 +112,7 @@ describe('logging', () => {
     expect(earlier.entity).toEqual(entity);
   });
 
-  test('of every type moves the lead, a note like a call', async () => {
+  test('moves the lead for activities of every type, including notes', async () => {
     for (const activity_type of activityTypes) {
       const on = onLead(await newLead(key), { activity_type, followup_at: '2036-01-01T00:00:00Z' });
       const { activity, entity } = (await post(201, key, on)).body.data;
@@ -121,7 +121,7 @@ describe('logging', () => {
     }
   });
 
-  test('with one key it happens once, and the replay is the first answer byte for byte', async () => {
+  test('logs an activity once per key, and replays the first response byte for byte', async () => {
     const on = await newLead(key);
     const idempotencyKey = randomUUID();
     const first = await post(201, key, onLead(on), { idempotencyKey });
@@ -133,7 +133,7 @@ describe('logging', () => {
     expect((await list(key, { entity_id: on })).activities).toHaveLength(1);
   });
 
-  test('legacy scopes log and change', async () => {
+  test('accepts legacy scopes to log and change activities', async () => {
     const writer = await newKey(tenant, { scopes: ['activities:write', 'activities:update', 'activities:read'] });
     const { id } = await log(writer, onLead(lead));
     await patch(200, writer, id, { summary: 'Changed' });
@@ -141,7 +141,7 @@ describe('logging', () => {
   });
 });
 
-describe('a refusal to log', () => {
+describe('rejected activities', () => {
   test.each<[string, number, string, (on: string) => object, string[]]>([
     [
       'nothing',
@@ -234,20 +234,20 @@ describe('a refusal to log', () => {
       (on) => onLead(on, { colour: 1, id: 'x', created_by: 'x' }),
       ['colour UNKNOWN_FIELD', 'created_by READ_ONLY', 'id READ_ONLY'],
     ],
-  ])('of %s answers %i %s and lists every problem', async (_, status, code, body, problems) => {
+  ])('rejects an activity with %s as %i %s, and reports all problems', async (_, status, code, body, problems) => {
     const answer = await post(status, key, body(lead));
     expect(answer.body.error.code).toBe(code);
     expect(problemsOf(answer.body.error).sort()).toEqual(problems.sort());
   });
 
-  test('of a type that is switched off lists those that are on', async () => {
+  test("lists the active types if the activity's type is disabled", async () => {
     const own = await newTenant();
     await database()`update activity_types set is_active = false where company_id = ${own.companyId} and name <> 'Email'`;
     const answer = await post(422, own.key, onLead(await newLead(own.key)));
     expect(answer.body.error.details.fields[0]).toMatchObject({ code: 'INVALID_OPTION', allowed: ['Email'] });
   });
 
-  test("on a lead of another tenant, of the other mode, deleted, or of a deal's id is 404, and leaves nothing", async () => {
+  test('returns 404 for a lead that is foreign, of the other mode, deleted or a deal, and stores nothing', async () => {
     const other = await newTenant();
     const gone = await newLead(key);
     await expectStatus(200, 'DELETE', recordsPath('leads', gone), { key });
@@ -259,7 +259,7 @@ describe('a refusal to log', () => {
     expect(await database()`select from activities where company_id = ${other.companyId}`).toHaveLength(0);
   });
 
-  test("follows the workspace's settings: a mandatory field is missed, a switched-off one is unknown", async () => {
+  test("requires the workspace's mandatory fields, and rejects its disabled ones", async () => {
     const own = await newTenant();
     const on = await newLead(own.key);
     await database()`
@@ -278,7 +278,7 @@ describe('a refusal to log', () => {
 });
 
 describe('changing', () => {
-  test('changes what is sent and nothing else; audit and event name it', async () => {
+  test('changes only the sent fields of an activity, and names them in audit row and event', async () => {
     const before = await log(key, onLead(lead, { details: 'Old', outcome: 'Open' }));
     const { activity } = (await patch(200, key, before.id, { details: 'New', activity_type: 'meeting' })).body.data;
     expect(activity).toEqual({
@@ -302,7 +302,7 @@ describe('changing', () => {
     expect((await leftBehind(before.id)).audit).toHaveLength(2);
   });
 
-  test('the lead follows; a follow-up that is called off leaves the earliest one still to come, or none', async () => {
+  test('updates the lead of a changed activity, and falls back to the earliest remaining follow-up', async () => {
     const on = await newLead(key);
     const next = async () => (await readRecord(key, 'leads', on)).next_followup_at;
     const first = await log(
@@ -354,7 +354,7 @@ describe('changing', () => {
       ['id READ_ONLY', 'test_mode READ_ONLY'],
     ],
     ['an unknown field', 422, 'VALIDATION_ERROR', { summary: 'x', colour: 1 }, ['colour UNKNOWN_FIELD']],
-  ])('to %s is refused with %i %s', async (_, status, code, body, problems) => {
+  ])('rejects a change to %s with %i %s', async (_, status, code, body, problems) => {
     const { id } = await log(key, onLead(lead));
     const answer = await patch(status, key, id, body);
     expect(answer.body.error.code).toBe(code);
@@ -367,7 +367,7 @@ test.each([
   ['PATCH', path],
   ['PATCH', recordsPath('activities')],
   ['DELETE', recordsPath('activities')],
-])('%s %s/{id} waits for a lead that is being deleted, and does not stand in its way', async (method, where) => {
+])('waits in %s %s/{id} for a lead that is being deleted, without blocking the deletion', async (method, where) => {
   const on = await newLead(key);
   const { id } = await log(key, onLead(on));
   const held = await database().reserve();
@@ -390,7 +390,7 @@ test.each([
 });
 
 describe('the list', () => {
-  test('is ordered by performed_at and id, both descending, and each filter picks its own', async () => {
+  test('sorts activities by performed_at and id, newest first, and applies each filter', async () => {
     const own = await newTenant();
     const other = await newKey(own);
     const [a, b] = [await newLead(own.key), await newLead(own.key)];
@@ -400,23 +400,25 @@ describe('the list', () => {
     const three = await log(own.key, onLead(b, { ...at(3), activity_type: 'Email' }));
     const two = await log(other, { ...onLead(deal, at(2)), entity_type: 'deal' });
     const twoToo = await log(own.key, onLead(a, at(2)));
-    const found = async (query: Record<string, string>) => ids((await list(own.key, query)).activities);
+    const findIds = async (query: Record<string, string>) => ids((await list(own.key, query)).activities);
     const all = [three.id, twoToo.id, two.id, one.id];
-    expect(await found({})).toEqual(all);
-    expect(await found({ entity_type: 'deal' })).toEqual([two.id]);
-    expect(await found({ entity_id: a.toUpperCase() })).toEqual([twoToo.id, one.id]);
-    expect(await found({ entity_id: a, entity_type: 'deal' })).toEqual([]);
-    expect(await found({ activity_type: 'eMAIL' })).toEqual([three.id]);
-    expect(await found({ performed_from: two.performed_at })).toEqual(all.slice(0, 3));
-    expect(await found({ performed_to: '2026-05-02T12:00:00.000+02:00' })).toEqual(all.slice(1));
-    expect(await found({ performed_from: two.performed_at, performed_to: two.performed_at })).toEqual(all.slice(1, 3));
-    expect(await found({ created_by: two.created_by.id })).toEqual([two.id]);
-    expect(await found({ created_by: 'nobody' })).toEqual([]);
+    expect(await findIds({})).toEqual(all);
+    expect(await findIds({ entity_type: 'deal' })).toEqual([two.id]);
+    expect(await findIds({ entity_id: a.toUpperCase() })).toEqual([twoToo.id, one.id]);
+    expect(await findIds({ entity_id: a, entity_type: 'deal' })).toEqual([]);
+    expect(await findIds({ activity_type: 'eMAIL' })).toEqual([three.id]);
+    expect(await findIds({ performed_from: two.performed_at })).toEqual(all.slice(0, 3));
+    expect(await findIds({ performed_to: '2026-05-02T12:00:00.000+02:00' })).toEqual(all.slice(1));
+    expect(await findIds({ performed_from: two.performed_at, performed_to: two.performed_at })).toEqual(
+      all.slice(1, 3),
+    );
+    expect(await findIds({ created_by: two.created_by.id })).toEqual([two.id]);
+    expect(await findIds({ created_by: 'nobody' })).toEqual([]);
     await database()`update activity_types set is_active = false where company_id = ${own.companyId} and name = 'Email'`;
-    expect(await found({ activity_type: 'Email' })).toEqual([three.id]);
+    expect(await findIds({ activity_type: 'Email' })).toEqual([three.id]);
   });
 
-  test('refuses filters that cannot be, and a cursor of another query', async () => {
+  test('rejects impossible filters, and cursors of other queries', async () => {
     await log(key, onLead(lead));
     await log(key, onLead(lead));
     const refused = (query: Record<string, string>) => refusedFields(400, 'GET', path, { key, query });
@@ -440,7 +442,7 @@ describe('the list', () => {
     expect(await refused({ cursor, offset: '0' })).toEqual(['offset CONFLICTING_FIELDS']);
   });
 
-  test('by offset says the total and where the cursor goes on; past the end it is empty', async () => {
+  test('returns the total and the next cursor of a list by offset, and an empty page past the end', async () => {
     const own = await newTenant();
     const on = await newLead(own.key);
     const logged = await createRecords(
@@ -466,7 +468,7 @@ describe('the list', () => {
     expect(await list(own.key, { offset: 2147483647 })).toMatchObject({ activities: [], pagination: { total: 7 } });
   });
 
-  test('walks in both forms under inserts and deletes repeat nothing and skip nothing that was there throughout', async () => {
+  test('repeats and skips nothing in walks by cursor or offset under concurrent inserts and deletes', async () => {
     const own = await newTenant();
     const on = await newLead(own.key);
     const at = (index: number) => ({ performed_at: new Date(Date.UTC(2026, 4, 1, 0, index % 20)).toISOString() });
@@ -500,7 +502,7 @@ describe('the list', () => {
     }
     done = true;
     await disturbing;
-    // Nothing comes or goes any more: pages by offset alone join to the same list.
+    // Nothing changes now, so pages by offset add up to the same list.
     const [all, paged] = [[] as string[], [] as string[]];
     for (
       let data = await list(own.key, { limit: 100 });
@@ -516,8 +518,8 @@ describe('the list', () => {
   });
 });
 
-describe('who sees what', () => {
-  test('live and test activities are apart, and nobody sees those of another tenant', async () => {
+describe('visibility of activities', () => {
+  test('separates live and test activities, and those of tenants', async () => {
     const own = await newTenant();
     const live = await log(own.key, onLead(await newLead(own.key)));
     const testing = await log(own.testKey, onLead(await newLead(own.testKey)));
@@ -535,7 +537,7 @@ describe('who sees what', () => {
     }
   });
 
-  test('a key of a branch or team sees and changes what it or its users logged, and logs on what is in its reach', async () => {
+  test('limits keys of a branch or team to activities by them or their users, and to their visible records', async () => {
     const own = await newTenant();
     const sql = database();
     const [north, team] = [randomUUID(), randomUUID()];

@@ -1,4 +1,4 @@
-// Customer profiles: by id and by email, every group, and nothing that the key cannot see.
+// Customer profiles by id and by email: every group, limited to what the key can see.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -29,7 +29,7 @@ async function tag(tenant: Tenant, customerId: string, tagId: string, mode: 'liv
     values (${tenant.companyId}, ${mode === 'test'}, 'customers', ${customerId}, ${tagId}, true)`;
 }
 
-/** A customer with an account, a colleague, two deals, two leads and activities on them. */
+/** Creates a customer with an account, a colleague, two deals, two leads and their activities. */
 async function arrange(tenant: Tenant) {
   const { key } = tenant;
   const account = await createRecord(key, 'accounts', { name: 'Blue Lake' });
@@ -74,7 +74,7 @@ beforeAll(async () => {
 });
 
 describe('a profile', () => {
-  test('has every field, names in place of ids, tags by priority, and contacts unless something else is asked for', async () => {
+  test('returns every field, names for ids, tags by priority, and contacts by default', async () => {
     const { sara, omar, account, leads } = world;
     const [late, early] = [await newTag(tenant, 'Late', 200), await newTag(tenant, 'Early', 1)];
     for (const id of [late, early]) await tag(tenant, sara.id, id);
@@ -123,7 +123,7 @@ describe('a profile', () => {
     });
   });
 
-  test('without account, assignee or names has null and empty text there', async () => {
+  test('returns null and empty text without account, assignee or names', async () => {
     const { id } = await customer(key);
     await database()`update customers set first_name = null where id = ${id}`;
     expect(await read(key, id)).toMatchObject({
@@ -145,13 +145,13 @@ describe('a profile', () => {
   };
   const namesOf = (profile: Json) => Object.keys(groups).filter((group) => group in profile);
 
-  test.each(Object.entries(groups))('with include=%s has that group alone', async (group, value) => {
+  test.each(Object.entries(groups))('returns only the requested group with include=%s', async (group, value) => {
     const profile = await read(key, world.sara.id, group);
     expect(namesOf(profile)).toEqual([group]);
     expect(profile[group]).toEqual(value);
   });
 
-  test('with every group has all of them, in whatever order and number they are named; with none, none', async () => {
+  test('returns all named groups in any order or repetition, and none for an empty include', async () => {
     const all = Object.keys(groups);
     for (const include of [all.join(','), ` ${all.toReversed().join(' , ')} `, [...all, ...all].join(',')])
       expect(await read(key, world.sara.id, include)).toMatchObject(groups);
@@ -162,7 +162,7 @@ describe('a profile', () => {
   });
 
   test.each(['contact', 'Contacts', 'contacts,', ',', 'contacts;deals_count', 'constructor'])(
-    'with include=%s is refused with the groups that there are',
+    'rejects include=%s, and lists the existing groups',
     async (include) => {
       for (const [where, query] of [
         [`${path}/${world.sara.id}`, { include }],
@@ -183,7 +183,7 @@ describe('a profile', () => {
     },
   );
 
-  test('shows custom fields by name, null where they have no value, and none that are switched off', async () => {
+  test('returns custom fields by name, null without a value, and no disabled ones', async () => {
     const own = await newTenant();
     for (const [name, options] of [
       ['tier', {}],
@@ -195,7 +195,7 @@ describe('a profile', () => {
     expect((await read(own.key, id, 'custom_fields')).custom_fields).toEqual({ tier: null, seats: 7 });
   });
 
-  test('lacks what the workspace switched off, and what is made of it', async () => {
+  test('omits disabled fields and everything derived from them', async () => {
     const own = await newTenant();
     const { sara } = await arrange(own);
     for (const name of ['last_name', 'email', 'phone', 'account_id', 'assigned_to', 'lead_id'])
@@ -212,8 +212,8 @@ describe('a profile', () => {
   });
 });
 
-describe('by email', () => {
-  test('is the same profile, in whatever case the address is written', async () => {
+describe('profiles by email', () => {
+  test('finds the same profile by email in any case', async () => {
     const { sara } = world;
     const found = await find(key, sara.email.toUpperCase());
     expect(found).toEqual({ customer: await read(key, sara.id), other_matches: 0 });
@@ -225,7 +225,7 @@ describe('by email', () => {
     expect(body.data.customer).not.toHaveProperty('contacts');
   });
 
-  test('of several it is the one that was changed last, and the others are counted', async () => {
+  test('returns the customer changed last among those with one email, and counts the others', async () => {
     const email = `${randomUUID()}@x.example`;
     const first = await customer(key, { email });
     await customer(key, { email });
@@ -239,13 +239,13 @@ describe('by email', () => {
     [{ email: 'nobody' }, 'INVALID_FIELD_FORMAT', 'INVALID_FORMAT'],
     [{ email: '' }, 'INVALID_FIELD_FORMAT', 'INVALID_FORMAT'],
     [{ email: `${'x'.repeat(250)}@x.example` }, 'VALIDATION_ERROR', 'TOO_LONG'],
-  ])('%j is refused with 400 %s', async (query, code, problem) => {
+  ])('rejects the query %j with 400 %s', async (query, code, problem) => {
     const { body } = await expectStatus(400, 'GET', path, { key, query: query as Record<string, string> });
     expect(body.error.code).toBe(code);
     expect(body.error.details.fields).toContainEqual(expect.objectContaining({ field: 'email', code: problem }));
   });
 
-  test('an address that nobody here has is 404, also one that a test customer or another tenant has', async () => {
+  test('returns 404 for an email that only a test customer or another tenant has', async () => {
     const other = await newTenant();
     const [testing, foreign] = [`${randomUUID()}@x.example`, `${randomUUID()}@x.example`];
     await customer(tenant.testKey, { email: testing });
@@ -258,13 +258,13 @@ describe('by email', () => {
   });
 });
 
-describe('who sees what', () => {
-  test('a legacy key with customers:read reads profiles', async () => {
+describe('visibility of profiles', () => {
+  test('accepts the legacy scope customers:read for profiles', async () => {
     const legacy = await newKey(tenant, { scopes: ['customers:read'], legacy: true });
     expect((await read(legacy, world.sara.id)).id).toBe(world.sara.id);
   });
 
-  test('a key of a branch or team sees its customers, and of their account, contacts and counts what it can see', async () => {
+  test('limits keys of a branch or team to their customers, and account, contacts and counts to visible records', async () => {
     const own = await newTenant();
     const sql = database();
     const [north, team] = [randomUUID(), randomUUID()];

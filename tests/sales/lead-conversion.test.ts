@@ -1,4 +1,4 @@
-// Conversion: the customer, account and deal that a lead becomes, together or not at all.
+// Lead conversion: creates the customer, account and deal of a lead together or not at all.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
@@ -27,7 +27,7 @@ const convert = async (key: string, id: string, body?: object): Promise<Json> =>
 const refused = (status: number, key: string, id: string, body: unknown) =>
   refusedFields(status, 'POST', path(id), { key, body });
 
-/** How many customers, accounts and deals a tenant has. */
+/** Counts the customers, accounts and deals of a tenant. */
 async function counts(tenant: Tenant): Promise<Record<string, number>> {
   const [row] = await database()<Record<string, number>[]>`
     select
@@ -47,7 +47,7 @@ beforeAll(async () => {
 });
 
 describe('converting', () => {
-  test('makes a customer, an account and a deal with what the lead has, links them, and leaves a trace of each', async () => {
+  test('creates a customer, an account and a deal from the lead, links them, and audits each', async () => {
     const { id: userId } = await newUser(tenant);
     const company = `Blue Lake ${randomUUID()}`;
     const lead = await newLead(key, {
@@ -147,14 +147,14 @@ describe('converting', () => {
     expect(profile.body.data.customer).toMatchObject({ leads_count: 1, deals_count: 1, activities_count: 1 });
   });
 
-  test('without a body makes a customer alone; without a company no account', async () => {
+  test('creates only a customer without a body, and no account without a company', async () => {
     const lead = await newLead(key);
     const data = await convert(key, lead.id);
     expect(data).toMatchObject({ account: null, deal: null, customer: { created: true } });
     expect(await readRecord(key, 'customers', data.customer.id)).toMatchObject({ account_id: null, email: lead.email });
   });
 
-  test('names the deal after the person where there is no company; deal alone asks for one', async () => {
+  test('names the deal after the person without a company, and creates none with create_deal: false', async () => {
     const lead = await newLead(key, { last_name: 'Haddad' });
     expect((await convert(key, lead.id, { deal: {} })).deal).toMatchObject({
       name: 'Sara Haddad',
@@ -165,7 +165,7 @@ describe('converting', () => {
     expect((await convert(key, other.id, { create_deal: false })).deal).toBeNull();
   });
 
-  test("takes along the tenant's own fields that both objects have, of one type and with values that both offer", async () => {
+  test('copies custom fields that both objects have with one type and common values', async () => {
     const own = await newTenant();
     const both = async (name: string, options: object = {}, other: object = options) => {
       await newCustomField(own, 'leads', name, options);
@@ -187,7 +187,7 @@ describe('converting', () => {
     expect((await readRecord(own.key, 'customers', second.customer.id)).size).toBe('small');
   });
 
-  test('leaves what the workspace switched off behind', async () => {
+  test('copies no disabled fields', async () => {
     const own = await newTenant();
     await database()`
       insert into field_overrides (company_id, object, name, enabled, updated_at)
@@ -199,7 +199,7 @@ describe('converting', () => {
     expect(row).toEqual({ notes: null, city: null });
   });
 
-  test('in test mode stays in test mode', async () => {
+  test('converts test leads to test records', async () => {
     const lead = await newLead(tenant.testKey);
     await post(404, key, lead.id);
     const { customer } = await convert(tenant.testKey, lead.id);
@@ -207,8 +207,8 @@ describe('converting', () => {
   });
 });
 
-describe('a customer that is there', () => {
-  test('with the same email is taken as it is: of several, the one changed last', async () => {
+describe('an existing customer', () => {
+  test('reuses the customer with the same email unchanged, the last changed of several', async () => {
     const email = address();
     await createRecord(key, 'customers', { first_name: 'Old', email });
     const later = await createRecord(key, 'customers', { first_name: 'Later', email });
@@ -220,7 +220,7 @@ describe('a customer that is there', () => {
     expect((await leftBehind(later.id)).events).toHaveLength(1);
   });
 
-  test('with the same telephone is taken only for a lead without an email', async () => {
+  test('reuses a customer with the same phone only for a lead without an email', async () => {
     const own = await newTenant();
     const mobile = '+971501234567';
     const customer = await createRecord(own.key, 'customers', { first_name: 'C', phone: mobile });
@@ -230,7 +230,7 @@ describe('a customer that is there', () => {
     expect((await convert(own.key, lead.id)).customer).toEqual({ id: customer.id, created: false });
   });
 
-  test('brings its account; one without an account is put into that of the company', async () => {
+  test('keeps the account of a reused customer, and otherwise links that of the company', async () => {
     const own = await newTenant();
     const account = await createRecord(own.key, 'accounts', { name: ' Blue  Lake ' });
     const other = await createRecord(own.key, 'accounts', { name: 'Other' });
@@ -248,7 +248,7 @@ describe('a customer that is there', () => {
     expect(await counts(own)).toEqual({ customers: 2, accounts: 2, deals: 0 });
   });
 
-  test('out of reach is not found: another one is made', async () => {
+  test('creates a new customer if the existing one is not visible', async () => {
     const own = await newTenant();
     const branch = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${own.companyId}, ${branch}, 'B', now())`;
@@ -270,8 +270,8 @@ describe('a customer that is there', () => {
   });
 });
 
-describe('a lead that was converted', () => {
-  test('is refused with what it became, as far as the caller sees it', async () => {
+describe('a converted lead', () => {
+  test('rejects a second conversion, and returns the ids of the first that the caller can see', async () => {
     const lead = await newLead(key, { company_name: randomUUID() });
     const data = await convert(key, lead.id, { deal: {} });
     const { error } = (await post(409, key, lead.id)).body;
@@ -295,7 +295,7 @@ describe('a lead that was converted', () => {
     expect(details).toMatchObject({ customer_id: null, account_id: null, deal_id: null });
   });
 
-  test('and moved back to an open status becomes the same customer again', async () => {
+  test('converts a reopened lead to the same customer again', async () => {
     const lead = await newLead(key);
     const first = await convert(key, lead.id);
     await patchRecord(key, 'customers', first.customer.id, { email: address() });
@@ -306,7 +306,7 @@ describe('a lead that was converted', () => {
     expect(again.lead.converted_at).not.toBeNull();
   });
 
-  test('and whose customer was deleted can be converted anew', async () => {
+  test('converts a lead again whose customer was deleted', async () => {
     const lead = await newLead(key);
     const first = await convert(key, lead.id);
     await expectStatus(200, 'DELETE', recordsPath('customers', first.customer.id), { key });
@@ -315,15 +315,15 @@ describe('a lead that was converted', () => {
     expect(again.lead.converted_at).toBe(first.lead.converted_at);
   });
 
-  test('only by its status gets its customer, and keeps the moment', async () => {
+  test('adds a customer to a lead that was converted by status only, and keeps converted_at', async () => {
     const lead = await newLead(key, { lead_status: 'Converted' });
     const data = await convert(key, lead.id);
     expect(data.lead).toMatchObject({ converted_at: lead.converted_at, converted_customer_id: data.customer.id });
   });
 });
 
-describe('a refusal', () => {
-  test('for anything wrong with the deal lists all of it, and nothing is stored', async () => {
+describe('a rejected conversion', () => {
+  test('reports all problems of the deal, and stores nothing', async () => {
     const own = await newTenant();
     const lead = await newLead(own.key, { company_name: 'Blue Lake' });
     const deal = {
@@ -352,7 +352,7 @@ describe('a refusal', () => {
     expect((await leftBehind(lead.id)).audit).toHaveLength(1);
   });
 
-  test('for pre-conditions of the status or of the stage stores nothing; the customer counts as set', async () => {
+  test('stores nothing if preconditions of the status or stage fail, and counts the customer as set', async () => {
     const own = await newTenant();
     const lead = await newLead(own.key, { company_name: 'Blue Lake' });
     const unmet = async (body?: object) => {
@@ -372,7 +372,7 @@ describe('a refusal', () => {
     await convert(own.key, lead.id, { deal: { stage: 'Won', amount_minor: 1 } });
   });
 
-  test('without an active converted status, and for a deal that is a duplicate, stores nothing', async () => {
+  test('stores nothing without an active converted status, or if the deal is a duplicate', async () => {
     const own = await newTenant();
     const lead = await newLead(own.key);
     await setActive(own, 'leads', 'Converted', false);
@@ -388,7 +388,7 @@ describe('a refusal', () => {
     expect(await counts(own)).toEqual({ customers: 0, accounts: 0, deals: 1 });
   });
 
-  test('names the scope or module that what is to be made needs', async () => {
+  test('names the missing scope or module of what the conversion would create', async () => {
     const own = await newTenant();
     const lead = await newLead(own.key, { company_name: 'Blue Lake' });
     const limited = await newKey(own, { scopes: ['leads:edit', 'customers:create'] });
@@ -407,8 +407,8 @@ describe('a refusal', () => {
   });
 });
 
-describe('at once', () => {
-  test('with one key a lead is converted once, and the replay is the first answer byte for byte', async () => {
+describe('concurrent conversions', () => {
+  test('converts a lead once per key, and replays the first response byte for byte', async () => {
     const lead = await newLead(key);
     const idempotencyKey = randomUUID();
     const first = await post(200, key, lead.id, { deal: {} }, { idempotencyKey });
@@ -418,7 +418,7 @@ describe('at once', () => {
     expect(other.body.error.code).toBe('IDEMPOTENCY_CONFLICT');
   });
 
-  test('one of 16 conversions with different keys wins, and the others name what it made', async () => {
+  test('converts a lead by one of 16 concurrent calls, and returns its result in the other errors', async () => {
     const own = await newTenant();
     for (let round = 1; round <= 3; round += 1) {
       const lead = await newLead(own.key, { company_name: `Company ${round}` });
@@ -439,7 +439,7 @@ describe('at once', () => {
     }
   });
 
-  test('leads of one person and company become one customer and one account', async () => {
+  test('creates one customer and one account for concurrent leads of one person and company', async () => {
     const own = await newTenant();
     const email = address();
     const leads = await Promise.all(
@@ -455,7 +455,7 @@ describe('at once', () => {
   });
 });
 
-test('automatic tags follow a move and a conversion, on the lead and on the customer', async () => {
+test('updates automatic tags of the lead and the customer after a move and a conversion', async () => {
   const own = await newTenant();
   const condition = (field: string, value: string) => ({ field, operator: 'eq', value });
   const hot = { name: 'Hot', color: '#FF0000', fields: [condition('lead_status', 'Qualified')] };

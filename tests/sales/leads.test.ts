@@ -1,4 +1,4 @@
-// Lead intake: names resolved, defaults, every refusal, exactly once, and no duplicates.
+// Lead intake: resolved names, defaults, every error, idempotency, and duplicates.
 
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
@@ -51,8 +51,8 @@ async function checkDuplicates(tenant: Tenant, fields: string[]): Promise<void> 
     where company_id = ${tenant.companyId} and object = 'leads'`;
 }
 
-describe('what is stored', () => {
-  test('the smallest lead gets the defaults, and leaves one row, one audit row and one event', async () => {
+describe('stored leads', () => {
+  test('applies the defaults to a minimal lead, and writes one row, one audit row and one event', async () => {
     const tenant = await newTenant();
     const { body } = await post(201, tenant.key, { first_name: 'Sara', email: ' Sara@BlueLake.example ' });
     const { lead } = body.data;
@@ -96,7 +96,7 @@ describe('what is stored', () => {
     ]);
   });
 
-  test('names of source, status and tags are found without case; tags are stored as manual and shown by priority', async () => {
+  test('resolves source, status and tags without case, and stores tags as manual, by priority', async () => {
     const tenant = await newTenant();
     const source = await addSource(tenant, 'Web Site');
     const cold = await addTag(tenant, 'Cold', 200);
@@ -141,7 +141,7 @@ describe('what is stored', () => {
     ]);
   });
 
-  test('the assignee is found by email, or is the active user who has been there longest, or nobody', async () => {
+  test('assigns a lead by email, else to the longest-standing active user, else to no user', async () => {
     const tenant = await newTenant();
     await newUser(tenant, { status: 'inactive', createdAt: new Date('2020-01-01') });
     const oldest = await newUser(tenant, { createdAt: new Date('2021-01-01') });
@@ -154,7 +154,7 @@ describe('what is stored', () => {
     expect(await assignedTo({})).toBeNull();
   });
 
-  test('whoever reaches a part of the company gives a lead to somebody there, or to nobody, and sees it', async () => {
+  test('assigns leads of a branch key only to users of the branch, and keeps them visible to the key', async () => {
     const tenant = await newTenant();
     const branchId = uuidv7();
     await database()`
@@ -170,7 +170,7 @@ describe('what is stored', () => {
     for (const lead of [unassigned, assigned]) await expectStatus(200, 'GET', recordsPath('leads', lead.id), { key });
     expect((await post(201, tenant.key, person())).body.data.lead.assigned_to).toBe(elsewhere.id);
 
-    // An app in the name of somebody who sees their own records alone reaches nobody else.
+    // An app of a user who sees only their own records assigns to that user.
     const token = await newBearer(tenant, ['leads:*'], { userId: member.id });
     const own = await expectStatus(201, 'POST', '/v1/leads', { token, body: person(), idempotencyKey: true });
     expect(own.body.data.lead.assigned_to).toBe(member.id);
@@ -178,21 +178,21 @@ describe('what is stored', () => {
     expect(row?.created_by_user).toBe(member.id);
   });
 
-  test('a lead that comes in as converted was converted when it came', async () => {
+  test('sets converted_at of a lead that arrives as converted', async () => {
     const tenant = await newTenant();
     const { lead } = (await post(201, tenant.key, person({ lead_status: 'converted' }))).body.data;
     expect(lead).toMatchObject({ lead_status: 'Converted', converted_at: lead.created_at });
     expect((await leadsOf(tenant))[0]?.converted_at.toISOString()).toBe(lead.created_at);
   });
 
-  test('a test key makes test data', async () => {
+  test('creates test leads with a test key', async () => {
     const tenant = await newTenant();
     const { body } = await post(201, tenant.testKey, person());
     expect(body.data.lead.test_mode).toBe(true);
     expect((await leadsOf(tenant)).map((lead) => lead.test_mode)).toEqual([true]);
   });
 
-  test('metadata is kept in the audit row and nowhere else', async () => {
+  test('stores metadata only in the audit row', async () => {
     const tenant = await newTenant();
     const marker = randomUUID();
     const deepest = { two: [{ three: [{ four: [marker, 4, true, null] }] }] };
@@ -220,7 +220,7 @@ describe('what is stored', () => {
     `\u202Eevil\u0007 $1 \${x} %s \\u0041 \\`,
     '"}],{"$where":"1"}',
     '😀 e\u0301 \uFEFFend',
-  ])('the hostile text %j is stored and returned literally', async (hostile) => {
+  ])('stores and returns the hostile text %j literally', async (hostile) => {
     const tenant = await newTenant();
     await addField(tenant, 'remark', 'text');
     const { body } = await post(
@@ -248,8 +248,8 @@ describe('what is stored', () => {
   });
 });
 
-describe('who may', () => {
-  test('leads:create, leads:* and the legacy leads:write open it; other scopes of leads do not', async () => {
+describe('scopes', () => {
+  test('accepts leads:create, leads:* and the legacy leads:write, and no other scopes of leads', async () => {
     const tenant = await newTenant();
     for (const scopes of [['leads:create'], ['leads:*'], ['leads:write']])
       await post(201, await newKey(tenant, { scopes }), person());
@@ -266,7 +266,7 @@ describe('who may', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('rejected leads', () => {
   test.each<[string, object, number, string, string[]]>([
     ['no first name', { email: 'a@b.co' }, 400, 'MISSING_REQUIRED_FIELD', ['first_name REQUIRED']],
     [
@@ -391,7 +391,7 @@ describe('what is refused', () => {
         'extra UNKNOWN_FIELD',
       ],
     ],
-  ])('%s', async (_, body, status, code, fields) => {
+  ])('rejects a lead with %s', async (_, body, status, code, fields) => {
     const tenant = await settled();
     const refused = await post(status, tenant.key, body);
     expect(refused.body.error.code).toBe(code);
@@ -403,7 +403,7 @@ describe('what is refused', () => {
     expect(left).toEqual([]);
   });
 
-  /** A tenant that all refusals share, since they leave nothing behind. */
+  /** A tenant that all rejections share, because they store nothing. */
   let shared: Promise<Tenant> | undefined;
   function settled(): Promise<Tenant> {
     shared ??= (async () => {
@@ -418,14 +418,14 @@ describe('what is refused', () => {
     return shared;
   }
 
-  test('a configured name that does not exist comes with those that do', async () => {
+  test('lists the existing names for an unknown one', async () => {
     const tenant = await settled();
     const refused = await post(422, tenant.key, person({ source: 'x', lead_status: 'x', tags: ['x'] }));
     const allowed = refused.body.error.details.fields.map((problem: { allowed: string[] }) => problem.allowed);
     expect(allowed).toEqual([['Website'], ['New', 'Contacted', 'Qualified', 'Converted', 'Disqualified'], ['Hot']]);
   });
 
-  test('users who are inactive or of another tenant are no assignees, and look the same', async () => {
+  test('rejects inactive and foreign users as assignees with the same error', async () => {
     const tenant = await newTenant();
     const inactive = await newUser(tenant, { status: 'inactive' });
     const foreign = (await newTenant()).admin;
@@ -435,7 +435,7 @@ describe('what is refused', () => {
     expect(other.body.error).toEqual(one.body.error);
   });
 
-  test("the tenant's own settings count: mandatory fields are required, disabled ones unknown", async () => {
+  test("requires the tenant's mandatory fields, and rejects its disabled ones", async () => {
     const tenant = await newTenant();
     await changeField(tenant, 'last_name', { required: true });
     await changeField(tenant, 'company_name', { required: true });
@@ -453,8 +453,8 @@ describe('what is refused', () => {
   });
 });
 
-describe('exactly once', () => {
-  test('a replay is the first answer, byte for byte, and stores nothing', async () => {
+describe('idempotency', () => {
+  test('replays the first response byte for byte, and stores nothing', async () => {
     const tenant = await newTenant();
     const body = person();
     const idempotencyKey = randomUUID();
@@ -471,7 +471,7 @@ describe('exactly once', () => {
     expect(await leadsOf(tenant)).toHaveLength(2);
   });
 
-  test('16 calls with one key at once make one lead; the others see it in progress or replayed', async () => {
+  test('creates one lead for 16 concurrent calls with one key, and replays it or reports it in progress', async () => {
     const tenant = await newTenant();
     const body = person();
     const idempotencyKey = randomUUID();
@@ -486,7 +486,7 @@ describe('exactly once', () => {
     expect((await post(201, tenant.key, body, { idempotencyKey })).text).toBe(made[0]?.text);
   });
 
-  test('a refusal is kept as well, even when the reason for it has gone', async () => {
+  test('replays a stored rejection even if its reason is gone', async () => {
     const tenant = await newTenant();
     const body = person({ source: 'Website' });
     const idempotencyKey = randomUUID();
@@ -500,7 +500,7 @@ describe('exactly once', () => {
 });
 
 describe('duplicates', () => {
-  test('are stored while the check is off, and refused with the existing lead once it is on', async () => {
+  test('stores duplicates while the check is off, and rejects them with the existing lead once it is on', async () => {
     const tenant = await newTenant();
     const body = person();
     const { id } = (await post(201, tenant.key, body)).body.data.lead;
@@ -516,7 +516,7 @@ describe('duplicates', () => {
     await post(201, tenant.key, person());
   });
 
-  test('match in every selected field that has a value, and in the email whatever is selected', async () => {
+  test('matches duplicates on every selected field with a value, and always on the email', async () => {
     const tenant = await newTenant();
     const source = await addSource(tenant, 'Website');
     await addField(tenant, 'score', 'number');
@@ -543,7 +543,7 @@ describe('duplicates', () => {
     expect((await leadsOf(tenant)).filter((lead) => lead.source_id === source)).toHaveLength(2);
   });
 
-  test('are looked for in the same mode of the same tenant only', async () => {
+  test('looks for duplicates only in the same mode and tenant', async () => {
     const tenant = await newTenant();
     const other = await newTenant();
     const body = person();
@@ -552,7 +552,7 @@ describe('duplicates', () => {
     for (const key of [tenant.key, tenant.testKey, other.key]) await post(409, key, body);
   });
 
-  test('out of reach are refused without their id', async () => {
+  test('omits the id of an invisible duplicate', async () => {
     const tenant = await newTenant();
     await checkDuplicates(tenant, ['email']);
     const branchId = uuidv7();
@@ -567,7 +567,7 @@ describe('duplicates', () => {
     expect((await post(409, key, ours)).body.error.details).toEqual({ matched_fields: ['email'], existing_id: id });
   });
 
-  test('that arrive at once: exactly one of 16 is stored, whatever else they share', async () => {
+  test('stores one of 16 concurrent duplicates, whichever fields they share', async () => {
     const tenant = await newTenant();
     await checkDuplicates(tenant, ['mobile', 'email']);
     const { email } = person();
@@ -584,7 +584,7 @@ describe('duplicates', () => {
     expect(await leadsOf(tenant)).toHaveLength(1);
   });
 
-  test('a refused duplicate leaves the check free for others, and its refusal is replayed', async () => {
+  test('releases the lock of a rejected duplicate, and replays its rejection', async () => {
     const tenant = await newTenant();
     await checkDuplicates(tenant, ['email']);
     const body = person();

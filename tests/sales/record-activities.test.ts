@@ -1,4 +1,4 @@
-// The activities of a record: its own, and for a customer those of its leads and deals.
+// Activities of a record: its own, and for a customer also those of its leads and deals.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { as, createLead } from '../support/api.ts';
 import { expectClampedLimits, listChildren, newAccount, walkChildren } from '../support/record-children.ts';
@@ -20,7 +20,7 @@ const log = async (entity_type: 'lead' | 'deal', entity_id: string, performed_at
 };
 
 describe('activities', () => {
-  test('of a lead or a deal are its own, and of a customer those of its leads and deals', async () => {
+  test('lists the activities of leads and deals, and for a customer those of its leads and deals too', async () => {
     const customer = (await createRecord(key, 'customers', { first_name: 'C' })).id;
     const deal = (await createRecord(key, 'deals', { name: 'D', customer_id: customer })).id;
     const [origin, converted, stranger] = [await newLead(), await newLead(), await newLead()];
@@ -42,4 +42,4 @@ describe('activities', () => {
   });
 });
 
-test('activities move an unreasonable limit to the nearest bound', () => expectClampedLimits(key, 'activities'));
+test('clamps an out-of-range limit on activities', () => expectClampedLimits(key, 'activities'));

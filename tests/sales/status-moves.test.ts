@@ -1,4 +1,4 @@
-// Moves of deals and leads: in one piece, every refusal, and one order of moves at once.
+// Status moves of deals and leads: atomic, in one order under concurrency, with every error.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
@@ -16,9 +16,9 @@ import { database, newKey, newTenant, newUser, type Tenant } from '../support/te
 
 interface Kind {
   object: WithStatuses;
-  /** The field that names the status. */
+  /** The field with the name of the status. */
   field: 'stage' | 'lead_status';
-  /** The record and the status in the answer. */
+  /** The record and the status in the response. */
   record: 'deal' | 'lead';
   status: 'stage' | 'status';
   path(id: string): string;
@@ -65,7 +65,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
   const { object, field, record, status } = kind;
   const moved = `${record}.${status}_changed`;
 
-  test('answers where the record was and is, as the records API shows it, and leaves one audit row and its events', async () => {
+  test('returns the previous and the new status as the records API does, with one audit row and the events', async () => {
     const id = await newOne(kind);
     const data = await move(kind, id, { [field]: ' qUALIFIED ' });
     const [from, to] = [await statusId(tenant, object, 'New'), await statusId(tenant, object, 'Qualified')];
@@ -92,7 +92,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     });
   });
 
-  test('fires its event however the record is moved, and none where it stays or begins', async () => {
+  test('emits the move event for every way of moving, and none for staying or creation', async () => {
     const [id, other] = [await newOne(kind), await newOne(kind)];
     await patchRecord(key, object, id, { [field]: 'Contacted' });
     await patchRecord(key, object, id, { [field]: 'contacted', priority: 1 });
@@ -113,7 +113,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect(await moves(other)).toEqual([]);
   });
 
-  test('answers the version that the record has then, good for If-Match', async () => {
+  test('returns the new version, which is valid for If-Match', async () => {
     const id = await newOne(kind);
     const etag = async (body: object) => (await post(200, kind, id, body)).headers.get('etag');
     expect([await etag({ [field]: 'New' }), await etag({ [field]: 'Contacted' })]).toEqual(['"1"', '"2"']);
@@ -121,13 +121,13 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     await expectStatus(200, 'PATCH', recordsPath(object, id), { key, headers, body: { priority: 1 } });
   });
 
-  test('by id is the same', async () => {
+  test('accepts the id of a status', async () => {
     const id = await newOne(kind);
     const to = await statusId(tenant, object, 'Contacted');
     expect((await move(kind, id, { [`${field}_id`]: to.toUpperCase() }))[status].name).toBe('Contacted');
   });
 
-  test('to where the record is answers changed: false and leaves nothing behind', async () => {
+  test('returns changed: false and writes nothing for a move to the current status', async () => {
     const id = await newOne(kind);
     const before = await readRecord(key, object, id);
     const data = await move(kind, id, { [field]: 'New' });
@@ -137,7 +137,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect([audit.length, events.length]).toEqual([1, 1]);
   });
 
-  test('sets fields in the same change, also where the record is in the status already', async () => {
+  test('sets fields in the same change, also if the record already has the status', async () => {
     const id = await newOne(kind);
     const first = await move(kind, id, { [field]: 'Contacted', fields: { priority: '2', source: null } });
     expect(first[record]).toMatchObject({ [field]: 'Contacted', priority: 2 });
@@ -149,7 +149,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect(events[3].data.changed_fields).toEqual(['priority']);
   });
 
-  test('with something wrong in fields stores nothing, and lists every problem', async () => {
+  test('stores nothing with invalid fields, and reports all problems', async () => {
     const id = await newOne(kind);
     const before = await readRecord(key, object, id);
     const fields = { priority: 9, colour: 1, id: 'x', [`${field}_id`]: 'x', assigned_to: randomUUID(), [field]: 'New' };
@@ -186,16 +186,16 @@ describe.each([deals, leads])('a move of $object', (kind) => {
       (of) => ({ [of.field]: 'New', reason: 'x'.repeat(501) }),
       () => ['reason TOO_LONG'],
     ],
-  ])('to %s is refused with %i', async (_, code, body, problems) => {
+  ])('rejects a move to %s with %i', async (_, code, body, problems) => {
     expect(await refused(code, kind, await newOne(kind), body(kind))).toEqual(problems(kind));
   });
 
-  test('to an unknown name lists the active ones', async () => {
+  test('lists the active statuses for an unknown name', async () => {
     const answer = await post(422, kind, await newOne(kind), { [field]: 'Nowhere' });
     expect(answer.body.error.details.fields[0].allowed).toEqual(expect.arrayContaining(['New', 'Qualified']));
   });
 
-  test('to a status that is not active is refused, by name and by id; one that is there already stays', async () => {
+  test('rejects an inactive status by name and id, and keeps records that already have it', async () => {
     const own = await newTenant();
     const id = await newOne(kind, own.key);
     await setActive(own, object, 'Qualified', false);
@@ -209,7 +209,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect(same.body.data.changed).toBe(false);
   });
 
-  test('with one key happens once, and the replay is the first answer byte for byte', async () => {
+  test('moves once per key, and replays the first response byte for byte', async () => {
     const id = await newOne(kind);
     const idempotencyKey = randomUUID();
     const first = await post(200, kind, id, { [field]: 'Contacted' }, { idempotencyKey });
@@ -221,7 +221,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     expect(other.body.error.code).toBe('IDEMPOTENCY_CONFLICT');
   });
 
-  test('needs the edit scope, and a record within reach', async () => {
+  test('requires the edit scope and a visible record for a move', async () => {
     const id = await newOne(kind);
     const viewer = await newKey(tenant, { scopes: [`${object}:view`, `${object}:create`] });
     const answer = await post(403, kind, id, { [field]: 'Contacted' }, { key: viewer });
@@ -237,7 +237,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
     await post(200, kind, id, { [field]: 'Contacted' }, { key: branchKey });
   });
 
-  test('at once with others happens in one order: each answer begins where another ended', async () => {
+  test('serializes concurrent moves, each beginning where another ended', async () => {
     const id = await newOne(kind);
     const targets = ['Contacted', 'Qualified', 'New', 'Contacted', 'Qualified', 'New', 'Contacted', 'Qualified'];
     const answers = await Promise.all(targets.map((target) => move(kind, id, { [field]: target })));
@@ -251,7 +251,7 @@ describe.each([deals, leads])('a move of $object', (kind) => {
   });
 });
 
-/** Walks steps from a start, each used once in the order they were written; where they end. */
+/** Follows steps from a start in order. @returns the end, or undefined if a step does not fit */
 function chain(start: string, steps: readonly (readonly string[])[]): string | undefined {
   let at: string | undefined = start;
   for (const [from, to] of steps) at = from === at ? to : undefined;
@@ -259,7 +259,7 @@ function chain(start: string, steps: readonly (readonly string[])[]): string | u
 }
 
 describe('outcomes', () => {
-  test('winning and losing a deal set their moments, and leaving clears them; the reason becomes lost_reason only when lost', async () => {
+  test('sets and clears won_at and lost_at, and stores the reason as lost_reason only for a lost deal', async () => {
     const id = await newOne(deals);
     const won = await move(deals, id, { stage: 'Won', reason: 'Best price' });
     expect(won.stage.outcome).toBe('won');
@@ -279,17 +279,17 @@ describe('outcomes', () => {
   });
 
   const open = async () => (await createRecord(key, 'deals', { name: 'D', probability: 30, lost_reason: 'Before' })).id;
-  const post = (path: string, body: object) => shown('POST', path, body);
-  const patch = (id: string, body: object) => shown('PATCH', recordsPath('deals', id), body);
-  async function shown(method: string, path: string, body: object): Promise<Json> {
+  const post = (path: string, body: object) => send('POST', path, body);
+  const patch = (id: string, body: object) => send('PATCH', recordsPath('deals', id), body);
+  async function send(method: string, path: string, body: object): Promise<Json> {
     const { data, error } = (await call(method, path, { key, body, idempotencyKey: true })).body;
     const fields = error?.details.fields ?? data.failed?.[0]?.details.fields;
     if (fields) return fields.map((each: Json) => [each.field, each.code, each.allowed]);
     return data.deal ?? data.record ?? data.succeeded[0].record;
   }
 
-  /** Every way into a stage. @returns the deal, or the fields of the refusal with their codes */
-  const entrances: [string, (stage: string, more: object) => Promise<Json>][] = [
+  /** Every way into a stage. @returns the deal, or the rejected fields with their codes */
+  const waysIn: [string, (stage: string, more: object) => Promise<Json>][] = [
     ['create', (stage, more) => post(recordsPath('deals'), { name: 'D', stage, ...more })],
     ['batch create', (stage, more) => post(`${recordsPath('deals')}:batch`, [{ name: 'D', stage, ...more }])],
     ['change', async (stage, more) => patch(await open(), { stage, ...more })],
@@ -318,7 +318,7 @@ describe('outcomes', () => {
     ],
   ];
 
-  test.each(entrances)('a %s into a closed stage sets the probability of its outcome', async (how, enter) => {
+  test.each(waysIn)('sets the probability of the outcome for a %s into a closed stage', async (how, enter) => {
     expect(await enter('Won', { lost_reason: 'No more' })).toMatchObject({ probability: 100, lost_reason: null });
     expect(await enter('Won', { probability: 100 })).toMatchObject({ probability: 100 });
     expect(await enter('Lost', { lost_reason: 'Price' })).toMatchObject({ probability: 0, lost_reason: 'Price' });
@@ -329,13 +329,13 @@ describe('outcomes', () => {
     expect(await enter('Lost', { probability: 1 })).toEqual(refusedFor('0'));
   });
 
-  test('a deal that stays in its closed stage keeps the probability that it is given', async () => {
+  test('keeps a given probability of a deal that stays in its closed stage', async () => {
     const { id } = await createRecord(key, 'deals', { name: 'D', stage: 'Won' });
     expect(await patchRecord(key, 'deals', id, { stage: 'Won', probability: 90 })).toMatchObject({ probability: 90 });
     expect(await patchRecord(key, 'deals', id, { stage: 'Proposal' })).toMatchObject({ probability: 90 });
   });
 
-  test('a reason beside lost_reason in fields is refused when the stage means lost, and only then', async () => {
+  test('rejects a reason next to lost_reason in fields only if the stage means lost', async () => {
     const id = await newOne(deals);
     const body = { reason: 'x', fields: { lost_reason: 'y' } };
     expect(await refused(422, deals, id, { stage: 'Lost', ...body })).toEqual([
@@ -344,7 +344,7 @@ describe('outcomes', () => {
     expect((await move(deals, id, { stage: 'Qualified', ...body })).deal.lost_reason).toBe('y');
   });
 
-  test('a reason for staying is audited without an event; a new one for a lost deal is stored', async () => {
+  test('audits a reason for staying without an event, and stores a new one for a lost deal', async () => {
     const id = await newOne(deals);
     await move(deals, id, { stage: 'New', reason: 'Not yet' });
     expect((await leftBehind(id)).audit[1].metadata).toEqual({ reason: 'Not yet' });
@@ -355,27 +355,27 @@ describe('outcomes', () => {
     expect((await leftBehind(id)).events.at(-1).data.changed_fields).toEqual(['lost_reason']);
   });
 
-  test('a lead that enters a converted status gets converted_at, without a customer, and loses it when it leaves', async () => {
+  test('sets converted_at in a converted status without creating a customer, and clears it afterwards', async () => {
     const id = await newOne(leads);
     const converted = await move(leads, id, { lead_status: 'Converted' });
     expect(converted.lead).toMatchObject({ converted_at: converted.lead.updated_at, converted_customer_id: null });
     expect((await move(leads, id, { lead_status: 'Qualified' })).lead.converted_at).toBeNull();
   });
 
-  test('a deal without a stage can be moved; it was nowhere before', async () => {
+  test('moves a deal without a stage, with no previous stage', async () => {
     const id = await newOne(deals);
     await database()`update deals set stage_id = null where id = ${id}`;
     expect(await move(deals, id, { stage: 'New' })).toMatchObject({ previous_stage: null, changed: true });
   });
 
-  test("a tenant's own fields can be set with the move", async () => {
+  test('sets custom fields together with the move', async () => {
     await newCustomField(tenant, 'deals', 'seats', { type: 'number' });
     const id = await newOne(deals);
     expect((await move(deals, id, { stage: 'Won', fields: { seats: 20 } })).deal.seats).toBe(20);
   });
 });
 
-test('a move of a deal and a change by the records API at once are both kept', async () => {
+test('keeps both a move of a deal and a concurrent change by the records API', async () => {
   const id = await newOne(deals);
   for (let round = 0; round < 5; round += 1) {
     const stage = round % 2 ? 'New' : 'Won';

@@ -1,11 +1,11 @@
-// What activity types promise, read and configured; credentials, scopes and errors are the walk's.
+// Activity types: reading and configuring. Walks over all operations test credentials and scopes.
 import { describe, expect, test } from 'vitest';
 import { activityTypes } from '../../domain/onboarding/defaults.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord, leftBehind, refusedFields } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
-test('a new workspace has the ten default types, in their order', async () => {
+test('creates a workspace with the ten default types in order', async () => {
   const tenant = await newTenant();
   const { body } = await expectStatus(200, 'GET', '/v1/activity-types', { key: tenant.key });
   expect(body.data.activity_types.map((type: { name: string }) => type.name)).toEqual(activityTypes);
@@ -17,7 +17,7 @@ test('a new workspace has the ten default types, in their order', async () => {
   });
 });
 
-test('a type that was switched off is shown as inactive on the very next call', async () => {
+test('shows a disabled type as inactive from the next call on', async () => {
   const tenant = await newTenant();
   await expectStatus(200, 'GET', '/v1/activity-types', { key: tenant.key });
   await database()`update activity_types set is_active = false where company_id = ${tenant.companyId} and name = 'Call'`;
@@ -36,7 +36,7 @@ describe('configuring', () => {
   const change = (status: number, tenant: Tenant, id: string, body: object) =>
     expectStatus(status, 'PATCH', `${settings}/${id}`, { key: tenant.key, body });
 
-  test('a new type comes last unless it is placed, and the very next activity can have it', async () => {
+  test('appends a new type unless it has a position, for use by the next activity', async () => {
     const tenant = await newTenant();
     const visit = await create(tenant, { name: ' Site visit ' });
     expect(visit).toEqual({
@@ -67,7 +67,7 @@ describe('configuring', () => {
     ]);
   });
 
-  test('a change names what it changed; moving shifts the others; what stays the same leaves nothing', async () => {
+  test('audits the changed fields, shifts other types for a move, and writes nothing without a change', async () => {
     const tenant = await newTenant();
     const { id } = await create(tenant, { name: 'Visit', order_position: 1 });
     const { body } = await change(200, tenant, id, { name: 'Site visit', icon: 'pin', order_position: 99 });
@@ -93,7 +93,7 @@ describe('configuring', () => {
     ]);
   });
 
-  test('a name is there once, whatever its case, also of 16 at once; types that everybody has keep theirs', async () => {
+  test('keeps names unique without case across 16 concurrent calls, and never renames system types', async () => {
     const tenant = await newTenant();
     const twin = await expectStatus(409, 'POST', settings, { key: tenant.key, body: { name: ' cALL' } });
     const call_ = await named(tenant, 'Call');
@@ -110,7 +110,7 @@ describe('configuring', () => {
     expect(statuses).toEqual([201, ...Array(15).fill(409)]);
   });
 
-  test('one type stays active, and a workspace has 200 at most', async () => {
+  test('keeps one active type, and allows at most 200 types', async () => {
     const tenant = await newTenant();
     const types = await list(tenant);
     for (const type of types.slice(1)) await change(200, tenant, type.id, { is_active: false });
@@ -135,7 +135,7 @@ describe('configuring', () => {
     ],
     [422, { name: 1, colour: 'x' }, ['colour UNKNOWN_FIELD', 'name INVALID_TYPE']],
     [422, { name: 'x', is_system: true, id: 'x' }, ['id READ_ONLY', 'is_system READ_ONLY']],
-  ])('%i %j', async (status, body, problems) => {
+  ])('rejects with %i: %j', async (status, body, problems) => {
     const tenant = await newTenant();
     const { id } = await create(tenant, { name: 'Visit' });
     for (const [method, path] of [

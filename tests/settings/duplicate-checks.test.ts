@@ -1,4 +1,4 @@
-// Settings of duplicate checks, and new records held against stored ones by any field.
+// Duplicate checks: their settings, and new records compared with stored ones by any field.
 import { describe, expect, test } from 'vitest';
 import { builtinObject } from '../../domain/objects/builtin.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -20,7 +20,7 @@ const read = async (key: string): Promise<Json> =>
 const post = (tenant: Tenant, object: string, body: object): Promise<Answer> =>
   call('POST', recordsPath(object), { key: tenant.key, body, idempotencyKey: true });
 
-test('a new workspace checks nothing; what is set is shown in both modes and is in the audit log', async () => {
+test('checks nothing in a new workspace, and shows and audits a set check in both modes', async () => {
   const tenant = await newTenant();
   const off = [
     { object: 'leads', enabled: false, fields: [] },
@@ -30,7 +30,7 @@ test('a new workspace checks nothing; what is set is shown in both modes and is 
   const check = { object: 'leads', enabled: true, fields: ['mobile', 'email'] };
   expect(await put(tenant, 'leads', { enabled: true, fields: ['mobile', 'email'] })).toEqual(check);
   for (const key of [tenant.key, tenant.testKey]) expect(await read(key)).toEqual([check, off[1]]);
-  // What stays the same is noted all the same: it was put as a whole.
+  // A PUT without a change is audited as well, because it sets the whole check.
   await put(tenant, 'leads', { enabled: true, fields: ['mobile', 'email'] });
   const audit = await database()`
     select action, object, changes from audit_logs where company_id = ${tenant.companyId} order by id`;
@@ -43,7 +43,7 @@ test('a new workspace checks nothing; what is set is shown in both modes and is 
   expect(await read(tenant.key)).toEqual(off);
 });
 
-test('a workspace without a stored check can set one', async () => {
+test('sets a check in a workspace without a stored one', async () => {
   const tenant = await newTenant();
   await database()`delete from duplicate_checks where company_id = ${tenant.companyId}`;
   expect(await read(tenant.key)).toMatchObject([{ enabled: false }, { enabled: false }]);
@@ -51,7 +51,7 @@ test('a workspace without a stored check can set one', async () => {
   expect(await read(tenant.key)).toMatchObject([{ enabled: false }, { enabled: true, fields: ['name'] }]);
 });
 
-describe('what is refused', () => {
+describe('rejected checks', () => {
   test.each<[string, object, number, string[]]>([
     ['to enable without fields', { enabled: true, fields: [] }, 400, ['fields TOO_SHORT']],
     ['no fields', { enabled: true }, 400, ['fields REQUIRED']],
@@ -79,13 +79,13 @@ describe('what is refused', () => {
     ['text for a switch', { enabled: 'true', fields: ['email'] }, 422, ['enabled INVALID_TYPE']],
     ['the object in the body', { enabled: true, fields: ['email'], object: 'leads' }, 422, ['object READ_ONLY']],
     ['something unknown', { enabled: true, fields: ['email'], zzz: 1 }, 422, ['zzz UNKNOWN_FIELD']],
-  ])('%s', async (_, body, status, problems) => {
+  ])('rejects a check with %s', async (_, body, status, problems) => {
     const tenant = await newTenant();
     expect(await refusedFields(status, 'PUT', `${root}/leads`, { key: tenant.key, body })).toEqual(problems);
     expect(await read(tenant.key)).toMatchObject([{ enabled: false, fields: [] }, {}]);
   });
 
-  test('checks of other objects, and a test key', async () => {
+  test('rejects checks of other objects, and changes with a test key', async () => {
     const tenant = await newTenant();
     const body = { enabled: true, fields: ['email'] };
     for (const object of ['customers', 'accounts', 'Leads', 'object:x'])
@@ -93,7 +93,7 @@ describe('what is refused', () => {
     await expectStatus(403, 'PUT', `${root}/leads`, { key: tenant.testKey, body });
   });
 
-  test('a field that is switched off, which does not count meanwhile', async () => {
+  test('ignores a disabled field of a check, and rejects selecting one', async () => {
     const tenant = await newTenant();
     await put(tenant, 'leads', { enabled: true, fields: ['city', 'last_name'] });
     const lead = { first_name: 'A', email: 'a@x.example', city: 'Berlin', last_name: 'L' };
@@ -107,7 +107,7 @@ describe('what is refused', () => {
   });
 });
 
-/** A value for each field that can be written, which nothing else in the tenant has. */
+/** Returns a value for each writable field that no other record of the tenant has. */
 async function valuesOf(tenant: Tenant, object: 'leads' | 'deals'): Promise<Record<string, unknown>> {
   await database()`
     insert into sources (company_id, id, name, created_at, updated_at)
@@ -159,7 +159,7 @@ async function valuesOf(tenant: Tenant, object: 'leads' | 'deals'): Promise<Reco
 describe.each(['leads', 'deals'] as const)('%s', (object) => {
   const writable = (builtinObject(object)?.fields ?? []).filter((field) => !field.readOnly).map((field) => field.name);
 
-  test('are held against stored ones by every field that can be written, one at a time', async () => {
+  test('compares new records with stored ones by each writable field', async () => {
     const tenant = await newTenant();
     const values = await valuesOf(tenant, object);
     expect(Object.keys(values).toSorted()).toEqual(writable.toSorted());
@@ -178,7 +178,7 @@ describe.each(['leads', 'deals'] as const)('%s', (object) => {
     }
   });
 
-  test('have an index for each of these fields, so that no check reads a whole tenant', async () => {
+  test('has an index for each of these fields, so no check reads a whole tenant', async () => {
     const rows = await database()<{ definition: string }[]>`
       select indexdef as definition from pg_indexes where tablename = ${object}`;
     const leading = rows.map(({ definition }) => definition.match(/\((?:company_id), (?:test_mode, )?(\w+)/)?.[1]);
@@ -202,7 +202,7 @@ describe.each(['leads', 'deals'] as const)('%s', (object) => {
     ['phone', '+971 50 123 4567', '+971501234568'],
     ['url', 'https://x.example', 'https://x.example/'],
     ['select', 'red', 'blue'],
-  ])('are held against stored ones by a custom field of the type %s', async (type, same, other) => {
+  ])('compares new records with stored ones by a custom field of the type %s', async (type, same, other) => {
     const tenant = await newTenant();
     const options = type === 'select' ? { options: [{ value: 'red' }, { value: 'blue' }] } : {};
     await newCustomField(tenant, object, 'mark', { type, ...options });
@@ -221,7 +221,7 @@ describe.each(['leads', 'deals'] as const)('%s', (object) => {
     await createRecord(tenant.key, object, basis);
   });
 
-  test('leave nothing behind in the hashes of their custom fields when they are deleted', async () => {
+  test('removes the hashes of custom fields when records are deleted', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, object, 'mark');
     const basis = object === 'leads' ? { first_name: 'A', mobile: '+4930123456' } : { name: 'A' };
@@ -235,7 +235,7 @@ describe.each(['leads', 'deals'] as const)('%s', (object) => {
   });
 });
 
-test('the very next call obeys a check, over both routes of leads; changes and batches are not checked', async () => {
+test('applies a check to the next call of both lead operations, but not to changes and batches', async () => {
   const tenant = await newTenant();
   const lead = { first_name: 'A', email: 'a@x.example', mobile: '+971501234567' };
   const { id } = await createRecord(tenant.key, 'leads', lead);
@@ -245,7 +245,7 @@ test('the very next call obeys a check, over both routes of leads; changes and b
   expect((await post(tenant, 'leads', same)).body.error.details).toEqual(details);
   const intake = await expectStatus(409, 'POST', '/v1/leads', { key: tenant.key, body: same });
   expect(intake.body.error).toMatchObject({ code: 'ALREADY_EXISTS', details });
-  // The address counts for intake, selected or not.
+  // Intake always compares the email, selected or not.
   const byAddress = { key: tenant.key, body: { first_name: 'B', email: 'A@x.example' } };
   const { body } = await expectStatus(409, 'POST', '/v1/leads', byAddress);
   expect(body.error.details).toEqual({ matched_fields: ['email'], existing_id: id });

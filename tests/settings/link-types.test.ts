@@ -100,7 +100,7 @@ test.each([
 });
 
 describe('names', () => {
-  test('are unique on each object, from both sides and with the system link types', async () => {
+  test('keeps names unique on each object, from both sides and across system link types', async () => {
     const tenant = await newTenant();
     const linkType = await create(tenant);
     const other = { from_object: 'accounts', to_object: 'deals' };
@@ -118,11 +118,11 @@ describe('names', () => {
         .body;
       expect([error.code, error.details]).toEqual(['ALREADY_EXISTS', { matched_fields: [field], existing_id: id }]);
     }
-    // The same name on another object means another link type.
+    // The same name on another object is another link type.
     await create(tenant, { from_object: 'leads', to_object: 'deals', name: 'contacts', inverse_name: 'employer' });
   });
 
-  test('differ between the two sides of one object', async () => {
+  test('requires different names for the two sides of one object', async () => {
     const tenant = await newTenant();
     const visits = await newCustomObject(tenant, 'visits');
     const next = { from_object: visits, to_object: visits, name: 'next_visit', inverse_name: 'previous_visit' };
@@ -130,7 +130,7 @@ describe('names', () => {
   });
 });
 
-test('a workspace can have 50 link types of its own', async () => {
+test('allows 50 custom link types per workspace', async () => {
   const tenant = await newTenant();
   await database()`
     insert into link_types (company_id, id, name, inverse_name, label, inverse_label, from_object, to_object, cardinality, created_at, updated_at)
@@ -142,7 +142,7 @@ test('a workspace can have 50 link types of its own', async () => {
   expect(error.details).toEqual({ reason: 'link_type_limit', limit: 50 });
 });
 
-test('is deleted once no link of either mode uses it', async () => {
+test('deletes a link type once no link of either mode uses it', async () => {
   const tenant = await newTenant();
   const linkType = await create(tenant);
   const path = `${root}/${linkType.id}`;
@@ -164,7 +164,7 @@ test('is deleted once no link of either mode uses it', async () => {
   await expectStatus(404, 'GET', path, { key: tenant.key });
 });
 
-test('are changed with settings:configure and a live key only, and never those of another tenant', async () => {
+test('requires settings:configure and a live key for changes, and never changes link types of another tenant', async () => {
   const [tenant, stranger] = await Promise.all([newTenant(), newTenant()]);
   const linkType = await create(tenant);
   const viewer = await newKey(tenant, { scopes: ['settings:view'] });

@@ -1,4 +1,4 @@
-// What followers of the feed hear when a list changes that fields take their options from.
+// Feed events of lists that supply the options of fields.
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
@@ -10,8 +10,8 @@ beforeAll(async () => {
   ({ key } = await newWideTenant());
 });
 
-/** The objects that a change is told of, sorted. */
-async function toldBy(change: () => Promise<unknown>): Promise<Json[]> {
+/** Runs a change. @returns the sorted objects of its schema.changed events */
+async function changedObjects(change: () => Promise<unknown>): Promise<Json[]> {
   const cursor = await now(key);
   await change();
   const changes = await changesAfter(key, cursor);
@@ -20,27 +20,32 @@ async function toldBy(change: () => Promise<unknown>): Promise<Json[]> {
 }
 
 const lists = [
-  { path: '/v1/settings/sources', shown: 'source', switched: 'is_enabled', objects: ['customers', 'deals', 'leads'] },
-  { path: '/v1/settings/statuses/deals', shown: 'status', switched: 'is_active', objects: ['deals'] },
-  { path: '/v1/settings/statuses/leads', shown: 'status', switched: 'is_active', objects: ['leads'] },
-  { path: '/v1/settings/activity-types', shown: 'activity_type', switched: 'is_active', objects: ['activities'] },
+  {
+    path: '/v1/settings/sources',
+    resourceKey: 'source',
+    switched: 'is_enabled',
+    objects: ['customers', 'deals', 'leads'],
+  },
+  { path: '/v1/settings/statuses/deals', resourceKey: 'status', switched: 'is_active', objects: ['deals'] },
+  { path: '/v1/settings/statuses/leads', resourceKey: 'status', switched: 'is_active', objects: ['leads'] },
+  { path: '/v1/settings/activity-types', resourceKey: 'activity_type', switched: 'is_active', objects: ['activities'] },
 ];
 
 test.each(lists)(
-  '$path tells of its objects where their options change, and of nothing else',
-  async ({ path, shown, switched, objects }) => {
+  'emits schema.changed for the objects of $path if their options change, and for no other change',
+  async ({ path, resourceKey, switched, objects }) => {
     let id = '';
-    const change = (body: object) => toldBy(() => expectStatus(200, 'PATCH', `${path}/${id}`, { key, body }));
-    const added = await toldBy(async () => {
+    const change = (body: object) => changedObjects(() => expectStatus(200, 'PATCH', `${path}/${id}`, { key, body }));
+    const added = await changedObjects(async () => {
       const { body } = await expectStatus(201, 'POST', path, { key, body: { name: 'Fresh' } });
-      id = body.data[shown].id;
+      id = body.data[resourceKey].id;
     });
     expect(added).toEqual(objects);
     expect(await change({ name: 'Fresher' })).toEqual(objects);
-    if (shown !== 'activity_type') expect(await change({ description: 'No option says it' })).toEqual([]);
+    if (resourceKey !== 'activity_type') expect(await change({ description: 'No option says it' })).toEqual([]);
     expect(await change({ [switched]: false })).toEqual(objects);
     expect(await change({ name: 'Unseen' })).toEqual([]);
-    if (shown === 'activity_type') return;
-    expect(await toldBy(() => expectStatus(200, 'DELETE', `${path}/${id}`, { key }))).toEqual([]);
+    if (resourceKey === 'activity_type') return;
+    expect(await changedObjects(() => expectStatus(200, 'DELETE', `${path}/${id}`, { key }))).toEqual([]);
   },
 );

@@ -1,4 +1,4 @@
-// What statuses may ask of records that enter them: every kind of rule, on every way in.
+// Preconditions of statuses: every kind of rule, for every way into a status.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
@@ -27,7 +27,7 @@ const move = (status: number, key: string, id: string, body: object, options: Ca
 const log = (key: string, on: string, more: object = {}) =>
   createRecord(key, 'activities', { activity_type: 'Call', entity_type: 'deal', entity_id: on, summary: 'x', ...more });
 
-/** What a refused move lists, as `field CODE`. */
+/** Returns the problems of a rejected move, as `field CODE`. */
 async function unmet(key: string, id: string, body: object = { stage: 'Won' }): Promise<string[]> {
   const { error } = (await move(422, key, id, body)).body;
   expect(error).toMatchObject({ code: 'VALIDATION_ERROR', details: { reason: 'pre_conditions_not_met' } });
@@ -35,7 +35,7 @@ async function unmet(key: string, id: string, body: object = { stage: 'Won' }): 
 }
 
 describe('fields that must have a value', () => {
-  test('are all listed at once with failed rules, nothing is stored, and what the move itself sets counts', async () => {
+  test('reports all missing fields and failed rules, stores nothing, and counts fields set by the move', async () => {
     const own = await newTenant();
     await newCustomField(own, 'deals', 'seats', { type: 'number' });
     await newCustomField(own, 'deals', 'signed', { type: 'boolean' });
@@ -59,7 +59,7 @@ describe('fields that must have a value', () => {
     expect((await move(200, own.key, id, { stage: 'Won', fields: good })).body.data.changed).toBe(true);
   });
 
-  test('that were switched off are not asked for', async () => {
+  test('does not require disabled fields', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', {
       fields: ['probability'],
@@ -71,7 +71,7 @@ describe('fields that must have a value', () => {
     await move(200, own.key, await newDeal(own.key), { stage: 'Won' });
   });
 
-  test('are not asked for where the record is in the status already', async () => {
+  test('checks nothing if the record already has the status', async () => {
     const own = await newTenant();
     const id = await newDeal(own.key, { stage: 'Won' });
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'] });
@@ -79,7 +79,7 @@ describe('fields that must have a value', () => {
     await patchRecord(own.key, 'deals', id, { stage: 'Won', description: 'y' });
   });
 
-  test('a refusal is kept for its Idempotency-Key', async () => {
+  test('replays a rejected move under its Idempotency-Key', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'] });
     const id = await newDeal(own.key);
@@ -92,7 +92,7 @@ describe('fields that must have a value', () => {
 });
 
 describe('rules', () => {
-  test('of a field give the verdict that a list with that filter gives', async () => {
+  test('evaluates field rules exactly as list filters', async () => {
     const own = await newTenant();
     await newCustomField(own, 'deals', 'seats', { type: 'number' });
     await newCustomField(own, 'deals', 'vip', { type: 'boolean' });
@@ -150,13 +150,13 @@ describe('rules', () => {
       }
       expect({ kept, passed: passed.sort() }).toEqual({ kept, passed: listed.sort() });
     }
-    // The stage that is entered is the one that counts.
+    // The rule sees the stage that the deal enters.
     const [any] = records;
     await askFor(own, 'deals', 'Proposal', { rules: [{ field: 'stage', op: 'eq', value: qualified }] });
     expect(await unmet(own.key, any.id, { stage: 'Proposal' })).toEqual(['stage RULE_FAILED']);
   });
 
-  test('with a range or a relative date say so in the refusal', async () => {
+  test('names the range or the relative date of a rule in the error', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', {
       rules: [
@@ -172,7 +172,7 @@ describe('rules', () => {
     ]);
   });
 
-  test('must all hold; of those under or, one is enough, and the refusal names them all', async () => {
+  test('requires all rules, but one of those under or, and names all of them in the error', async () => {
     const own = await newTenant();
     const or = [
       { kind: 'field', field: 'amount_minor', op: 'gte', value: 100 },
@@ -193,7 +193,7 @@ describe('rules', () => {
     await move(200, own.key, other, { stage: 'Won', fields: { amount_minor: 100 } });
   });
 
-  test('of activities count those of the type and of the last days, logged on this very record', async () => {
+  test('counts activities of the type in the last days on the record itself', async () => {
     const own = await newTenant();
     const meeting = await activityTypeId(own, 'Meeting');
     const rules = [
@@ -217,7 +217,7 @@ describe('rules', () => {
     await move(200, own.key, id, { stage: 'Won' });
   });
 
-  test('of activities count those that the caller cannot see', async () => {
+  test('counts activities that the caller cannot see', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { rules: [{ kind: 'activity', min_count: 1 }] });
     const branchKey = await newKey(own, { reach: { kind: 'branch', id: own.branchId } });
@@ -226,7 +226,7 @@ describe('rules', () => {
     await move(200, branchKey, id, { stage: 'Won' });
   });
 
-  test('of tasks hold when none is open, also when there is none', async () => {
+  test('requires that no task is open, and accepts a record without tasks', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { rules: [{ kind: 'tasks_completed' }] });
     const id = await newDeal(own.key);
@@ -247,7 +247,7 @@ describe('rules', () => {
     await move(200, own.key, id, { stage: 'Won' });
   });
 
-  test('of attachments hold for a record that has some', async () => {
+  test('requires attachments on the record', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { rules: [{ kind: 'attachment', min_count: 1 }] });
     const id = await newDeal(own.key);
@@ -256,7 +256,7 @@ describe('rules', () => {
     await move(200, own.key, id, { stage: 'Won' });
   });
 
-  test('of leads count what is logged on the lead', async () => {
+  test('counts activities and tasks of a lead for its statuses', async () => {
     const own = await newTenant();
     await askFor(own, 'leads', 'Qualified', {
       rules: [{ kind: 'activity', min_count: 1 }, { kind: 'tasks_completed' }],
@@ -271,7 +271,7 @@ describe('rules', () => {
 });
 
 describe('every other way into a status', () => {
-  test('by PATCH is held to the same, and to nothing when the status stays', async () => {
+  test('checks preconditions in a PATCH, and none if the status stays', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'], rules: [{ kind: 'activity', min_count: 1 }] });
     const id = await newDeal(own.key);
@@ -283,7 +283,7 @@ describe('every other way into a status', () => {
     expect((await patchRecord(own.key, 'deals', id, { amount_minor: null })).stage).toBe('Won');
   });
 
-  test('by creating a record there is held to the same: nothing can have been added to it yet', async () => {
+  test('checks preconditions when a record is created in a status, before anything belongs to it', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'], rules: [{ kind: 'tasks_completed' }] });
     await askFor(own, 'deals', 'Proposal', { rules: [{ kind: 'activity', min_count: 1 }] });
@@ -294,7 +294,7 @@ describe('every other way into a status', () => {
     expect((await createRecord(own.key, 'deals', deal({ stage: 'Won', amount_minor: 1 }))).stage).toBe('Won');
   });
 
-  test('in a batch an item that does not fulfil them fails alone, and is no earlier item for duplicates', async () => {
+  test('fails only the batch items that violate preconditions, and ignores them in the duplicate check', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'] });
     await database()`update duplicate_checks set enabled = true, fields = '{name}' where company_id = ${own.companyId} and object = 'deals'`;
@@ -316,7 +316,7 @@ describe('every other way into a status', () => {
     ]);
   });
 
-  test('in a batch of changes each item is held to what its own status asks, by its own activities', async () => {
+  test('checks each item of a batch update by its own status and activities', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'], rules: [{ kind: 'activity', min_count: 1 }] });
     await askFor(own, 'deals', 'Proposal', { rules: [{ kind: 'activity', min_count: 2 }] });
@@ -354,7 +354,7 @@ describe('every other way into a status', () => {
     expect((await send(200, { records: [records[2]] })).body.data.succeeded_count).toBe(1);
   });
 
-  test('by an upsert is held to the same, whether it creates or changes', async () => {
+  test('checks preconditions in upserts that create or update', async () => {
     const own = await newTenant();
     await askFor(own, 'deals', 'Won', { fields: ['amount_minor'] });
     const options = (record: object): CallOptions => ({
@@ -378,7 +378,7 @@ describe('every other way into a status', () => {
     expect(won.body.data.record).toMatchObject({ id: record.id, stage: 'Won' });
   });
 
-  test('by lead intake is held to the same when the status is named; a lead that only starts in the first one is not', async () => {
+  test('checks preconditions in lead intake if it names the status, but not for the default status', async () => {
     const own = await newTenant();
     await setActive(own, 'leads', 'New', false);
     await askFor(own, 'leads', 'Contacted', {
@@ -397,7 +397,7 @@ describe('every other way into a status', () => {
   });
 });
 
-test('rules that settings took are asked for by their ids, also after what they name was renamed', async () => {
+test('stores rules by ids, so they apply after a rename', async () => {
   const own = await newTenant();
   const admin = { key: own.key };
   const source = await expectStatus(201, 'POST', '/v1/settings/sources', { ...admin, body: { name: 'Fair' } });

@@ -1,4 +1,4 @@
-// What every configured list promises alike: unique names, no idle writes, known fields only.
+// Rules of every configured list: unique names, no writes without a change, known fields only.
 import { describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { leftBehind } from '../support/records.ts';
@@ -25,8 +25,8 @@ const lists = [
   },
 ];
 
-/** As clients do: what a busy machine had no time for is asked again. */
-async function ask(...[method, path, options]: Parameters<typeof call>): Promise<Answer> {
+/** Retries 503, as clients do, because a busy machine may answer it. */
+async function callUntilServed(...[method, path, options]: Parameters<typeof call>): Promise<Answer> {
   for (;;) {
     const answer = await call(method, path, options);
     if (answer.status !== 503) return answer;
@@ -36,11 +36,11 @@ async function ask(...[method, path, options]: Parameters<typeof call>): Promise
 describe.each(lists)('$root', ({ root, key: shown, body, fixed }) => {
   const create = (tenant: Tenant, name: string): Promise<Json> => createSetting(tenant, root, { ...body, name });
 
-  test('of 32 created at once under one name, in any case, one is there and the rest are told of it', async () => {
+  test('creates one of 32 items with one name in any case, and rejects the others as existing', async () => {
     const tenant = await newTenant();
     const names = Array.from({ length: 32 }, (_, index) => (index % 2 ? 'Twin name' : ' TWIN NAME '));
     const answers = await Promise.all(
-      names.map((name) => ask('POST', root, { key: tenant.key, body: { ...body, name } })),
+      names.map((name) => callUntilServed('POST', root, { key: tenant.key, body: { ...body, name } })),
     );
     const [made, ...more] = answers.filter(({ status }) => status === 201);
     expect(more).toEqual([]);
@@ -50,13 +50,13 @@ describe.each(lists)('$root', ({ root, key: shown, body, fixed }) => {
     for (const error of refused) expect(error).toMatchObject({ code: 'ALREADY_EXISTS', details });
   });
 
-  test('of 32 renamed at once to one name, one has it and the rest keep theirs', async () => {
+  test('renames one of 32 items to one name, and keeps the names of the others', async () => {
     const tenant = await newTenant();
     const items: Json[] = [];
     for (let index = 0; index < 32; index += 1) items.push(await create(tenant, `Item ${index}`));
     const answers = await Promise.all(
       items.map(({ id }, index) =>
-        ask('PATCH', `${root}/${id}`, { key: tenant.key, body: { name: index % 2 ? 'Wanted' : 'wanted' } }),
+        callUntilServed('PATCH', `${root}/${id}`, { key: tenant.key, body: { name: index % 2 ? 'Wanted' : 'wanted' } }),
       ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(31).fill(409)]);
@@ -69,7 +69,7 @@ describe.each(lists)('$root', ({ root, key: shown, body, fixed }) => {
     expect(names.filter((name, index) => name !== `Item ${index}`)).toHaveLength(1);
   });
 
-  test('a change to what is there already writes nothing: no audit row, no new version', async () => {
+  test('writes neither an audit row nor a new version for a change without effect', async () => {
     const tenant = await newTenant();
     const item = await create(tenant, 'Same');
     const version = await configVersion(tenant);
@@ -81,7 +81,7 @@ describe.each(lists)('$root', ({ root, key: shown, body, fixed }) => {
     expect([(await leftBehind(item.id)).audit.length, await configVersion(tenant)]).toEqual([1, version]);
   });
 
-  test('every read-only and every unknown field is refused by name, on creating and changing, and has no effect', async () => {
+  test('rejects every read-only and unknown field on create and change without effect', async () => {
     const tenant = await newTenant();
     const item = await create(tenant, 'Kept');
     const version = await configVersion(tenant);

@@ -1,4 +1,4 @@
-// Deadlines against a reference that walks minute by minute, over zones and years of clock changes.
+// SLA deadlines compared with a walk minute by minute, over time zones and years of clock changes.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { BusinessHours } from '../../domain/objects/configuration.ts';
@@ -8,7 +8,10 @@ import { readSeed } from '../support/seed.ts';
 const seed = readSeed('SLA_SEED');
 const minute = 60_000;
 
-/** Zones that change by an hour and by half of one, in the north and in the south, at midnight, with odd offsets, and never. */
+/**
+ * Zones with clock changes of an hour or half an hour, in both hemispheres, at midnight, with odd
+ * offsets, or never.
+ */
 const zones = [
   'Europe/Berlin',
   'America/New_York',
@@ -25,7 +28,7 @@ const zones = [
 const formats = new Map<string, Intl.DateTimeFormat>();
 const weekdays = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 
-/** What the wall shows, from the platform itself. */
+/** Returns the local day and time of a timestamp, from the platform itself. */
 function wall(moment: number, timezone: string): { day: number; time: string } {
   let format = formats.get(timezone);
   if (!format) {
@@ -37,7 +40,7 @@ function wall(moment: number, timezone: string): { day: number; time: string } {
   return { day: weekdays.indexOf(parts.weekday ?? ''), time: `${parts.hour}:${parts.minute}` };
 }
 
-/** Counts every minute that lies in the business hours. */
+/** Counts every minute within the business hours. */
 function slowDeadline(started: number, minutes: number, hours: BusinessHours): number {
   let moment = started;
   for (let remaining = minutes; remaining > 0; moment += minute) {
@@ -50,7 +53,7 @@ function slowDeadline(started: number, minutes: number, hours: BusinessHours): n
 const timeOf = (minutes: number): string =>
   `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
 
-/** Moments around which the clocks of one of the zones change, and others. */
+/** Timestamps near clock changes of the zones, and others. */
 const starts = fc.oneof(
   fc
     .tuple(
@@ -83,7 +86,7 @@ const businessHours = fc
     return { timezone, start: timeOf(start), end: timeOf(end), days };
   });
 
-test('deadlines within business hours are those of a walk minute by minute, clock changes included', () => {
+test('computes deadlines as a walk minute by minute does, including clock changes', () => {
   process.stdout.write(`\nsla: SLA_SEED=${seed}\n`);
   const property = fc.property(starts, businessHours, fc.integer({ min: 1, max: 2000 }), (started, hours, asked) => {
     // At most two weeks of work, so that the walk ends in time.
@@ -124,9 +127,9 @@ describe('a deadline', () => {
       office,
       '2026-11-23T16:00:00.000Z',
     ],
-    // 01:00 to 04:00 is two hours long in the night in which the hour from 02:00 is skipped,
+    // 01:00 to 04:00 is two hours long in the night that skips the hour from 02:00,
     ['leaves out an hour that is skipped', '2026-03-28T23:00:00Z', 121, night, '2026-03-29T23:01:00.000Z'],
-    // and four in the night in which it comes twice.
+    // and four hours in the night that repeats it.
     ['counts an hour that is repeated twice', '2026-10-24T22:00:00Z', 240, night, '2026-10-25T03:00:00.000Z'],
     ['of a year of work ends years later', '2026-01-05T08:00:00Z', 525_600, office, '2030-03-15T16:00:00.000Z'],
   ] as const)('%s', (_, started, minutes, hours, expected) => {

@@ -1,4 +1,4 @@
-// SLA clocks under a moved clock: what starts and ends them, and that all is told exactly once.
+// SLA clocks with a simulated time: their start and end, and notifications exactly once.
 
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
@@ -15,9 +15,9 @@ import { PausedJobs } from '../support/paused-jobs.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
-/** The one that is called. Under a moved clock the clocks of everybody in its database run out. */
+/** The server that the tests call. Simulated time makes every clock of its database run out. */
 let called: PausedJobs;
-/** Two more, which handle clocks. */
+/** Two more servers that run the job. */
 let servers: [JobPools, JobPools];
 
 beforeAll(async () => {
@@ -70,7 +70,7 @@ const notifications = async (recordId: string): Promise<Json[]> => [
 ];
 const all = { first_response_time: 60, every_response_time: 120, resolution_time: 240 };
 
-test('every way of creating a record starts its clocks, with deadlines from its creation, and a workspace without policies has none', async () => {
+test('starts clocks for every way of creating a record, with deadlines from its creation, only if policies exist', async () => {
   const tenant = await newTenant();
   const bare = await createLead(tenant);
   expect(await clocksOf(bare.id)).toEqual([]);
@@ -93,7 +93,7 @@ test('every way of creating a record starts its clocks, with deadlines from its 
   expect(await clocksOf(deal.id)).toEqual([]);
 });
 
-test('a breach is told once, with the body of the event, however many servers look and however often', async () => {
+test('emits one breach with its body, whatever the number of servers and runs', async () => {
   const tenant = await newTenant();
   const policy = await createPolicy(tenant, { first_response_time: 60 });
   const lead = await createLead(tenant);
@@ -122,7 +122,7 @@ test('a breach is told once, with the body of the event, however many servers lo
   expect(clock).toMatchObject({ satisfied_at: null, ended_at: null, next_at: null });
 });
 
-test('reminders come before the deadline and escalations after it, once each, to active users, in the words of their template', async () => {
+test('sends reminders before the deadline and escalations after it once each to active users, by template', async () => {
   const tenant = await newTenant();
   const [user, gone] = [await newUser(tenant), await newUser(tenant)];
   const recipient_user_ids = [user.id, gone.id];
@@ -142,25 +142,25 @@ test('reminders come before the deadline and escalations after it, once each, to
   });
   await database()`update users set status = 'inactive' where company_id = ${tenant.companyId} and id = ${gone.id}`;
   const lead = await createLead(tenant, { last_name: 'Okafor' });
-  const told = async (minutes: number): Promise<string[]> => {
+  const notificationsAfter = async (minutes: number): Promise<string[]> => {
     await Promise.all([roundAfter(minutes, 0), roundAfter(minutes, 1)]);
     return (await notifications(lead.id)).map((each) => `${each.kind} ${each.text}`);
   };
-  expect(await told(44)).toEqual([]);
-  const [reminder, ...more] = await told(46);
+  expect(await notificationsAfter(44)).toEqual([]);
+  const [reminder, ...more] = await notificationsAfter(46);
   expect(more).toEqual([]);
   expect(reminder).toMatch(/^sla_reminder First response for the lead Ada Okafor is due at /);
   const first = `sla_escalation 1: Ada Okafor (lead, ${policy.name}) 1`;
-  expect(await told(61.5)).toEqual([reminder, first]);
+  expect(await notificationsAfter(61.5)).toEqual([reminder, first]);
   const second = `sla_escalation 2: Ada Okafor (lead, ${policy.name}) 31`;
-  expect(await told(91.5)).toEqual([reminder, first, second]);
-  expect(await told(1000)).toEqual([reminder, first, second]);
+  expect(await notificationsAfter(91.5)).toEqual([reminder, first, second]);
+  expect(await notificationsAfter(1000)).toEqual([reminder, first, second]);
   expect((await notifications(lead.id)).every((each) => each.user_id === user.id)).toBe(true);
   expect(await breaches(lead.id)).toHaveLength(1);
 });
 
 describe('contacts', () => {
-  test('satisfy the first response at the time they were made, and restart the next one', async () => {
+  test('satisfies the first response at the time of a contact, and restarts the next response', async () => {
     const tenant = await newTenant();
     await createPolicy(tenant, all);
     const lead = await createLead(tenant);
@@ -180,7 +180,7 @@ describe('contacts', () => {
     expect((await breaches(lead.id)).map((each) => each.data.sla.type)).toEqual(['every_response']);
   });
 
-  test('of type Note satisfy no clock until they become another type, and are shown as the last contact all the same', async () => {
+  test('satisfies no clock by a note until its type changes, but shows it as the last contact', async () => {
     const tenant = await newTenant();
     await createPolicy(tenant, all);
     const lead = await createLead(tenant);
@@ -201,7 +201,7 @@ describe('contacts', () => {
     expect(satisfied.map(({ kind }) => kind)).toEqual(['every_response', 'first_response']);
   });
 
-  test('made after the deadline leave the breach to be told', async () => {
+  test('emits the breach of a contact after the deadline', async () => {
     const tenant = await newTenant();
     await createPolicy(tenant, { first_response_time: 1 });
     const lead = await createLead(tenant);
@@ -214,7 +214,7 @@ describe('contacts', () => {
   });
 });
 
-test('a status that ends the way of a lead ends its clocks, and leaving it starts them anew', async () => {
+test('ends clocks in a final status of a lead, and starts new ones when it leaves that status', async () => {
   const tenant = await newTenant();
   await createPolicy(tenant, all);
   const lead = await createLead(tenant);
@@ -236,7 +236,7 @@ test('a status that ends the way of a lead ends its clocks, and leaving it start
   ).toEqual([]);
 });
 
-test('a record falls under the policy of its priority before one for all, and another priority reckons its clocks anew from their start', async () => {
+test('prefers the policy of the priority, and recomputes clocks from their start when the priority changes', async () => {
   const tenant = await newTenant();
   const general = await createPolicy(tenant, { first_response_time: 600 });
   const urgent = await createPolicy(tenant, { first_response_time: 60, priority: 1 });
@@ -250,7 +250,7 @@ test('a record falls under the policy of its priority before one for all, and an
   expect(after[0].due_at - after[0].started_at).toBe(60 * minute);
 });
 
-test('a deleted record has no clocks, and nothing is told of it', async () => {
+test('ends the clocks of a deleted record without events', async () => {
   const tenant = await newTenant();
   await createPolicy(tenant, all);
   const lead = await createLead(tenant);
@@ -260,7 +260,7 @@ test('a deleted record has no clocks, and nothing is told of it', async () => {
   expect(await breaches(lead.id)).toEqual([]);
 });
 
-test('a policy that is switched off ends its clocks in silence, and can then be deleted', async () => {
+test('ends the clocks of a disabled policy silently, and then allows its deletion', async () => {
   const tenant = await newTenant();
   const policy = await createPolicy(tenant, all);
   const lead = await createLead(tenant);
@@ -271,14 +271,14 @@ test('a policy that is switched off ends its clocks in silence, and can then be 
   await expectStatus(200, 'DELETE', path, { key: tenant.key });
 });
 
-test('records of test keys have clocks, fire to test subscriptions alone, and nobody is notified', async () => {
+test('runs clocks of test records with events for test webhooks only, and without notifications', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
-  const told = { type: 'first_response', recipient_user_ids: [user.id] };
+  const rule = { type: 'first_response', recipient_user_ids: [user.id] };
   await createPolicy(tenant, {
     first_response_time: 60,
-    reminders: [{ ...told, minutes_before: 5 }],
-    escalations: [{ ...told, level: 1, minutes_after: 0, message_template: 'x' }],
+    reminders: [{ ...rule, minutes_before: 5 }],
+    escalations: [{ ...rule, level: 1, minutes_after: 0, message_template: 'x' }],
   });
   const lead = await createRecord(tenant.testKey, 'leads', { first_name: 'Ada', email: 'ada@x.example' });
   await roundAfter(57);
@@ -287,7 +287,7 @@ test('records of test keys have clocks, fire to test subscriptions alone, and no
   expect(await notifications(lead.id)).toEqual([]);
 });
 
-test('a contact on a deal answers the clocks of its customer too, and winning the deal resolves it', async () => {
+test('satisfies the clocks of a customer by a contact on its deal, and resolves a deal by winning it', async () => {
   const tenant = await newTenant();
   await createPolicy(tenant, { ...all, entity_type: 'customer' });
   await createPolicy(tenant, { ...all, entity_type: 'deal' });
@@ -303,7 +303,7 @@ test('a contact on a deal answers the clocks of its customer too, and winning th
   expect(await open(deal.id)).toEqual([]);
 });
 
-test('reminders and escalations that change while clocks run are followed, and what was told is not told again', async () => {
+test('follows changed reminders and escalations of running clocks, and repeats none that was sent', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
   const reminder = (minutes_before: number) => ({
@@ -326,29 +326,29 @@ test('reminders and escalations that change while clocks run are followed, and w
   const lead = await createLead(tenant);
   const patch = (body: object) =>
     expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
-  const toldBy = async (minutes: number): Promise<string[]> => {
+  const newNotifications = async (minutes: number): Promise<string[]> => {
     const before = await notifications(lead.id);
     await roundAfter(minutes);
     return (await notifications(lead.id)).slice(before.length).map((each) => each.text);
   };
   const reminded = [expect.stringContaining('First response for the lead')];
-  expect(await toldBy(30.5)).toEqual(reminded);
+  expect(await newNotifications(30.5)).toEqual(reminded);
   await patch({ reminders: [reminder(30), reminder(10)], escalations: [escalation(1, 20)] });
-  expect([await toldBy(31), await toldBy(49)]).toEqual([[], []]);
-  expect(await toldBy(50.5)).toEqual(reminded);
-  expect(await toldBy(60.5)).toEqual([]);
+  expect([await newNotifications(31), await newNotifications(49)]).toEqual([[], []]);
+  expect(await newNotifications(50.5)).toEqual(reminded);
+  expect(await newNotifications(60.5)).toEqual([]);
   expect(await breaches(lead.id)).toHaveLength(1);
-  expect(await toldBy(80.5)).toEqual(['Level 1 at 20']);
-  // What lies before something that was told is not made up for.
+  expect(await newNotifications(80.5)).toEqual(['Level 1 at 20']);
+  // Levels before one that was sent are not sent afterwards.
   await patch({ escalations: [escalation(1, 20), escalation(2, 10), escalation(3, 25)] });
-  expect(await toldBy(82)).toEqual([]);
-  expect(await toldBy(85.5)).toEqual(['Level 3 at 25']);
+  expect(await newNotifications(82)).toEqual([]);
+  expect(await newNotifications(85.5)).toEqual(['Level 3 at 25']);
   await patch({ escalations: [] });
-  expect(await toldBy(1000)).toEqual([]);
+  expect(await newNotifications(1000)).toEqual([]);
   expect(await breaches(lead.id)).toHaveLength(1);
 });
 
-test('a server whose clock is behind does not tell again what another told', async () => {
+test("repeats no notification if a server's clock is behind", async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
   const escalation = {
@@ -361,7 +361,7 @@ test('a server whose clock is behind does not tell again what another told', asy
   const policy = await createPolicy(tenant, { first_response_time: 60, escalations: [escalation] });
   const lead = await createLead(tenant);
   await roundAfter(60.5);
-  // A change has the clock looked at again.
+  // The change makes the clock due again.
   const body = { escalations: [escalation, { ...escalation, level: 2, minutes_after: 90 }] };
   await expectStatus(200, 'PATCH', `/v1/settings/sla-policies/${policy.id}`, { key: tenant.key, body });
   await roundAfter(59, 1);
@@ -369,7 +369,7 @@ test('a server whose clock is behind does not tell again what another told', asy
   expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
 });
 
-test('a crash between taking clocks and the commit loses nothing and tells nothing twice', async () => {
+test('loses and repeats nothing after a crash between taking clocks and the commit', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
   const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
@@ -378,7 +378,7 @@ test('a crash between taking clocks and the commit loses nothing and tells nothi
   const [before] = await clocksOf(lead.id);
   const sql = database();
   await sql.begin(async (holder) => {
-    // The notification refers to its user, and waits here with the clock in hand.
+    // The notification refers to its user, so the insert waits here while the job holds the clock.
     await holder`select from users where company_id = ${tenant.companyId} and id = ${user.id} for update`;
     const round = roundAfter(61);
     const waiting = async (): Promise<Json | undefined> =>
@@ -398,7 +398,7 @@ test('a crash between taking clocks and the commit loses nothing and tells nothi
   expect([(await breaches(lead.id)).length, (await notifications(lead.id)).length]).toEqual([1, 1]);
 });
 
-test('a change of a record takes its clocks in the order in which the job takes them, so that neither waits for the other in a circle', async () => {
+test('locks the clocks of a changed record in the order of the job, so they never deadlock', async () => {
   const tenant = await newTenant();
   await createPolicy(tenant, all);
   const lead = await createLead(tenant);
@@ -415,7 +415,7 @@ test('a change of a record takes its clocks in the order in which the job takes 
             where datname = current_database() and wait_event_type = 'Lock' and query like '%sla_clocks%'`
         )[0];
       await vi.waitUntil(waiting);
-      // Whoever waits for the first holds none of the others.
+      // The call that waits for the first clock holds no other.
       const free = await holder`
       select id from sla_clocks where company_id = ${tenant.companyId} and id = any(${others}) order by id for update nowait`;
       expect(free.map(({ id }) => id)).toEqual(others);
@@ -425,13 +425,13 @@ test('a change of a record takes its clocks in the order in which the job takes 
   expect(await open(lead.id)).toEqual([]);
 });
 
-test('a breach names its policy and its clock in the feed, as webhooks do', async () => {
+test('names the policy and the clock of a breach in the feed, as in webhooks', async () => {
   const tenant = await newTenant();
   const policy = await createPolicy(tenant, all);
   const cursor = await now(tenant.key);
   const lead = await createLead(tenant);
   await roundAfter(121);
-  const told = (await changesAfter(tenant.key, cursor)).filter(({ event }) => event === 'sla.breached');
+  const changes = (await changesAfter(tenant.key, cursor)).filter(({ event }) => event === 'sla.breached');
   const breachOf = (type: string, minutes: number) => ({
     event: 'sla.breached',
     object: 'leads',
@@ -450,10 +450,10 @@ test('a breach names its policy and its clock in the feed, as webhooks do', asyn
       },
     },
   });
-  expect(told).toMatchObject([breachOf('first_response', 60), breachOf('every_response', 120)]);
+  expect(changes).toMatchObject([breachOf('first_response', 60), breachOf('every_response', 120)]);
 });
 
-test('two servers share what is due: of 450 clocks each is told once', async () => {
+test('handles each of 450 due clocks once across two servers', async () => {
   const tenant = await newTenant();
   const user = await newUser(tenant);
   const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
@@ -461,16 +461,16 @@ test('two servers share what is due: of 450 clocks each is told once', async () 
   const bodies = Array.from({ length: 450 }, (_, index) => ({ first_name: `L${index}`, email: `l${index}@x.example` }));
   await createRecords(tenant.key, 'leads', bodies);
   await Promise.all([0, 1, 0, 1].map((server) => roundAfter(61, server)));
-  const [told] = await database()`
+  const [counts] = await database()`
     select
       (select count(*)::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as events,
       (select count(distinct data ->> 'record_id')::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as records,
       (select count(*)::int from notifications where company_id = ${tenant.companyId}) as notifications,
       (select count(distinct record_id)::int from notifications where company_id = ${tenant.companyId}) as of_records`;
-  expect(told).toEqual({ events: 450, records: 450, notifications: 450, of_records: 450 });
+  expect(counts).toEqual({ events: 450, records: 450, notifications: 450, of_records: 450 });
 });
 
-/** Clocks of records that are not there. */
+/** Adds clocks of records that do not exist. */
 const fill = (tenant: Tenant, policyId: string, count: number, dueAt: Date): Promise<unknown> => database()`
   insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, next_at, handled_at)
   select ${tenant.companyId}, false, gen_random_uuid(), ${policyId}, 'leads', gen_random_uuid(), 'first_response', now(), ${dueAt}, ${dueAt}, now()
@@ -478,7 +478,7 @@ const fill = (tenant: Tenant, policyId: string, count: number, dueAt: Date): Pro
 const empty = (tenant: Tenant): Promise<unknown> =>
   database()`delete from sla_clocks where company_id = ${tenant.companyId}`;
 
-test('a company whose clocks cannot be handled keeps no other waiting, however many they are', async () => {
+test('handles clocks of other companies if those of one company fail, whatever their number', async () => {
   const [faulty, other] = [await newTenant(), await newTenant()];
   const policy = await createPolicy(faulty, { first_response_time: 60 });
   await createPolicy(other, { first_response_time: 60 });
@@ -490,7 +490,7 @@ test('a company whose clocks cannot be handled keeps no other waiting, however m
   expect(await breaches(lead.id)).toHaveLength(1);
 });
 
-test('every statement on clocks finds them by an index', async () => {
+test('finds clocks by an index in every statement', async () => {
   const tenant = await newTenant();
   const policy = await createPolicy(tenant, { first_response_time: 60 });
   const lead = await createLead(tenant);
@@ -535,10 +535,10 @@ test('every statement on clocks finds them by an index', async () => {
   ).toEqual([]);
 });
 
-/** The driver with every statement explained instead of run. */
+/** Returns a driver that explains statements instead of running them. */
 function explaining(sql: Sql, plans: string[]): Sql {
   const send = (first: TemplateStringsArray, ...values: never[]) => {
-    // What is no statement is a part of one.
+    // Fragments of statements are passed on.
     if (!Array.isArray(first) || !/^\s*(with|select|update)/.test(first[0] ?? '')) return sql(first, ...values);
     const strings = Object.assign([`explain ${first[0]}`, ...first.slice(1)], { raw: first.raw });
     const query = sql(strings as unknown as TemplateStringsArray, ...values);

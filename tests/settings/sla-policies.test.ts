@@ -1,4 +1,4 @@
-// Settings of SLA policies: every rule of a policy, and no deletion while clocks run.
+// SLA policies: every rule of a policy, and no deletion while clocks run.
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -40,7 +40,7 @@ const escalation = (more: object = {}) => ({
   ...more,
 });
 
-test('a policy has defaults, is read back as answered in both modes, and leaves an audit row', async () => {
+test('creates a policy with defaults, readable in both modes, and audits it', async () => {
   const own = await newTenant();
   expect(await list(own.key)).toEqual([]);
   const policy = await create(own, { ...smallest, name: ' Leads ' });
@@ -71,7 +71,7 @@ test('a policy has defaults, is read back as answered in both modes, and leaves 
   ]);
 });
 
-test('a policy is changed field by field; each change stands alone, is in the audit log and raises the version of the configuration', async () => {
+test('changes each field of a policy alone, audits it, and raises the configuration version', async () => {
   const own = await newTenant();
   const recipient = await newUser(own);
   const version = (): Promise<number> => configVersion(own);
@@ -110,7 +110,7 @@ test('a policy is changed field by field; each change stands alone, is in the au
   expect(await list(own.key)).toEqual([policy]);
 });
 
-test('a reminder without a clock that was stored earlier does not keep its policy from being changed', async () => {
+test('accepts changes of a policy with a stored reminder that has no clock', async () => {
   const policy = await create(tenant, { ...smallest, name: 'Earlier' });
   const reminders = [reminder({ type: 'resolution' })];
   await database()`
@@ -118,7 +118,7 @@ test('a reminder without a clock that was stored earlier does not keep its polic
   expect(await patch(tenant, policy.id, { name: 'Earlier, renamed' })).toMatchObject({ reminders });
 });
 
-test('reminders and escalations that are sent replace the whole set, and stay where they are not sent', async () => {
+test('replaces all reminders or escalations that are sent, and keeps those that are not', async () => {
   const policy = await create(tenant, {
     ...smallest,
     name: 'Whole sets',
@@ -135,7 +135,7 @@ test('reminders and escalations that are sent replace the whole set, and stay wh
   expect(emptied).toMatchObject({ reminders: reminded.reminders, escalations: [] });
 });
 
-test('a recipient who is named twice, in another case, is told once', async () => {
+test('stores a recipient once if the id is repeated in another case', async () => {
   const own = await newTenant();
   const { id } = await newUser(own);
   const reminders = [reminder({ recipient_user_ids: [id, id.toUpperCase()] })];
@@ -143,7 +143,7 @@ test('a recipient who is named twice, in another case, is told once', async () =
   expect(policy.reminders[0].recipient_user_ids).toEqual([id]);
 });
 
-test('recipients that stay are not checked anew, and new ones are', async () => {
+test('checks new recipients, but not those that stay', async () => {
   const leaving = await newUser(tenant);
   const staying = reminder({ recipient_user_ids: [leaving.id.toUpperCase()] });
   const policy = await create(tenant, { ...smallest, name: 'Recipients', reminders: [staying] });
@@ -154,7 +154,7 @@ test('recipients that stay are not checked anew, and new ones are', async () => 
   expect(await refusedFields(422, 'POST', root, options)).toEqual(['reminders[0].recipient_user_ids[0] NOT_FOUND']);
 });
 
-describe('a policy is refused', () => {
+describe('an invalid policy', () => {
   const times = { first_response_time: null };
   const cases: [string, number, () => object, string[]][] = [
     ['without a name', 400, () => ({ name: undefined }), ['name REQUIRED']],
@@ -284,13 +284,13 @@ describe('a policy is refused', () => {
     ['with a time as text', 422, () => ({ first_response_time: '60' }), ['first_response_time INVALID_TYPE']],
   ];
 
-  test.each(cases)('%s', async (_, status, change, expected) => {
+  test.each(cases)('rejects a policy %s', async (_, status, change, expected) => {
     const body = { ...smallest, name: `Refused ${uuidv7()}`, ...change() };
     expect(await refusedFields(status, 'POST', root, { key: tenant.key, body })).toEqual(expected);
     expect((await list(tenant.key)).map((policy) => policy.name)).not.toContain(body.name);
   });
 
-  test('on a change that leaves it without a time, or without its business hours, and stays as it was', async () => {
+  test('rejects a change that leaves no time or no business hours, and keeps the policy', async () => {
     const policy = await create(tenant, { ...smallest, name: 'Stays', ...office });
     for (const [change, expected] of [
       [{ first_response_time: null }, 'first_response_time REQUIRED'],
@@ -304,7 +304,7 @@ describe('a policy is refused', () => {
     expect(body.data.sla_policy).toEqual(policy);
   });
 
-  test('of a reminder on a clock that the policy does not have, or would lose', async () => {
+  test('rejects a reminder of a time that the policy does not have or would lose', async () => {
     const { key } = tenant;
     const reminders = [reminder(), reminder({ type: 'resolution' }), reminder({ type: 'every_response' })];
     const body = { ...smallest, name: 'Clockless', reminders };
@@ -322,7 +322,7 @@ describe('a policy is refused', () => {
     expect(refused.error.message).toContain('Set resolution_time, or choose another type');
   });
 
-  test('beyond 100 of them', async () => {
+  test('rejects more than 100 policies', async () => {
     const own = await newTenant();
     await database()`
       insert into sla_policies (company_id, id, name, entity_type, is_active, first_response_time, mode, timezone, created_at, updated_at)
@@ -334,7 +334,7 @@ describe('a policy is refused', () => {
 });
 
 describe('names', () => {
-  test('are unique without case', async () => {
+  test('keeps policy names unique without case', async () => {
     const own = await newTenant();
     const { id } = await create(own, { ...smallest, name: 'Größe' });
     const other = await create(own, { ...smallest, name: 'Other' });
@@ -350,7 +350,7 @@ describe('names', () => {
     }
   });
 
-  test('sent 32 times at once make one policy; the others are told that it exists', async () => {
+  test('creates one policy for 32 concurrent calls with one name, and rejects the others as existing', async () => {
     const own = await newTenant();
     const send = (): Promise<Answer> => call('POST', root, { key: own.key, body: smallest });
     const answers = await Promise.all(Array.from({ length: 32 }, send));
@@ -360,7 +360,7 @@ describe('names', () => {
   });
 });
 
-test('a policy that clocks run by cannot be deleted, and says how many; without any it can, and is gone', async () => {
+test('rejects deleting a policy with running clocks and counts them, and deletes it without any', async () => {
   const own = await newTenant();
   const policy = await create(own, { ...smallest, every_response_time: 60 });
   const lead = await createRecord(own.key, 'leads', { first_name: 'Ada', email: 'ada@x.example' });
@@ -380,7 +380,7 @@ test('a policy that clocks run by cannot be deleted, and says how many; without 
   });
 });
 
-test('policies are shared configuration: test keys read them and cannot change them', async () => {
+test('lets test keys read policies, but not change them', async () => {
   const policy = await create(tenant, { ...smallest, name: 'Shared' });
   for (const [method, path, body] of [
     ['POST', root, smallest],

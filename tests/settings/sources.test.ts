@@ -1,4 +1,4 @@
-// Settings of sources: one list, unique names, and disabling instead of deletion.
+// Sources: one list with unique names, disabled instead of deleted.
 import { describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord, leftBehind, patchRecord, readRecord, recordsPath, refusedFields } from '../support/records.ts';
@@ -11,7 +11,7 @@ const patch = (tenant: Tenant, id: string, body: object): Promise<Json> => chang
 const list = (tenant: Tenant): Promise<Json[]> => listSettings(tenant.key, root);
 const lead = { first_name: 'Ada', email: 'ada@x.example' };
 
-test('a source has defaults, is read back as answered in both modes, and leaves an audit row', async () => {
+test('creates a source with defaults, readable in both modes, and audits it', async () => {
   const tenant = await newTenant();
   expect(await list(tenant)).toEqual([]);
   const source = await create(tenant, { name: ' Trade fair ' });
@@ -31,7 +31,7 @@ test('a source has defaults, is read back as answered in both modes, and leaves 
   ]);
 });
 
-test('a source is changed field by field; each change stands alone and is in the audit log', async () => {
+test('changes each field of a source alone, and audits it', async () => {
   const tenant = await newTenant();
   let source = await create(tenant, { name: 'Fair' });
   const changes: [string, unknown][] = [
@@ -53,7 +53,7 @@ test('a source is changed field by field; each change stands alone and is in the
   expect(await list(tenant)).toEqual([source]);
 });
 
-test('all sources are listed by name, disabled ones and more than a page of them included', async () => {
+test('lists all sources by name, including disabled ones and more than a page', async () => {
   const tenant = await newTenant();
   const names = Array.from({ length: 130 }, (_, index) => `Source ${String(index).padStart(3, '0')}`);
   await database()`
@@ -62,7 +62,7 @@ test('all sources are listed by name, disabled ones and more than a page of them
   expect((await list(tenant)).map((source) => source.name)).toEqual(names);
 });
 
-test('the very next call knows a new source, and a disabled one is refused and stays readable', async () => {
+test('accepts a new source in the next call, and rejects but still shows a disabled one', async () => {
   const tenant = await newTenant();
   const { id } = await create(tenant, { name: 'Fair' });
   const made = await createRecord(tenant.key, 'leads', { ...lead, source: 'fair' });
@@ -82,7 +82,7 @@ test('the very next call knows a new source, and a disabled one is refused and s
 });
 
 describe('names', () => {
-  test('are unique without case, also against disabled ones', async () => {
+  test('keeps source names unique without case, including disabled ones', async () => {
     const tenant = await newTenant();
     const { id } = await create(tenant, { name: 'Größe', is_enabled: false });
     const other = await create(tenant, { name: 'Other' });
@@ -98,7 +98,7 @@ describe('names', () => {
     }
   });
 
-  test('sent 32 times at once make one source; the others are told that it exists', async () => {
+  test('creates one source for 32 concurrent calls with one name, and rejects the others as existing', async () => {
     const tenant = await newTenant();
     const send = (): Promise<Answer> => call('POST', root, { key: tenant.key, body: { name: 'Fair' } });
     const answers = await Promise.all(Array.from({ length: 32 }, send));
@@ -109,7 +109,7 @@ describe('names', () => {
     expect(await list(tenant)).toHaveLength(1);
   });
 
-  test('to which 32 sources are renamed at once go to one of them', async () => {
+  test('renames one of 32 sources to one name, and keeps the others', async () => {
     const tenant = await newTenant();
     const made = await Promise.all(Array.from({ length: 32 }, (_, index) => create(tenant, { name: `S${index}` })));
     const answers = await Promise.all(
@@ -120,7 +120,7 @@ describe('names', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('rejected sources', () => {
   test.each<[string, object, number, string[]]>([
     ['no name', {}, 400, ['name REQUIRED']],
     ['an empty name', { name: '' }, 400, ['name TOO_SHORT']],
@@ -130,13 +130,13 @@ describe('what is refused', () => {
     ['null for a name', { name: null }, 422, ['name INVALID_TYPE']],
     ['an unknown field', { name: 'X', enabled: true }, 422, ['enabled UNKNOWN_FIELD']],
     ['a read-only field', { name: 'X', created_at: 'x' }, 422, ['created_at READ_ONLY']],
-  ])('%s', async (_, body, status, problems) => {
+  ])('rejects a source with %s', async (_, body, status, problems) => {
     const tenant = await newTenant();
     expect(await refusedFields(status, 'POST', root, { key: tenant.key, body })).toEqual(problems);
     expect(await list(tenant)).toEqual([]);
   });
 
-  test('more than 500 sources', async () => {
+  test('rejects more than 500 sources', async () => {
     const tenant = await newTenant();
     await database()`
       insert into sources (company_id, id, name, created_at, updated_at)
@@ -145,15 +145,15 @@ describe('what is refused', () => {
     expect(body.error.details).toEqual({ reason: 'source_limit_reached', limit: 500 });
   });
 
-  test('a reader and a test key', async () => {
+  test('rejects changes of sources by a read-only key and a test key', async () => {
     const tenant = await newTenant();
     const reader = await newKey(tenant, { scopes: ['settings:view'] });
     for (const key of [reader, tenant.testKey]) await expectStatus(403, 'POST', root, { key, body: { name: 'X' } });
   });
 });
 
-describe('a source that is in use', () => {
-  test('is not deleted while leads or deals of either mode have it, and both are counted', async () => {
+describe('a source in use', () => {
+  test('rejects deleting a source while leads or deals of either mode have it, and counts both', async () => {
     const tenant = await newTenant();
     const { id } = await create(tenant, { name: 'Fair' });
     const first = await createRecord(tenant.key, 'leads', { ...lead, source: 'Fair' });
@@ -180,7 +180,7 @@ describe('a source that is in use', () => {
     });
   });
 
-  test('is deleted or gets a record, never both, when the two arrive at once', async () => {
+  test('either deletes a source or assigns it to a record, if both happen at the same time', async () => {
     const tenant = await newTenant();
     for (let round = 0; round < 8; round += 1) {
       const { id, name } = await create(tenant, { name: `Race ${round}` });

@@ -1,4 +1,4 @@
-// Settings of statuses: order, names, outcomes, pre-conditions, and deletion.
+// Statuses: order, names, outcomes, preconditions, and deletion.
 import { describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord, leftBehind, newCustomField, patchRecord, refusedFields } from '../support/records.ts';
@@ -20,18 +20,18 @@ const refused = (status: number, tenant: Tenant, body: object, object = 'leads')
   refusedFields(status, 'POST', path(object), { key: tenant.key, body });
 
 describe('a new workspace', () => {
-  test('has the default statuses of leads and stages of deals, in their order, with their outcomes', async () => {
+  test('creates a workspace with the default lead statuses and deal stages in order, with outcomes', async () => {
     const tenant = await newTenant();
-    const shown = (statuses: Json[]): string[] =>
+    const describeStatuses = (statuses: Json[]): string[] =>
       statuses.map(({ order_position, name, outcome }) => `${order_position} ${name} ${outcome}`);
-    expect(shown(await list(tenant))).toEqual([
+    expect(describeStatuses(await list(tenant))).toEqual([
       '1 New open',
       '2 Contacted open',
       '3 Qualified open',
       '4 Converted converted',
       '5 Disqualified disqualified',
     ]);
-    expect(shown(await list(tenant, 'deals'))).toEqual([
+    expect(describeStatuses(await list(tenant, 'deals'))).toEqual([
       '1 New open',
       '2 Contacted open',
       '3 Qualified open',
@@ -41,21 +41,18 @@ describe('a new workspace', () => {
     ]);
   });
 
-  test.each(['customers', 'accounts', 'tasks', 'object:visits', 'Leads', 'lead'])(
-    '%s have none: 404',
-    async (object) => {
-      const tenant = await newTenant();
-      for (const method of ['GET', 'POST'])
-        await expectStatus(404, method, path(object), {
-          key: tenant.key,
-          ...(method === 'POST' ? { body: { name: 'X' } } : {}),
-        });
-    },
-  );
+  test.each(['customers', 'accounts', 'tasks', 'object:visits', 'Leads', 'lead'])('x', async (object) => {
+    const tenant = await newTenant();
+    for (const method of ['GET', 'POST'])
+      await expectStatus(404, method, path(object), {
+        key: tenant.key,
+        ...(method === 'POST' ? { body: { name: 'X' } } : {}),
+      });
+  });
 });
 
 describe('a status', () => {
-  test('has defaults, comes last, is read back as answered, and leaves an audit row and a higher version', async () => {
+  test('creates a status with defaults in the last position, audits it and raises the version', async () => {
     const tenant = await newTenant();
     const before = await configVersion(tenant);
     const status = await create(tenant, { name: '  On hold ' });
@@ -86,7 +83,7 @@ describe('a status', () => {
     expect(lead.lead_status).toBe('On hold');
   });
 
-  test('is changed field by field; each change stands alone and is in the audit log', async () => {
+  test('changes each field of a status alone, and audits it', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'budget', { type: 'number' });
     let status = await create(tenant, { name: 'Negotiation', description: 'x' }, 'deals');
@@ -116,13 +113,13 @@ describe('a status', () => {
     expect((await list(tenant, 'deals'))[0]).toEqual(status);
   });
 
-  test('keeps its name when only the case of it changes', async () => {
+  test('accepts a change of only the case of a status name', async () => {
     const tenant = await newTenant();
     const id = await idOf(tenant, 'Contacted');
     expect(await patch(tenant, id, { name: 'CONTACTED' })).toMatchObject({ name: 'CONTACTED' });
   });
 
-  test('of the other object, or of another tenant, is not there', async () => {
+  test('returns 404 for a status of the other object or of another tenant', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     for (const [object, id] of [
       ['deals', await idOf(tenant, 'New')],
@@ -135,7 +132,7 @@ describe('a status', () => {
 });
 
 describe('the order', () => {
-  test('makes room at a position, and a position beyond the end is the end', async () => {
+  test('shifts statuses for a new position, and treats a position beyond the end as the end', async () => {
     const tenant = await newTenant();
     expect(await create(tenant, { name: 'A', order_position: 1 })).toMatchObject({ order_position: 1 });
     expect(await create(tenant, { name: 'B', order_position: 3 })).toMatchObject({ order_position: 3 });
@@ -145,7 +142,7 @@ describe('the order', () => {
     expect(await names(tenant, 'deals')).toHaveLength(6);
   });
 
-  test('follows a move to the front, to the back and between', async () => {
+  test('moves a status to the front, to the back and between others', async () => {
     const tenant = await newTenant();
     const id = await idOf(tenant, 'Qualified');
     await patch(tenant, id, { order_position: 1 });
@@ -158,7 +155,7 @@ describe('the order', () => {
     expect(first.lead_status).toBe('New');
   });
 
-  test('closes the gap of a deleted one, and decides what new records start with', async () => {
+  test('closes the gap of a deleted status, and starts new records in the first one', async () => {
     const tenant = await newTenant();
     await expectStatus(200, 'DELETE', path('leads', await idOf(tenant, 'New')), { key: tenant.key });
     expect((await list(tenant)).map(({ order_position, name }) => `${order_position} ${name}`)).toEqual([
@@ -171,7 +168,7 @@ describe('the order', () => {
     expect(lead.lead_status).toBe('Contacted');
   });
 
-  test('has no gaps after 16 statuses were added to the front at once', async () => {
+  test('keeps positions without gaps after 16 concurrent insertions at the front', async () => {
     const tenant = await newTenant();
     const added = Array.from({ length: 16 }, (_, index) => create(tenant, { name: `S${index}`, order_position: 1 }));
     await Promise.all(added);
@@ -182,7 +179,7 @@ describe('the order', () => {
 });
 
 describe('names', () => {
-  test('are unique without case, of one object, active or not', async () => {
+  test('keeps status names unique without case within one object, active or not', async () => {
     const tenant = await newTenant();
     const id = await idOf(tenant, 'Contacted');
     await patch(tenant, id, { is_active: false });
@@ -199,7 +196,7 @@ describe('names', () => {
     await create(tenant, { name: 'Converted' }, 'deals');
   });
 
-  test('sent 32 times at once make one status; the others are told that it exists', async () => {
+  test('creates one status for 32 concurrent calls with one name, and rejects the others as existing', async () => {
     const tenant = await newTenant();
     const send = (index: number): Promise<Answer> =>
       call('POST', path('leads'), { key: tenant.key, body: { name: index % 2 ? 'Same' : 'SAME' } });
@@ -213,7 +210,7 @@ describe('names', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('rejected statuses', () => {
   test.each<[string, object, number, string[]]>([
     ['no name', {}, 400, ['name REQUIRED']],
     ['an empty name', { name: '' }, 400, ['name TOO_SHORT']],
@@ -244,14 +241,14 @@ describe('what is refused', () => {
       422,
       ['pre_condition_fields[0] UNKNOWN_FIELD', 'outcome INVALID_OPTION', 'name TOO_SHORT'],
     ],
-  ])('%s', async (_, body, status, problems) => {
+  ])('rejects a status with %s', async (_, body, status, problems) => {
     const tenant = await newTenant();
     const before = await configVersion(tenant);
     expect(await refused(status, tenant, body)).toEqual(problems);
     expect(await configVersion(tenant)).toBe(before);
   });
 
-  test('a change of nothing, of something unknown or read-only', async () => {
+  test('rejects an empty change, and unknown and read-only fields', async () => {
     const tenant = await newTenant();
     const options = { key: tenant.key };
     const target = path('leads', await idOf(tenant, 'New'));
@@ -269,7 +266,7 @@ describe('what is refused', () => {
     ]);
   });
 
-  test('more than 100 statuses', async () => {
+  test('rejects more than 100 statuses', async () => {
     const tenant = await newTenant();
     await database()`
       insert into statuses (company_id, id, object, name, order_position, created_at, updated_at)
@@ -282,7 +279,7 @@ describe('what is refused', () => {
 });
 
 describe('pre-conditions', () => {
-  test('of every kind are kept as they were sent', async () => {
+  test('stores preconditions of every kind as sent', async () => {
     const tenant = await newTenant();
     await newCustomField(tenant, 'deals', 'score', { type: 'number' });
     const rules = [
@@ -301,13 +298,13 @@ describe('pre-conditions', () => {
     expect((await list(tenant, 'deals')).at(-1)).toEqual(status);
   });
 
-  test('may leave the kind of a field rule out, and the value of is_null', async () => {
+  test('accepts field rules without a kind, and is_null without a value', async () => {
     const tenant = await newTenant();
     const status = await create(tenant, { name: 'Asking', pre_condition_rules: [{ field: 'email', op: 'is_null' }] });
     expect(status.pre_condition_rules).toEqual([{ kind: 'field', field: 'email', op: 'is_null', value: true }]);
   });
 
-  test('follow what they name when it is renamed', async () => {
+  test('shows preconditions with the current names of statuses and types', async () => {
     const tenant = await newTenant();
     const rules = [
       { field: 'lead_status', op: 'in', value: ['new', 'Contacted'] },
@@ -404,13 +401,13 @@ describe('pre-conditions', () => {
       400,
       ['pre_condition_rules TOO_LONG'],
     ],
-  ])('are refused %s', async (_, body, status, problems) => {
+  ])('rejects preconditions %s', async (_, body, status, problems) => {
     expect(await refused(status, await newTenant(), body)).toEqual(problems);
   });
 });
 
-describe('a status that is in use', () => {
-  test('is not deleted while records of either mode are in it, and they are counted together', async () => {
+describe('a status in use', () => {
+  test('rejects deleting a status while records of either mode have it, with their count', async () => {
     const tenant = await newTenant();
     const id = await idOf(tenant, 'Contacted');
     const lead = { first_name: 'A', email: 'a@x.example', lead_status: 'Contacted' };
@@ -441,7 +438,7 @@ describe('a status that is in use', () => {
     ]);
   });
 
-  test('counts deals as deals', async () => {
+  test('counts deals of a stage as deals', async () => {
     const tenant = await newTenant();
     await createRecord(tenant.key, 'deals', { name: 'D', stage: 'Proposal' });
     const { body } = await expectStatus(409, 'DELETE', path('deals', await idOf(tenant, 'Proposal', 'deals')), {
@@ -450,7 +447,7 @@ describe('a status that is in use', () => {
     expect(body.error.details).toEqual({ reason: 'in_use', references: { deals: 1 } });
   });
 
-  test('is counted up to 10,000', async () => {
+  test('counts the records of a status up to 10,000', async () => {
     const tenant = await newTenant();
     const id = await idOf(tenant, 'Contacted');
     await database()`
@@ -460,7 +457,7 @@ describe('a status that is in use', () => {
     expect(body.error.details).toEqual({ reason: 'in_use', references: { leads: 10_000 }, references_capped: true });
   });
 
-  test('keeps its records when it is deactivated, and takes no new ones', async () => {
+  test('keeps the records of a deactivated status, and accepts no new ones', async () => {
     const tenant = await newTenant();
     const lead = { first_name: 'A', email: 'a@x.example', lead_status: 'Contacted' };
     const { id } = await createRecord(tenant.key, 'leads', lead);
@@ -472,7 +469,7 @@ describe('a status that is in use', () => {
     ).toEqual(['lead_status INVALID_OPTION']);
   });
 
-  test('is deleted or gets a record, never both, when the two arrive at once', async () => {
+  test('either deletes a status or assigns it to a record, if both happen at the same time', async () => {
     const tenant = await newTenant();
     for (let round = 0; round < 8; round += 1) {
       const { id, name } = await create(tenant, { name: `Race ${round}` });
@@ -488,7 +485,7 @@ describe('a status that is in use', () => {
 });
 
 describe('the last active status', () => {
-  test('is neither deactivated nor deleted; inactive ones are', async () => {
+  test('rejects deactivating or deleting the last active status, but not inactive ones', async () => {
     const tenant = await newTenant();
     const [last, ...others] = await list(tenant);
     for (const status of others) await patch(tenant, status.id, { is_active: false });
@@ -504,7 +501,7 @@ describe('the last active status', () => {
     expect(await names(tenant)).toEqual(['Only']);
   });
 
-  test('remains when all of them are deactivated at once', async () => {
+  test('keeps one active status if all are deactivated concurrently', async () => {
     const tenant = await newTenant();
     const statuses = await list(tenant);
     const answers = await Promise.all(
@@ -515,7 +512,7 @@ describe('the last active status', () => {
   });
 });
 
-test('an outcome counts for records that enter the status from then on', async () => {
+test('applies a changed outcome to records that enter the status afterwards', async () => {
   const tenant = await newTenant();
   const before = await createRecord(tenant.key, 'deals', { name: 'D', stage: 'Proposal' });
   await patch(tenant, await idOf(tenant, 'Proposal', 'deals'), { outcome: 'won', name: 'Signed' }, 'deals');
@@ -525,7 +522,7 @@ test('an outcome counts for records that enter the status from then on', async (
   expect(after.won_at).not.toBeNull();
 });
 
-test('a reader may read and not write, and a test key may not write', async () => {
+test('lets read-only keys read statuses, and rejects changes by them and by test keys', async () => {
   const tenant = await newTenant();
   const reader = await newKey(tenant, { scopes: ['settings:view'] });
   await expectStatus(200, 'GET', path('leads'), { key: reader });

@@ -1,4 +1,4 @@
-// Settings of tags: their rules, and that records get and lose automatic ones with every write.
+// Tags: their rules, and automatic tags that every write adds or removes.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import {
@@ -23,7 +23,7 @@ const list = (tenant: Tenant, object: string): Promise<Json[]> => listSettings(t
 const refused = (status: number, tenant: Tenant, object: string, body: object): Promise<string[]> =>
   refusedFields(status, 'POST', path(object), { key: tenant.key, body });
 
-/** The names of the tags that a record has, by priority and name; those put on by hand with a star. */
+/** Returns the names of a record's tags by priority and name, manual ones with a star. */
 async function tagsOf(recordId: string): Promise<string[]> {
   const rows = await database()<{ name: string; is_manual: boolean }[]>`
     select t.name, r.is_manual from record_tags r join tags t on t.company_id = r.company_id and t.id = r.tag_id
@@ -46,7 +46,7 @@ const urgent = { name: 'Urgent', fields: [condition('priority', 'eq', 1)] };
 const lead = { first_name: 'Ada', email: 'ada@x.example' };
 
 describe('a lead tag', () => {
-  test('has defaults, is read back as answered in both modes, and leaves an audit row', async () => {
+  test('creates a lead tag with defaults, readable in both modes, and audits it', async () => {
     const tenant = await newTenant();
     const tag = await create(tenant, 'leads', { name: ' Urgent ', fields: [condition('priority', 'eq', '1')] });
     expect(tag).toEqual({
@@ -69,7 +69,7 @@ describe('a lead tag', () => {
     ]);
   });
 
-  test('is changed field by field; each change stands alone and is in the audit log', async () => {
+  test('changes each field of a lead tag alone, and audits it', async () => {
     const tenant = await newTenant();
     let tag = await create(tenant, 'leads', urgent);
     const changes: [string, unknown][] = [
@@ -91,7 +91,7 @@ describe('a lead tag', () => {
     expect(await list(tenant, 'leads')).toEqual([tag]);
   });
 
-  test('is listed by priority, then by name', async () => {
+  test('lists lead tags by priority, then by name', async () => {
     const tenant = await newTenant();
     for (const [name, priority] of [
       ['B', 5],
@@ -102,7 +102,7 @@ describe('a lead tag', () => {
     expect((await list(tenant, 'leads')).map((tag) => tag.name)).toEqual(['C', 'A', 'B']);
   });
 
-  test('shows the names that sources and statuses have now', async () => {
+  test('shows the current names of sources and statuses in conditions', async () => {
     const tenant = await newTenant();
     const source = (
       await expectStatus(201, 'POST', '/v1/settings/sources', { key: tenant.key, body: { name: 'Fair' } })
@@ -122,7 +122,7 @@ describe('a lead tag', () => {
 });
 
 describe('a customer tag', () => {
-  test('names the fields that its conditions use; without conditions it is manual', async () => {
+  test('lists the fields that conditions of a customer tag use, and creates a manual tag without conditions', async () => {
     const tenant = await newTenant();
     const manual = await create(tenant, 'customers', { name: 'Key account', fields: ['company_name'] });
     expect(manual).toMatchObject({
@@ -136,7 +136,7 @@ describe('a customer tag', () => {
     expect(await create(tenant, 'customers', body)).toMatchObject(body);
   });
 
-  test('is changed field by field; names that conditions use must stay', async () => {
+  test('changes each field of a customer tag alone, and keeps names that its conditions use', async () => {
     const tenant = await newTenant();
     const conditions = [condition('country', 'eq', 'GB')];
     let tag = await create(tenant, 'customers', { name: 'British', fields: ['country'], conditions });
@@ -162,7 +162,7 @@ describe('a customer tag', () => {
 });
 
 describe('a tag without conditions', () => {
-  test('is added by hand only, for leads and for customers', async () => {
+  test('adds a tag without conditions only by hand, for leads and customers', async () => {
     const tenant = await newTenant();
     for (const object of ['leads', 'customers']) {
       const tag = await create(tenant, object, { name: 'Fair', fields: [] });
@@ -175,7 +175,7 @@ describe('a tag without conditions', () => {
     }
   });
 
-  test('is what a tag becomes that loses its conditions; records lose it with their next write unless they are given it', async () => {
+  test('removes a tag that lost its conditions with the next write of a record, unless that write names it', async () => {
     const tenant = await newTenant();
     const tag = await create(tenant, 'leads', urgent);
     const [lost, kept] = await createRecords(tenant.key, 'leads', [
@@ -193,7 +193,7 @@ describe('a tag without conditions', () => {
 });
 
 describe('names', () => {
-  test('are unique without case, of one object', async () => {
+  test('keeps tag names unique without case within one object', async () => {
     const tenant = await newTenant();
     const { id } = await create(tenant, 'leads', urgent);
     const other = await create(tenant, 'leads', { ...urgent, name: 'Other' });
@@ -209,7 +209,7 @@ describe('names', () => {
     await create(tenant, 'customers', { name: 'Urgent', fields: ['city'] });
   });
 
-  test('sent 32 times at once make one tag; the others are told that it exists', async () => {
+  test('creates one tag for 32 concurrent calls with one name, and rejects the others as existing', async () => {
     const tenant = await newTenant();
     const send = (): Promise<Answer> => call('POST', path('leads'), { key: tenant.key, body: urgent });
     const answers = await Promise.all(Array.from({ length: 32 }, send));
@@ -220,7 +220,7 @@ describe('names', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('rejected tags', () => {
   const of = (...fields: unknown[]): object => ({ name: 'X', fields });
   test.each<[string, string, object, number, string[]]>([
     ['no name and no fields', 'leads', {}, 400, ['name REQUIRED', 'fields REQUIRED']],
@@ -329,13 +329,13 @@ describe('what is refused', () => {
       422,
       ['fields[0].field UNKNOWN_FIELD', 'name REQUIRED', 'priority OUT_OF_RANGE'],
     ],
-  ])('%s', async (_, object, body, status, problems) => {
+  ])('rejects a tag with %s', async (_, object, body, status, problems) => {
     const tenant = await newTenant();
     expect(await refused(status, tenant, object, body)).toEqual(problems);
     expect(await list(tenant, object)).toEqual([]);
   });
 
-  test('tags of other objects, and more than 500', async () => {
+  test('rejects tags of other objects, and more than 500 tags', async () => {
     const tenant = await newTenant();
     for (const object of ['deals', 'accounts', 'Leads'])
       await expectStatus(404, 'GET', path(object), { key: tenant.key });
@@ -346,7 +346,7 @@ describe('what is refused', () => {
     expect(body.error.details).toEqual({ reason: 'tag_limit_reached', limit: 500 });
   });
 
-  test('more than 1,000 conditions in all tags of an object, by a new tag or by a change, and long texts in them', async () => {
+  test('rejects more than 1,000 conditions in all tags of an object, and long texts in them', async () => {
     const tenant = await newTenant();
     const twenty = Array.from({ length: 20 }, (_, index) => condition('email', 'contains', `x${index}`));
     const nearly = await create(tenant, 'leads', { name: 'Nearly', fields: twenty.slice(1) });
@@ -384,7 +384,7 @@ describe('automatic tags', () => {
     });
   });
 
-  test('are put on a lead by lead intake, beside those of its sender, and are shown in order', async () => {
+  test('adds automatic tags in lead intake, next to the sent ones and in order', async () => {
     await create(tenant, 'leads', { name: 'By hand', priority: 2, fields: [condition('city', 'eq', 'Nowhere')] });
     const body = { ...lead, priority: 1, tags: ['by hand'] };
     const { data } = (await expectStatus(201, 'POST', '/v1/leads', { key: tenant.key, body })).body;
@@ -398,7 +398,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(again.id)).toEqual(['Urgent*']);
   });
 
-  test('come and go with each change of a record; what was put on by hand stays', async () => {
+  test('adds and removes automatic tags with each change of a record, and keeps manual ones', async () => {
     const { id } = await createRecord(tenant.key, 'leads', { ...lead, priority: 1, score: 9, city: 'Berlin' });
     expect(await tagsOf(id)).toEqual(['Hot', 'Urgent']);
     await patchRecord(tenant.key, 'leads', id, { priority: 2 });
@@ -410,7 +410,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(id)).toEqual(['Hot', 'Urgent*']);
   });
 
-  test('are put on each record of a batch by its own data', async () => {
+  test('adds automatic tags to each record of a batch by its own values', async () => {
     const records = await createRecords(tenant.key, 'leads', [
       { ...lead, priority: 1 },
       { ...lead, score: '9', city: 'East Berlin' },
@@ -419,7 +419,7 @@ describe('automatic tags', () => {
     expect(await Promise.all(records.map((record) => tagsOf(record.id)))).toEqual([['Urgent'], ['Hot'], []]);
   });
 
-  test('come and go with each item of a batch of changes', async () => {
+  test('adds and removes automatic tags with each item of a batch update', async () => {
     const records = await createRecords(tenant.key, 'leads', [
       { ...lead, priority: 1 },
       { ...lead, priority: 2 },
@@ -439,7 +439,7 @@ describe('automatic tags', () => {
     expect(await Promise.all(records.map((record) => tagsOf(record.id)))).toEqual([['Hot'], ['Urgent'], ['Urgent']]);
   });
 
-  test('come and go with upserts', async () => {
+  test('adds and removes automatic tags in upserts', async () => {
     const upsert = (status: number, record: object) =>
       expectStatus(status, 'POST', `${recordsPath('leads')}:upsert`, {
         key: tenant.key,
@@ -452,7 +452,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(id)).toEqual(['Hot']);
   });
 
-  test('are put on in the mode of the record, and go with the record', async () => {
+  test('adds automatic tags in the mode of the record, and removes them with the record', async () => {
     const { id } = await createRecord(tenant.testKey, 'leads', { ...lead, priority: 1 });
     const rows = await database()`select test_mode, is_manual from record_tags where record_id = ${id}`;
     expect(rows).toEqual([{ test_mode: true, is_manual: false }]);
@@ -460,7 +460,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(id)).toEqual([]);
   });
 
-  test('are neither put on by a refused write nor by one that is replayed', async () => {
+  test('adds no automatic tags in a rejected or replayed write', async () => {
     const idempotencyKey = `tags-${tenant.companyId}`;
     const post = (body: object) => call('POST', recordsPath('leads'), { key: tenant.key, body, idempotencyKey });
     const first = await post({ ...lead, priority: 1 });
@@ -474,7 +474,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(first.body.data.record.id)).toEqual([]);
   });
 
-  test('follow a change of their conditions with the next write of each record', async () => {
+  test('applies changed conditions with the next write of each record', async () => {
     const own = await newTenant();
     const tag = await create(own, 'leads', urgent);
     const { id } = await createRecord(own.key, 'leads', { ...lead, priority: 1 });
@@ -486,7 +486,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(id)).toEqual(['Urgent']);
   });
 
-  test('go from all records of both modes when they are deleted', async () => {
+  test('removes a deleted tag from all records of both modes', async () => {
     const own = await newTenant();
     const tag = await create(own, 'leads', urgent);
     const ids = [own.key, own.testKey].map((key) => createRecord(key, 'leads', { ...lead, priority: 1 }));
@@ -499,7 +499,7 @@ describe('automatic tags', () => {
     await patchRecord(own.key, 'leads', live.id, { last_name: 'L' });
   });
 
-  test('of customers join their conditions by their logic', async () => {
+  test('combines the conditions of a customer tag by its logic', async () => {
     const own = await newTenant();
     const conditions = [condition('city', 'eq', 'York'), condition('country', 'eq', 'GB')];
     const fields = ['city', 'country'];
@@ -514,7 +514,7 @@ describe('automatic tags', () => {
     expect(await tagsOf(id)).toEqual([]);
   });
 
-  test('follow what activities do to a lead', async () => {
+  test('updates automatic tags of a lead after changes of its activities', async () => {
     const own = await newTenant();
     await create(own, 'leads', { name: 'Untouched', fields: [condition('last_contacted_at', 'is_null', true)] });
     await create(own, 'leads', { name: 'Planned', fields: [condition('next_followup_at', 'gt', '2020-01-01')] });
@@ -542,7 +542,7 @@ describe('automatic tags', () => {
     expect([await tagsOf(id), await tagsOf(batched.id)]).toEqual([[], []]);
   });
 
-  test('whose field is switched off do not hold, and are still shown', async () => {
+  test('ignores but still shows automatic tags on a disabled field', async () => {
     const own = await newTenant();
     const tag = await create(own, 'leads', { name: 'Berliner', fields: [condition('city', 'neq', 'Hamburg')] });
     const switchCity = (enabled: boolean) =>
@@ -628,7 +628,7 @@ describe('a condition', () => {
     ['assigned_to', 'is_null', false],
     ['source', 'is_null', true],
     ['origin', 'lte', 'zzz'],
-  ])('%s %s %j holds for exactly the records that the same filter finds', async (field, operator, value) => {
+  ])('applies %s %s %j to exactly the records that the same filter finds', async (field, operator, value) => {
     const filter = JSON.stringify({
       and: [
         { field: 'id', op: 'eq', value: record.id },
@@ -647,7 +647,7 @@ describe('a condition', () => {
     }
   });
 
-  test('on the id of a status or source holds for what is written by name', async () => {
+  test('applies a condition on the id of a status or source to records written by name', async () => {
     const own = await newTenant();
     const statuses = (await expectStatus(200, 'GET', '/v1/settings/statuses/leads', { key: own.key })).body.data
       .statuses;
@@ -660,7 +660,7 @@ describe('a condition', () => {
   });
 });
 
-test('a tag that is deleted while records are written is on none of them', async () => {
+test('leaves a tag on no record if it is deleted while records are written', async () => {
   const tenant = await newTenant();
   for (let round = 0; round < 5; round += 1) {
     const tag = await create(tenant, 'leads', urgent);
@@ -680,7 +680,7 @@ test('a tag that is deleted while records are written is on none of them', async
   }
 });
 
-test('leads follow activities that are logged and changed by their own routes', async () => {
+test('updates automatic tags of a lead after its activities change by their own operations', async () => {
   const tenant = await newTenant();
   await create(tenant, 'leads', { name: 'Planned', fields: [condition('next_followup_at', 'gt', '2020-01-01')] });
   const { id } = await createRecord(tenant.key, 'leads', lead);

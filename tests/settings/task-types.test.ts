@@ -1,9 +1,9 @@
-// Task types: one ordered list, whose names tasks use.
+// Task types: one ordered list of names for tasks.
 import { expect, test } from 'vitest';
 import { as, type Json, workspace } from '../support/api.ts';
 import { newAccount, task } from '../support/record-children.ts';
 
-test('a task names one of the types that GET /v1/task-types lists in order', async () => {
+test('accepts the types that GET /v1/task-types lists in order for tasks', async () => {
   const { key } = await workspace();
   const { task_types } = await as(key).get('/v1/task-types');
   const names = task_types.map((type: Json) => type.name);
