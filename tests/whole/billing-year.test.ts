@@ -1,5 +1,5 @@
-// A year of one company, written with the client of sdk/: read it as a tutorial.
-// The months build on each other. Each year has a server and a database of its own, since it moves the clock.
+// A year of one company, written with the client of sdk/. Read it as a tutorial: the months build
+// on each other. Each year has its own server and database, because it moves the clock.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,14 +17,14 @@ import { database, useDatabase } from '../support/tenants.ts';
 
 const password = 'a long passphrase';
 
-/** A server, who takes its payments, and a clock that can be moved. */
+/** A server, its payment provider, and a clock that tests can move. */
 interface World {
   url: string;
-  /** Lets days pass, day by day: everything lies as much further back, and what has become due happens. */
+  /** Moves the clock day by day: shifts all rows back, and runs what has become due. */
   pass(days: number): Promise<void>;
-  /** Fills in the form of the provider's page, as a person would. */
+  /** Fills in the form on the provider's page, as a person does. */
   fillIn(url: string, number: string): Promise<unknown>;
-  /** What was taken from cards altogether, in minor units. */
+  /** The total charged to cards, in minor units. */
   charged(): Promise<number>;
   close(): Promise<void>;
 }
@@ -101,12 +101,12 @@ describe.each(providers)('a year of one company that pays through $provider', ({
   });
   afterAll(() => world?.close());
 
-  /** Lets days pass until the period has ended. */
+  /** Moves the clock until the period has ended. */
   async function passPeriod(): Promise<void> {
     const { subscription } = await crm.getSubscription();
     const left = Date.parse(subscription.current_period?.end ?? '') - Date.now();
     await world.pass(Math.floor(left / 86_400_000) + 1);
-    // The provider counts in seconds: what is changed within the first of a period costs a whole one, and no part of it.
+    // Stripe counts in seconds: a change within the first second of a period costs a whole period.
     const { current_period: begun } = (await crm.getSubscription()).subscription;
     await sleep(Math.max(0, new Date(begun?.start ?? 0).getTime() + 1000 - Date.now()));
   }
@@ -126,7 +126,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     return (await crm.getCheckoutSession({ path: { id: session.id } })).checkout_session.status;
   }
 
-  test('January: it tries the CRM for ten days, and subscribes in a browser', async () => {
+  test('subscribes in a browser after a trial of ten days (January)', async () => {
     await createClient({ baseUrl: world.url }).createOnboarding({
       body: {
         company: { name: 'Solar Roofs', email: 'office@solar.example' },
@@ -150,7 +150,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect(await status()).toEqual(['ACTIVE', 'starter']);
   });
 
-  test('February: it grows, half a month in, and hires', async () => {
+  test('upgrades in the middle of a month, and adds seats (February)', async () => {
     await passPeriod();
     await world.pass(14);
     await crm.upgradeSubscription({ body: { package_code: 'growth' } });
@@ -163,7 +163,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect(await reasonOf(crm.createUser({ body: one }))).toBe('SEAT_LIMIT_REACHED');
   });
 
-  test('March: it adds a module, and tops its wallet up', async () => {
+  test('adds a module, and tops up the wallet (March)', async () => {
     await passPeriod();
     const change = await crm.createSubscriptionModule({ body: { module_key: 'campaigns' } });
     expect(change.status).toBe('pending_webhook');
@@ -173,7 +173,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect((await crm.getUsage()).usage.wallet.balance_minor).toBe(5000);
   });
 
-  test('April: it shrinks with the end of the month, and drops the module', async () => {
+  test('downgrades at the end of the month, and removes the module (April)', async () => {
     await passPeriod();
     expect(await reasonOf(crm.downgradeSubscription({ body: { package_code: 'starter' } }))).toBe(
       'seats_exceed_target',
@@ -182,7 +182,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     await crm.downgradeSubscription({ body: { package_code: 'starter' } });
     await crm.updateSubscriptionSeats({ body: { seats: 2 } });
     await crm.deleteSubscriptionModule({ path: { module_key: 'campaigns' } });
-    // Somebody cancels, and thinks better of it: the rest stays scheduled.
+    // The admin cancels, and withdraws the cancellation. The scheduled downgrade stays.
     await crm.cancelSubscription();
     await crm.reactivateSubscription();
     expect((await crm.getSubscription()).subscription.scheduled_changes.map(({ action }) => action)).toEqual([
@@ -195,7 +195,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect(await status()).toEqual(['ACTIVE', 'starter']);
   });
 
-  test('May: its card fails; a new one pays three days later', async () => {
+  test('pays with a new card three days after a declined one (May)', async () => {
     await world.fillIn((await crm.createPortalSession({})).url, '4000000000000002');
     await passPeriod();
     expect(await status()).toEqual(['PAST_DUE', 'starter']);
@@ -206,7 +206,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect((await crm.listInvoices()).invoices[0]).toMatchObject({ status: 'paid', amount_due_minor: 0 });
   });
 
-  test('June: it leaves, and is dormant for a month', async () => {
+  test('cancels, and is dormant for a month (June)', async () => {
     await crm.cancelSubscription();
     await passPeriod();
     expect(await reasonOf(crm.getMe())).toBe('subscription_ended');
@@ -215,7 +215,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect((await crm.getSubscription()).subscription.dormant?.days_left).toBeLessThanOrEqual(60);
   });
 
-  test('August: it comes back, by the year', async () => {
+  test('subscribes again with a yearly plan (August)', async () => {
     expect(await checkOut({ kind: 'subscribe', package_code: 'growth', billing_cycle: 'yearly' })).toBe('complete');
     expect(await status()).toEqual(['ACTIVE', 'growth']);
     expect((await crm.getMe()).company.name).toBe('Solar Roofs');
@@ -223,7 +223,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     await crm.upgradeSubscription({ body: { package_code: 'scale' } });
   });
 
-  test('December: every invoice is paid, numbered in order, and as much as was charged', async () => {
+  test('has paid all invoices, numbered in order, for the total charged (December)', async () => {
     const { invoices, pending } = await crm.listInvoices();
     const numbers = invoices.map(({ number }) => number).toReversed();
     expect(numbers).toEqual(numbers.map((_, index) => `INV-${String(index + 1).padStart(6, '0')}`));
@@ -233,7 +233,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect(sums.reduce((total, sum) => total + sum, 0)).toBe(await world.charged());
     years.push(invoices);
     expect(pending?.total_minor).toBe(299_000);
-    // Whole periods cost what the price list says, whatever the days of their months.
+    // Whole periods cost the list price, whatever the length of their months.
     const whole = invoices.filter(
       ({ lines, kind }) => kind === 'subscription' && !lines.some((line) => line.proration),
     );
@@ -257,10 +257,11 @@ describe.each(providers)('a year of one company that pays through $provider', ({
   });
 });
 
-test('both years end with the same invoices', () => {
+test('bills the same invoices with both providers', () => {
   const [one, other] = years.map((invoices) => invoices.map(({ number, status, kind }) => ({ number, status, kind })));
   expect(one).toEqual(other);
-  // One provider counts by the second, the other by the thousandth of it: parts of a period may differ by a cent for each of their lines.
+  // One provider counts in seconds, the other in milliseconds, so parts of a period may differ by a
+  // cent per line.
   const [totals, others] = years.map((invoices) => invoices.map(({ total_minor: total }) => total));
   for (const [index, total] of (totals ?? []).entries())
     expect(Math.abs(total - (others?.[index] ?? 0))).toBeLessThanOrEqual(2);

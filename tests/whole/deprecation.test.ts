@@ -1,4 +1,4 @@
-// Deprecated forms: their headers on every answer to a call that uses one, and on no other.
+// Deprecated forms: their headers on every response to a call that uses one, and on no other.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import {
   deprecationHeaders,
@@ -38,7 +38,7 @@ function promised(use: DeprecatedUse) {
   ];
 }
 
-/** A good call that uses the form; another one for each time it is asked for. */
+/** Returns a valid request that uses the form, a different one for each call. */
 async function usingCall(operation: DeclaredOperation, use: DeprecatedUse, tenant: Tenant) {
   const { path, options } = await goodRequest(operation, tenant);
   const parameter = (operation.declared.parameters as { name?: string; example?: unknown }[] | undefined)?.find(
@@ -54,39 +54,42 @@ beforeAll(async () => {
   tenant = await newWideTenant();
 });
 
-describe('the headers', () => {
-  test.each(cases)('$id carries them with $name, whatever the answer, and not without', async ({ operation, use }) => {
-    const { path, options } = await usingCall(operation, use, tenant);
-    const ask = (more: object = {}) => call(operation.method, path, { ...options, ...more });
-    const name = use.parameter as string;
-    const answers = {
-      200: await ask(),
-      400: await ask({ query: { ...options.query, [name]: 'x' } }),
-      401: await ask({ key: undefined }),
-      403: await ask({ key: await newKey(tenant, { scopes: ['billing:view'] }) }),
-    };
-    for (const [status, answer] of Object.entries(answers)) {
-      expect(answer.status).toBe(Number(status));
-      expect(headersOf(answer)).toEqual(promised(use));
-    }
-    const busy = { key: await newKey(tenant, { perMinute: 1 }) };
-    await ask(busy);
-    const limited = await ask(busy);
-    expect([limited.status, headersOf(limited)]).toEqual([429, promised(use)]);
-    const { [name]: _, ...query } = options.query;
-    for (const unused of [{ query }, { query: { ...query, zzz: name } }, { query: { ...query, [`${name}s`]: '1' } }])
-      expect(headersOf(await ask(unused))).toEqual(none);
-    expect(headersOf(await ask({ query: { ...query, [name]: '' } }))).toEqual(promised(use));
-  });
+describe('deprecation headers', () => {
+  test.each(cases)(
+    'sends deprecation headers for $name of $id with every status, and only if it is used',
+    async ({ operation, use }) => {
+      const { path, options } = await usingCall(operation, use, tenant);
+      const ask = (more: object = {}) => call(operation.method, path, { ...options, ...more });
+      const name = use.parameter as string;
+      const answers = {
+        200: await ask(),
+        400: await ask({ query: { ...options.query, [name]: 'x' } }),
+        401: await ask({ key: undefined }),
+        403: await ask({ key: await newKey(tenant, { scopes: ['billing:view'] }) }),
+      };
+      for (const [status, answer] of Object.entries(answers)) {
+        expect(answer.status).toBe(Number(status));
+        expect(headersOf(answer)).toEqual(promised(use));
+      }
+      const busy = { key: await newKey(tenant, { perMinute: 1 }) };
+      await ask(busy);
+      const limited = await ask(busy);
+      expect([limited.status, headersOf(limited)]).toEqual([429, promised(use)]);
+      const { [name]: _, ...query } = options.query;
+      for (const unused of [{ query }, { query: { ...query, zzz: name } }, { query: { ...query, [`${name}s`]: '1' } }])
+        expect(headersOf(await ask(unused))).toEqual(none);
+      expect(headersOf(await ask({ query: { ...query, [name]: '' } }))).toEqual(promised(use));
+    },
+  );
 
-  test.each(operations)('$id carries none where nothing deprecated is used', async (operation) => {
+  test.each(operations)('sends no deprecation headers for $id without a deprecated form', async (operation) => {
     const { path, options } = await goodRequest(operation, await newWideTenant());
     expect(headersOf(await call(operation.method, path, options))).toEqual(none);
     expect(headersOf(await call(operation.method, anyPath(operation)))).toEqual(none);
     expect(headersOf(await call('OPTIONS', anyPath(operation)))).toEqual(none);
   });
 
-  test('are on no answer before a route is found', async () => {
+  test('sends no deprecation headers before a route matches', async () => {
     for (const { use } of cases) {
       const query = { [use.parameter ?? '']: '1' };
       expect(headersOf(await call('GET', '/v1/nothing', { query }))).toEqual(none);
@@ -95,7 +98,7 @@ describe('the headers', () => {
   });
 });
 
-test('offset on the list of activities has been deprecated since 4 September 2026 and works until 1 October 2027', async () => {
+test('deprecates offset on the list of activities since 4 September 2026 until 1 October 2027', async () => {
   const answer = await call('GET', '/v1/activities', { key: tenant.key, query: { offset: 0 } });
   expect(answer.headers.get('deprecation')).toBe('Fri, 04 Sep 2026 00:00:00 GMT');
   expect(answer.headers.get('sunset')).toBe('Fri, 01 Oct 2027 00:00:00 GMT');
@@ -103,7 +106,7 @@ test('offset on the list of activities has been deprecated since 4 September 202
 });
 
 test.each(cases)(
-  'the document tells of $name of $id, and its link leads to a section of a page',
+  'documents the deprecation of $name of $id with a link to a section of a page',
   async ({ operation, use }) => {
     const { declared } = operation;
     for (const part of [use.parameter ?? use.field ?? '', use.since, use.sunset, use.note])
@@ -120,7 +123,7 @@ test.each(cases)(
   },
 );
 
-test('a field of a body counts when it is there, whatever its value; of several forms the earliest days and every link are told', () => {
+test('counts a body field with any value as used, and merges several forms into the earliest dates and all links', () => {
   const day = (text: string) => new Date(`${text}T00:00:00Z`);
   const site = 'https://app.example.com/d';
   const dates = { since: day('2026-09-04'), sunset: day('2027-10-01'), note: 'x' };

@@ -1,4 +1,4 @@
-// The document as reading matter: the same words for the same things, nothing to guess.
+// The OpenAPI document as text to read: consistent words, and nothing left undescribed.
 
 import { describe, expect, test } from 'vitest';
 import { document, operations, resolve } from '../support/document.ts';
@@ -11,12 +11,12 @@ interface Described {
   readOnly?: boolean;
 }
 
-/** What a reader is told about it, here or where it is defined. */
+/** Returns its description, here or where it is defined. */
 function wordsOf(described: Described): string {
   return described.description ?? (described.$ref ? wordsOf(resolve(described.$ref) as Described) : '');
 }
 
-/** How summaries begin, by the verb of the operationId where it is always the same. */
+/** The beginning of summaries, by the verb of the operationId if the verb determines it. */
 const beginnings: Record<string, RegExp> = {
   list: /^List /,
   get: /^(Get|Check|Find|Ask|Download) /,
@@ -28,20 +28,23 @@ const beginnings: Record<string, RegExp> = {
 const verbOf = (id: string): string => /^[a-z]+/.exec(id)?.[0] ?? '';
 
 describe('every operation', () => {
-  test.each(operations)('$id has a summary that begins like its kind, and no full stop', ({ id, declared }) => {
-    expect(declared.summary).toMatch(beginnings[verbOf(id)] ?? /^[A-Z]/);
-    expect(declared.summary).not.toMatch(/\.$/);
-  });
+  test.each(operations)(
+    'begins the summary of $id with the verb of its kind, without a full stop',
+    ({ id, declared }) => {
+      expect(declared.summary).toMatch(beginnings[verbOf(id)] ?? /^[A-Z]/);
+      expect(declared.summary).not.toMatch(/\.$/);
+    },
+  );
 
   const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
-  test.each(guarded)('$id says in words what opens it', ({ declared }) => {
+  test.each(guarded)('describes the scopes or credentials of $id in words', ({ declared }) => {
     const scopes = (declared.security ?? []).flatMap(({ apiKey = [] }) => apiKey);
-    // Those of whatever object the path names are told as the view scope of the object.
+    // Scopes of the object in the path are described as the view scope of the object.
     for (const scope of scopes) expect(declared.description).toContain(scope.startsWith('{object}') ? 'scope' : scope);
     if (scopes.length === 0) expect(declared.description).toMatch(/credential|session\s+token|signed-in|no scope/i);
   });
 
-  test.each(operations)('$id describes each of its parameters, and each field that its body takes', (operation) => {
+  test.each(operations)('describes each parameter and each writable body field of $id', (operation) => {
     const { declared, path } = operation;
     const shared = (document.paths?.[path]?.parameters ?? []) as Described[];
     const parameters = [...shared, ...((declared.parameters ?? []) as Described[])];
@@ -53,13 +56,13 @@ describe('every operation', () => {
   });
 });
 
-test('every tag stands in one group, with words of its own', () => {
+test('puts every tag into one group, with a description', () => {
   const { tags = [], 'x-tagGroups': groups } = document as typeof document & { 'x-tagGroups': { tags: string[] }[] };
   expect(groups.flatMap((group) => group.tags).toSorted()).toEqual(tags.map(({ name }) => name).toSorted());
   expect(tags.filter(({ description }) => !description)).toEqual([]);
 });
 
-test('every link in a description leads to an operation, a tag or a guide of the document', () => {
+test('links only to existing operations, tags and guides in descriptions', () => {
   const anchorOf = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
   const guides = [...(document.info.description ?? '').matchAll(/^## (.+)$/gm)].map(([, title = '']) =>
     anchorOf(title),

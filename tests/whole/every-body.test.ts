@@ -1,4 +1,4 @@
-// Bodies and queries of every operation: what cannot be read, and what the document does not know.
+// Bodies and queries of every operation: unreadable ones, and fields that the spec does not have.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type CallOptions, call } from '../support/client.ts';
 import { operations } from '../support/document.ts';
@@ -13,10 +13,10 @@ beforeAll(async () => {
   tenant = await newWideTenant();
 });
 
-/** What the document says of an operation that has a say in how its body is read, or in how that is refused. */
+/** Extensions of the spec that affect how a body is read or how it is rejected. */
 const readingBodies = ['x-answer', 'x-uniform-refusal', 'x-validation-status', 'x-tenant-fields', 'x-idempotency'];
 
-describe('a body that cannot be read', () => {
+describe('an unreadable body', () => {
   const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
   const manyKeys = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`k${index}`, 1]));
   const cases: [string, string, Partial<CallOptions>][] = [
@@ -51,7 +51,8 @@ describe('a body that cannot be read', () => {
 
   const scalars = ['"x"', '1', 'null', 'true'];
 
-  // A body is read before anybody asks what it is for: all cases are tried where that could differ, and elsewhere one of each reason.
+  // Bodies are read before the operation matters. All cases run for one operation of each kind that
+  // could differ, and one case of each reason for the others.
   const thorough = oneOfEach(withBody, (operation) => [
     takesArray(operation),
     bodyIsRequired(operation),
@@ -59,47 +60,53 @@ describe('a body that cannot be read', () => {
   ]);
   const oneOfEachReason = [...new Map(cases.map((each) => [each[1], each])).values()];
 
-  test.each(withBody)('$id refuses it with its reason, and without naming fields', async (operation) => {
-    const { path, options } = await goodRequest(operation, tenant);
-    const { body: _body, ...rest } = options;
-    const isThorough = thorough.includes(operation);
-    const others = takesArray(operation) ? [] : isThorough ? [...scalars, '[]'] : ['[]'];
-    const all = [
-      ...(isThorough ? cases : oneOfEachReason),
-      ...others.map((rawBody) => [rawBody, 'malformed_json', { rawBody }] as const),
-    ];
-    for (const [what, reason, junk] of all) {
-      // A credential of its own for each, where there are fewer calls to a key than cases.
-      const answer = await call(operation.method, path, {
-        ...rest,
-        ...(await credentialFor(operation, tenant)),
-        ...junk,
-      });
-      expectFailure(operation, answer, 400, 'VALIDATION_ERROR');
-      if (exempt.envelope.includes(operation.id)) continue;
-      expect({ what, details: answer.body.error.details }).toEqual({ what, details: { reason } });
-    }
-  });
+  test.each(withBody)(
+    'rejects every unreadable body of $id with its reason and without field names',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const { body: _body, ...rest } = options;
+      const isThorough = thorough.includes(operation);
+      const others = takesArray(operation) ? [] : isThorough ? [...scalars, '[]'] : ['[]'];
+      const all = [
+        ...(isThorough ? cases : oneOfEachReason),
+        ...others.map((rawBody) => [rawBody, 'malformed_json', { rawBody }] as const),
+      ];
+      for (const [what, reason, junk] of all) {
+        // Each case has its own credential, because a key may allow fewer calls than there are cases.
+        const answer = await call(operation.method, path, {
+          ...rest,
+          ...(await credentialFor(operation, tenant)),
+          ...junk,
+        });
+        expectFailure(operation, answer, 400, 'VALIDATION_ERROR');
+        if (exempt.envelope.includes(operation.id)) continue;
+        expect({ what, details: answer.body.error.details }).toEqual({ what, details: { reason } });
+      }
+    },
+  );
 
-  test.each(withBody.filter(takesArray))('$id refuses what is neither a list nor an object', async (operation) => {
-    const { path, options } = await goodRequest(operation, tenant);
-    const { body: _body, ...rest } = options;
-    for (const rawBody of scalars) {
-      const answer = await call(operation.method, path, { ...rest, rawBody });
-      expectFailure(operation, answer, 422, 'VALIDATION_ERROR');
-      expect(answer.body.error.details.fields).toMatchObject([{ field: '', code: 'INVALID_TYPE' }]);
-      expect(await changesBy(answer)).toBe(0);
-    }
-  });
+  test.each(withBody.filter(takesArray))(
+    'rejects a body of $id that is neither a list nor an object',
+    async (operation) => {
+      const { path, options } = await goodRequest(operation, tenant);
+      const { body: _body, ...rest } = options;
+      for (const rawBody of scalars) {
+        const answer = await call(operation.method, path, { ...rest, rawBody });
+        expectFailure(operation, answer, 422, 'VALIDATION_ERROR');
+        expect(answer.body.error.details.fields).toMatchObject([{ field: '', code: 'INVALID_TYPE' }]);
+        expect(await changesBy(answer)).toBe(0);
+      }
+    },
+  );
 
-  test.each(withBody.filter(bodyIsRequired))('$id refuses a missing body', async (operation) => {
+  test.each(withBody.filter(bodyIsRequired))('rejects a missing body of $id', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     const { body: _body, ...rest } = options;
     expectFailure(operation, await call(operation.method, path, rest), 400, 'VALIDATION_ERROR');
   });
 
   test.each(withBody.filter((operation) => !bodyIsRequired(operation)))(
-    '$id accepts no body at all',
+    'accepts no body for $id',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const { body: _body, ...rest } = options;
@@ -109,8 +116,8 @@ describe('a body that cannot be read', () => {
   );
 });
 
-describe('what the document does not know', () => {
-  test.each(operations)('$id refuses an unknown query parameter and names it', async (operation) => {
+describe('unknown parameters and fields', () => {
+  test.each(operations)('rejects an unknown query parameter of $id by name', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     const answer = await call(operation.method, path, { ...options, query: { ...options.query, zzz: '1' } });
     expectFailure(operation, answer, 400, 'VALIDATION_ERROR');
@@ -118,7 +125,7 @@ describe('what the document does not know', () => {
       expect(answer.body.error.details.fields).toMatchObject([{ field: 'zzz', code: 'UNKNOWN_FIELD' }]);
   });
 
-  test.each(withBody)('$id refuses an unknown field of the body and names it', async (operation) => {
+  test.each(withBody)('rejects an unknown body field of $id by name', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     const answer = await call(operation.method, path, { ...options, body: { ...(options.body as object), zzz: 1 } });
     const exempted = [...exempt.naming, ...exempt.envelope].includes(operation.id);
@@ -134,7 +141,7 @@ describe('what the document does not know', () => {
     }),
   );
   test.skipIf(guardedFields.length === 0).each(guardedFields)(
-    '$id refuses $field with $code',
+    'rejects $field of $id with $code',
     async ({ operation, field, code }) => {
       const { path, options } = await goodRequest(operation, tenant);
       const answer = await call(operation.method, path, {

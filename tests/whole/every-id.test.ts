@@ -1,4 +1,4 @@
-// Ids in paths, of every operation: what a caller cannot see answers as what does not exist.
+// Ids in the paths of every operation: invisible ids answer like ids that do not exist.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -18,7 +18,7 @@ beforeAll(async () => {
   [tenant, other] = await Promise.all([newWideTenant(), newWideTenant()]);
 });
 
-test('every path with parameters says in tests/support/arranged-ids.ts what exists under it', () => {
+test('declares in tests/support/arranged-ids.ts what exists under every path with parameters', () => {
   expect(withIds.map((operation) => operation.path).filter((path) => !arrangedPaths[path])).toEqual([]);
 });
 
@@ -40,7 +40,7 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
   interface Hidden {
     what: string;
     values: Record<string, string>;
-    /** No id of anybody's: whoever asks, and in whichever mode, the same lines refuse it. */
+    /** The same code rejects it for every caller and in both modes, because it is no id. */
     isMalformed: boolean;
   }
 
@@ -80,7 +80,7 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
     ];
   }
 
-  /** Expects the one 404, whatever the reason. */
+  /** Expects the same 404 for every reason. */
   function expectHidden(what: string, mode: Mode, { status, body }: Answer): void {
     expect({ what, mode, status, body: { ...body, meta: Object.keys(body?.meta ?? {}) } }).toEqual({
       what,
@@ -97,13 +97,13 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
   const modesOf = (operation: DeclaredOperation): Mode[] =>
     operation.declared['x-live-only'] === true || !openedByKey.includes(operation) ? ['live'] : ['live', 'test'];
 
-  test.each(withIds)('$id answers the same 404 for all of them', async (operation) => {
+  test.each(withIds)('returns the same 404 from $id for every invisible id', async (operation) => {
     for (const mode of modesOf(operation)) {
       const legacyKey = await newKey(tenant, { environment: mode, legacy: true });
       await inLanes(4, await hiddenPaths(operation, mode), async ({ what, values, isMalformed }) => {
         const { path, options } = await goodRequest(operation, tenant, { mode, values });
         const credentials: CallOptions[] = options.key && !isMalformed ? [{}, { key: legacyKey }] : [{}];
-        // Tokens of apps are live ones. Each app may call a little, so that each call has one of its own.
+        // Tokens of apps are live. An app has a low rate limit, so each call has its own app.
         if (mode === 'live' && openedByOAuth.includes(operation) && !isMalformed) {
           const modules = values.object?.startsWith('object:') ? [...everyModule, values.object] : everyModule;
           const scopes = modules.map((module) => `${module}:*`);
@@ -116,14 +116,14 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
   });
 
   const withRecords = withIds.filter((operation) => arrangedPaths[operation.path]?.recordsOf);
-  test.each(withRecords)('$id answers the same 404 for a record out of reach', async (operation) => {
+  test.each(withRecords)('returns the same 404 from $id for a record outside the visibility', async (operation) => {
     const branch = await newBranch(tenant);
     for (const mode of modesOf(operation)) {
       const key = await newKey(tenant, { environment: mode, reach: { kind: 'branch', id: branch } });
       const { path, options } = await goodRequest(operation, tenant, { mode });
       expectHidden('out of reach', mode, await call(operation.method, path, { ...options, key }));
       if (mode === 'live' && openedByOAuth.includes(operation)) {
-        // One in another branch, and one who sees nothing but their own.
+        // A user in another branch, and one who sees only their own records.
         for (const [role, branchId] of [
           ['Branch_Manager', branch],
           ['Sales_Manager', tenant.branchId],

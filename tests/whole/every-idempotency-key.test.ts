@@ -1,4 +1,4 @@
-// Idempotency keys of every operation that takes them.
+// Idempotency-Keys of every operation that accepts them.
 import { createHash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Mode } from '../support/arranged-ids.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   test.each(honouring)(
-    '$id gives the first answer again, byte for byte, for the same key and body',
+    'replays the first response of $id byte for byte for the same key and body',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const idempotencyKey = randomUUID();
@@ -35,7 +35,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     },
   );
 
-  test('belong to what a path names, however it is spelled', async () => {
+  test('binds a key to the resource that the path names, in any spelling', async () => {
     const options = { key: tenant.key, idempotencyKey: randomUUID(), body: { name: 'Acme' } };
     const first = await call('POST', '/v1/objects/accounts/records', options);
     const again = await call('POST', '/v1/objects/%61ccounts/records', options);
@@ -44,7 +44,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   });
 
   test.each(honouring.filter((operation) => bodySchema(operation)))(
-    '$id refuses the same key with another body',
+    'rejects the same key with another body in $id',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const idempotencyKey = randomUUID();
@@ -54,7 +54,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     },
   );
 
-  test.each(honouring)('$id runs once when 16 calls with one key arrive at once', async (operation) => {
+  test.each(honouring)('executes $id once for 16 concurrent calls with one key', async (operation) => {
     const [alone, crowd] = [randomUUID(), randomUUID()];
     const once = await goodRequest(operation, tenant);
     await call(operation.method, once.path, { ...once.options, idempotencyKey: alone });
@@ -70,7 +70,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   });
 
   test.each(honouring.filter((operation) => bodySchema(operation)))(
-    '$id lets one of two bodies win when 16 calls with one key arrive at once, and refuses the other always',
+    'executes one of two bodies of $id for 16 concurrent calls with one key, and always rejects the other',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const idempotencyKey = randomUUID();
@@ -80,17 +80,17 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
         return answer.body.error?.code ?? 'done';
       };
       const codes = await Promise.all(Array.from({ length: 16 }, (_, index) => ask(bodies[index % 2])));
-      // While nobody has an answer yet that is kept, each may be told that another is at it.
+      // While no response is stored yet, each call may be rejected because another is in progress.
       const isRefusal = (code: string): boolean => /^IDEMPOTENCY_(CONFLICT|IN_PROGRESS)$/.test(code);
-      const told = [0, 1].map((side) => codes.filter((code, index) => index % 2 === side && !isRefusal(code)));
-      const winner = told.findIndex((side) => side.length > 0);
-      expect([winner >= 0, new Set(told[winner]).size, told[1 - winner]]).toEqual([true, 1, []]);
-      expect(await ask(bodies[winner])).toBe(told[winner]?.[0]);
+      const outcomes = [0, 1].map((side) => codes.filter((code, index) => index % 2 === side && !isRefusal(code)));
+      const winner = outcomes.findIndex((side) => side.length > 0);
+      expect([winner >= 0, new Set(outcomes[winner]).size, outcomes[1 - winner]]).toEqual([true, 1, []]);
+      expect(await ask(bodies[winner])).toBe(outcomes[winner]?.[0]);
       expect(await ask(bodies[1 - winner])).toBe('IDEMPOTENCY_CONFLICT');
     },
   );
 
-  test.each(honouring)('$id keeps keys apart by tenant and by mode', async (operation) => {
+  test.each(honouring)('separates the keys of $id by tenant and mode', async (operation) => {
     const idempotencyKey = randomUUID();
     const callers: [Tenant, Mode][] = [
       [tenant, 'live'],
@@ -106,7 +106,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     }
   });
 
-  test.each(honouring)('$id refuses a malformed key before anything runs', async (operation) => {
+  test.each(honouring)('rejects a malformed key of $id before anything runs', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     for (const idempotencyKey of ['short-7', 'x'.repeat(256), 'with space', 'sémicolon', 'semi;colon', '']) {
       const headers = requestHeaders(options.key ?? '', Buffer.from(idempotencyKey).toString('latin1'));
@@ -119,7 +119,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   });
 
   test.each(honouring.filter((operation) => operation.declared['x-idempotency'] === 'required'))(
-    '$id needs a key',
+    'requires a key for $id',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const { idempotencyKey: _key, ...rest } = options;
@@ -129,13 +129,14 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
   );
 
   test.each(honouring)(
-    '$id answers 409 while the first call with a key still runs, and lets it finish',
+    'returns 409 from $id while the first call with a key runs, and lets that call finish',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const idempotencyKey = randomUUID();
       const ask = (body = options.body): Promise<Answer> =>
         call(operation.method, path, { ...options, body, idempotencyKey });
-      // The place where the first call keeps its answer, taken and not yet committed: it stops in the middle.
+      // Blocks the first call in the middle: its row of stored responses is locked and not
+      // committed.
       const held = await database().reserve();
       await held`begin`;
       await held`
@@ -161,7 +162,7 @@ describe.skipIf(honouring.length === 0)('idempotency keys', () => {
     },
   );
 
-  /** How many changes the audit log has of the calls with a key. */
+  /** Counts the audit rows of calls with the key. */
   async function changesBy(idempotencyKey: string): Promise<number> {
     const hash = createHash('sha256').update(idempotencyKey).digest();
     const [row] = await database()<{ count: number }[]>`

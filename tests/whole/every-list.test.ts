@@ -1,4 +1,4 @@
-// Every list of the document: pages of any size to the end, and cursors of its own alone.
+// Every list of the spec: pages of any size to the end, and cursors bound to their list.
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { descriptions } from '../../sdk/src/generated/operations.ts';
@@ -15,13 +15,13 @@ import { fileForm } from '../support/uploads.ts';
 import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
 import { newWorkforce } from '../support/workforces.ts';
 
-// The feed has no end, and pages of its own: tests/records/feed.test.ts.
+// The feed has no end and its own paging, which tests/records/feed.test.ts covers.
 const lists = operations.filter(({ id }) => /^list[A-Z]/.test(id) && id !== 'listChanges');
-/** The fewest items that a list must have to be told apart from its first page. */
+/** The fewest items that tell a list from its first page. */
 const fewest = { listDuplicateChecks: 2 } as Record<string, number>;
 
 let tenant: Tenant;
-/** With something of everything that hangs on records. */
+/** A lead with something of everything that can belong to a record. */
 let lead: string;
 let webhook: string;
 let campaign: string;
@@ -37,7 +37,7 @@ beforeAll(async () => {
   await invoiced(tenant, 'live', 3);
 });
 
-/** One more item in each list that a new workspace has none in. */
+/** Adds an item to each list that is empty in a new workspace. */
 async function fill({ key, companyId, branchId }: Tenant, number: number): Promise<void> {
   const sql = database();
   const create = (path: string, body: object) => expectStatus(201, 'POST', path, { key, body, idempotencyKey: true });
@@ -88,7 +88,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
 }
 
-/** Path parameters of the lists that are of something. */
+/** Returns the path parameters of lists that belong to something. */
 function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   if (path.startsWith('/v1/settings/')) return { object: 'leads' };
   if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
@@ -98,7 +98,7 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
 }
 
-/** An item without how it was used, which the calls of this very test change. */
+/** Removes usage fields, which the calls of this test change. */
 const withoutUse = ({ total_requests: _requests, last_used_at: _at, last_used_ip: _ip, ...item }: Json): Json => item;
 
 type Ask = (query: CallOptions['query']) => Promise<Json>;
@@ -116,7 +116,7 @@ describe.each(lists)('$id', (operation) => {
     return data[items];
   };
 
-  test('in pages of one is what it is on one page, nothing twice and nothing left out', async () => {
+  test('returns the same items in pages of one as on one page', async () => {
     const { ask } = await open(operation);
     const all = itemsOf(await ask({ limit: 100 }));
     expect(all.length).toBeGreaterThanOrEqual(fewest[operation.id] ?? 3);
@@ -132,7 +132,7 @@ describe.each(lists)('$id', (operation) => {
     expect(paged.map(withoutUse)).toEqual(all.map(withoutUse));
   });
 
-  test('moves a limit to the nearest bound, and ends where a page ends with the list', async () => {
+  test('clamps the limit, and ends a list that ends with its page', async () => {
     const { ask } = await open(operation);
     const all = itemsOf(await ask({ limit: 1000 }));
     for (const limit of [0, -5])
@@ -151,7 +151,7 @@ describe.each(lists)('$id', (operation) => {
     });
   });
 
-  test('refuses a cursor that is made up, altered or of another list', async () => {
+  test('rejects a cursor that is made up, altered or of another list', async () => {
     const { path, options, ask } = await open(operation);
     const { next_cursor: own } = await ask({ limit: 1 });
     const other = operation.id === 'listScopes' ? '/v1/objects' : '/v1/scopes';
@@ -167,12 +167,12 @@ describe.each(lists)('$id', (operation) => {
   });
 });
 
-describe('a list that is answered whole without a limit', () => {
+describe('a list that is returned whole without a limit', () => {
   const namesOf = (data: Json): string[] => data.sources.map((source: Json) => source.name);
   const read = async (key: string, query: CallOptions['query']): Promise<Json> =>
     (await expectStatus(200, 'GET', '/v1/settings/sources', { key, query })).body.data;
 
-  test('is longer than a page can be', async () => {
+  test('returns more items than a page can have if no limit is given', async () => {
     const { companyId, key } = await newWideTenant();
     await database()`
       insert into sources (company_id, id, name, created_at, updated_at)
@@ -187,7 +187,7 @@ describe('a list that is answered whole without a limit', () => {
     expect(rest).toMatchObject({ next_cursor: null, has_more: false });
   });
 
-  test('goes on behind the last item of a page, whatever came before it, and at its place where it is gone', async () => {
+  test('continues after the last item of a page, whatever was inserted before it, and also if it is deleted', async () => {
     const { key } = await newWideTenant();
     const create = async (name: string): Promise<string> =>
       (await expectStatus(201, 'POST', '/v1/settings/sources', { key, body: { name } })).body.data.source.id;
@@ -204,7 +204,7 @@ describe('a list that is answered whole without a limit', () => {
     expect(namesOf(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
   });
 
-  test('has cursors for one object, mode and workspace alone', async () => {
+  test('binds cursors to one object, mode and workspace', async () => {
     const other = await newWideTenant();
     const path = '/v1/settings/statuses/leads';
     const { next_cursor: cursor } = (await expectStatus(200, 'GET', path, { key: tenant.key, query: { limit: 1 } }))

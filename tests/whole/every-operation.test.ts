@@ -1,4 +1,4 @@
-// What holds for every operation, walked from the document: a new one is covered at once.
+// Rules of every operation, walked from the spec, so that new operations are covered immediately.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { everyModule, newBearer } from '../support/access-tokens.ts';
 import { newObject } from '../support/arranged-ids.ts';
@@ -22,7 +22,7 @@ import {
 } from '../support/walk.ts';
 
 let tenant: Tenant;
-/** One with so many keys that no more can be minted. */
+/** A tenant with the maximum number of keys. */
 let crowded: Tenant;
 
 beforeAll(async () => {
@@ -37,7 +37,7 @@ const examples = operations.flatMap((operation) =>
   })),
 );
 test.each(examples)(
-  "$id accepts the document's example $number, and leaves a trace in the audit log where it changes something",
+  'accepts example $number of $id, and audits it if it changes something',
   async ({ operation, number }) => {
     // Some examples change the configuration that others rely on.
     const { path, options } = await goodRequest(operation, await newWideTenant(), { example: number - 1 });
@@ -45,21 +45,21 @@ test.each(examples)(
     expect({ status: answer.status, answer: answer.text }).toMatchObject({
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
-    // What is named so asks with a body.
+    // Operations with these names query with a body.
     const changes = operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
   },
 );
 
-/** True where a gateway signs what it sends. */
+/** True if a gateway signs its requests. */
 const isSigned = (operation: DeclaredOperation): boolean =>
   alternativesOf(operation).some(({ scheme }) => scheme === 'signature');
 
-/** Given out by the API itself, and altered by any other example. */
+/** The API generates these, so another example would break the signature. */
 const givenOut = ['company_id', 'environment', 'exp', 'sig'];
 
 test.each(operations.filter((operation) => queryParameters(operation).some(({ example }) => example !== undefined)))(
-  "$id accepts the document's examples of the query parameters that may be left out",
+  'accepts the examples of optional query parameters of $id',
   async (operation) => {
     for (const { name, example, required } of queryParameters(operation)) {
       if (example === undefined || required || givenOut.includes(name)) continue;
@@ -75,7 +75,7 @@ test.each(operations.filter((operation) => queryParameters(operation).some(({ ex
 
 const isPositive = (count: number): boolean => count > 0;
 
-describe('without a good credential', () => {
+describe('without a valid credential', () => {
   let revoked: string;
   let expired: string;
   let elsewhere: string;
@@ -88,14 +88,15 @@ describe('without a good credential', () => {
     ]);
   });
 
-  // Who asks is found out before what is asked for matters: every spelling is tried where the document opens in another way, and else one.
+  // Authentication precedes everything else. All spellings run for one operation of each kind of
+  // authentication, and one for the others.
   const thorough = oneOfEach(guarded, (operation) => [
     alternativesOf(operation).map(({ scheme }) => scheme),
     isForPlatform(operation),
     ['x-answer', 'x-test-only', 'x-live-only', 'x-unpaid'].map((extension) => operation.declared[extension]),
   ]);
 
-  test.each(guarded)('$id answers 401 and names the scheme', async (operation) => {
+  test.each(guarded)('returns 401 from $id without a valid credential, and names the scheme', async (operation) => {
     const path = anyPath(operation);
     const isThorough = thorough.includes(operation);
     const ask = (options: CallOptions = {}): Promise<Answer> => call(operation.method, path, options);
@@ -123,7 +124,7 @@ describe('without a good credential', () => {
   });
 
   test.each(openedByKey)(
-    '$id answers 403 IP_NOT_ALLOWED to an address outside the allowlist of a key',
+    'returns 403 IP_NOT_ALLOWED from $id for an address outside the allowlist of a key',
     async (operation) => {
       const answer = await call(operation.method, anyPath(operation), { key: elsewhere });
       expectFailure(operation, answer, 403, 'IP_NOT_ALLOWED', {});
@@ -139,7 +140,7 @@ describe('without a subscription', () => {
   });
 
   test.each(openedByKey.filter((operation) => !isForPlatform(operation) && !operation.declared['x-unpaid']))(
-    '$id answers 402',
+    'returns 402 from $id without a subscription',
     async (operation) => {
       const key = operation.declared['x-test-only'] ? unpaid.testKey : unpaid.key;
       const answer = await call(operation.method, anyPath(operation), { key });
@@ -148,7 +149,7 @@ describe('without a subscription', () => {
   );
 });
 
-test('without a subscription, what shows the bill and what leads to a new one still answers', async () => {
+test('keeps operations for the bill and a new subscription available without a subscription', async () => {
   const unpaid = await newWideTenant();
   await database()`update subscriptions set status = 'canceled', ended_at = now() where company_id = ${unpaid.companyId}`;
   const open = operations.filter((operation) => operation.declared['x-unpaid']);
@@ -160,7 +161,7 @@ test('without a subscription, what shows the bill and what leads to a new one st
   expect(open.map(({ path }) => path).toSorted()).toEqual(unpaidPaths);
 });
 
-/** What stays reachable without a subscription. The list may only shrink. */
+/** The paths available without a subscription. The list may only shrink. */
 const unpaidPaths = [
   '/v1/billing/portal-session',
   '/v1/checkout-sessions/{id}',
@@ -181,7 +182,7 @@ describe('scopes', () => {
     'activities:write': 'activities:create',
     'activities:update': 'activities:edit',
   };
-  /** What the specification says that a scope of a key grants. */
+  /** Implements the specification: returns true if a scope of a key grants another. */
   const grants = (held: string, needed: string): boolean => {
     if (needed === 'onboarding' || held === 'onboarding') return held === needed;
     if (held === '*') return true;
@@ -190,7 +191,9 @@ describe('scopes', () => {
     return (legacy[held] ?? held) === wanted;
   };
   const actions = ['view', 'create', 'edit', 'delete', 'configure', '*'];
-  /** Those that a `{object}` of the document may stand for, some with old names of their scopes. */
+  /**
+   * Objects that a `{object}` of the spec may stand for, some with legacy names of their scopes.
+   */
   const builtin = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'];
 
   let custom: string;
@@ -207,7 +210,7 @@ describe('scopes', () => {
   type Credential = (operation: DeclaredOperation, scopes: string[]) => Promise<CallOptions>;
 
   const keys = new Map<string, Promise<string>>();
-  /** One key for each set of scopes, since most operations need the same ones. */
+  /** Returns one key for each set of scopes, because most operations need the same sets. */
   const keyWith: Credential = async ({ declared }, scopes) => {
     const environment = declared['x-test-only'] ? 'test' : 'live';
     const name = [environment, ...scopes].join(' ');
@@ -215,10 +218,10 @@ describe('scopes', () => {
     keys.set(name, key);
     return { key: await key };
   };
-  /** A token of an app of its own each time, since an app may call sixty times a minute. */
+  /** Returns a token of a new app each time, because an app may make only sixty calls a minute. */
   const tokenWith: Credential = async (_, scopes) => ({ token: await newBearer(crowded, scopes) });
 
-  /** What scopes are given to; a token is given none of those that only keys may hold. */
+  /** Credentials with scopes. Tokens get none of the scopes that only keys may have. */
   const holders = [
     { what: 'an API key', scheme: 'apiKey', opened: openedByKey, credential: keyWith, holds: () => true },
     {
@@ -230,7 +233,7 @@ describe('scopes', () => {
     },
   ];
 
-  /** The sets of scopes that open what needs all of some, without those that are larger than another. */
+  /** Returns the minimal sets of scopes that grant everything needed. */
   const smallest = (needed: string[], held: string[]): string[][] => {
     const sets = needed.reduce<string[][]>(
       (some, scope) =>
@@ -242,7 +245,10 @@ describe('scopes', () => {
     return sets.filter((set) => !sets.some((other) => isSmaller(other, set)));
   };
 
-  /** All scopes but those that grant one of the needed, for each of the needed; one of each alternative where there are several. */
+  /**
+   * Returns the maximal sets of scopes that grant no alternative, each without the scopes for one
+   * needed scope of each alternative.
+   */
   const largest = (alternatives: string[][], held: string[]): string[][] => {
     const choices = alternatives.reduce<string[][]>(
       (some, needed) => some.flatMap((lacking) => needed.map((scope) => [...lacking, scope])),
@@ -251,17 +257,18 @@ describe('scopes', () => {
     return choices.map((lacking) => held.filter((each) => !lacking.some((scope) => grants(each, scope))));
   };
 
-  test('every module that an operation names is among those tried', () => {
+  test('covers every module that an operation names', () => {
     const named = openedByKey.flatMap((operation) => alternativesOf(operation).flatMap(({ scopes }) => scopes));
     const modules = named.filter((scope) => /^\w+:/.test(scope)).map((scope) => scope.split(':')[0]);
     expect(modules.filter((module) => !everyModule.includes(module ?? ''))).toEqual([]);
   });
 
-  // What holds of these sets holds of all others: who holds more scopes is never let into less (tests/access/scopes.test.ts).
+  // Other sets follow from these, because more scopes never grant less
+  // (tests/access/scopes.test.ts).
   test.each(
     holders.flatMap(({ opened, ...holder }) => opened.map((operation) => ({ ...holder, operation, id: operation.id }))),
   )(
-    '$id is opened by the smallest sets of scopes of $what that the document allows, and not by the largest that it does not',
+    'admits the smallest sets of scopes of $what to $id, and rejects the largest insufficient ones',
     async ({ operation, scheme: wanted, credential, holds }) => {
       const listed = alternativesOf(operation)
         .filter(({ scheme }) => scheme === wanted)
@@ -276,7 +283,8 @@ describe('scopes', () => {
         const isForOperator = alternatives.some((needed) => needed.includes('onboarding'));
         const all = [...catalogue(), ...(isForOperator ? ['onboarding'] : [])];
         const ask = async (scopes: string[], status: number, required: string[]): Promise<void> => {
-          // An unknown query parameter is refused right behind this door, before anything happens.
+          // Validation rejects the unknown parameter immediately after authorization, before
+          // anything happens.
           const answer = await call(operation.method, path, {
             ...(await credential(operation, scopes)),
             query: { zzz: 'zzz' },
@@ -302,11 +310,12 @@ describe('scopes', () => {
           const isHidden = view.some((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
           tries.push([scopes, isHidden ? 404 : 403, lackingOf(scopes)]);
         }
-        // Without the right to see an object it does not exist, whatever else may be done there.
+        // Without the view scope, the object does not exist for the caller, whatever other scopes
+        // it has.
         if (isOfObject) tries.push([all.filter((each) => !holds(each) || !grants(each, `${object}:view`)), 404, []]);
         const isNeeded = alternatives.every((needed) => lackingOf(nothing).some((scope) => needed.includes(scope)));
         if (isNeeded) tries.push([nothing, 403, lackingOf(nothing)]);
-        // The operator's key has no workspace, whatever else it holds.
+        // The platform key has no workspace, whatever scopes it has.
         if (wanted === 'apiKey' && !isForOperator) tries.push([[...all, 'onboarding'], 403, []]);
         if (wanted === 'oauth') tries.push([['*', 'onboarding', ...view], isNeeded ? 403 : 400, lackingOf(view)]);
         await inLanes(4, tries, (each) => ask(...each));
@@ -324,7 +333,7 @@ describe('scopes', () => {
     alternativesOf(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
   );
   test.each(ofModule)(
-    '$id answers 403 MODULE_DISABLED while an administrator has its module switched off',
+    'returns 403 MODULE_DISABLED from $id while an administrator has disabled its module',
     async (operation) => {
       const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
       const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
@@ -336,27 +345,24 @@ describe('scopes', () => {
   );
 
   const onlyKeys = openedByKey.filter((operation) => !openedBySession.includes(operation));
-  test.skipIf(openedBySession.length === 0).each(onlyKeys)(
-    '$id is not opened by a session token',
-    async (operation) => {
-      const session = openedBySession[0] as DeclaredOperation;
-      const answer = await call(
-        operation.method,
-        anyPath(operation),
-        await credentialFor({ ...session, id: '' }, tenant),
-      );
-      expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'api_key_required' });
-    },
-  );
+  test.skipIf(openedBySession.length === 0).each(onlyKeys)('rejects a session token in $id', async (operation) => {
+    const session = openedBySession[0] as DeclaredOperation;
+    const answer = await call(
+      operation.method,
+      anyPath(operation),
+      await credentialFor({ ...session, id: '' }, tenant),
+    );
+    expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'api_key_required' });
+  });
 
   const onlySessions = openedBySession.filter((operation) => !openedByKey.includes(operation));
-  test.each(onlySessions)('$id is not opened by an API key with every scope', async (operation) => {
+  test.each(onlySessions)('rejects an API key with every scope in $id', async (operation) => {
     const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
     expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'session_token_required' });
   });
 
   const noApps = guarded.filter((operation) => !openedByOAuth.includes(operation));
-  test.each(noApps)('$id is not opened by an OAuth token with every scope', async (operation) => {
+  test.each(noApps)('rejects an OAuth token with every scope in $id', async (operation) => {
     const answer = await call(operation.method, anyPath(operation), { token: await newBearer(tenant) });
     const reason = isSigned(operation)
       ? 'signature_required'
@@ -367,7 +373,7 @@ describe('scopes', () => {
   });
 
   test.each(operations.filter((operation) => operation.declared['x-live-only']))(
-    '$id refuses a test key, since both modes share what it changes',
+    'rejects a test key in $id, because both modes share what it changes',
     async (operation) => {
       const answer = await call(operation.method, anyPath(operation), { key: tenant.testKey });
       expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'live_key_required' });
@@ -375,7 +381,7 @@ describe('scopes', () => {
   );
 
   test.each(operations.filter((operation) => operation.declared['x-test-only']))(
-    '$id refuses a live key, since it is about test data alone',
+    'rejects a live key in $id, because it concerns only test data',
     async (operation) => {
       const answer = await call(operation.method, anyPath(operation), { key: tenant.key });
       expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE', { reason: 'test_key_required' });
@@ -384,7 +390,7 @@ describe('scopes', () => {
 });
 
 describe('limits', () => {
-  test.each(operations)('$id answers 429 when they are used up, and says when to call again', async (operation) => {
+  test.each(operations)('returns 429 from $id when the limit is used up, with the time to retry', async (operation) => {
     const path = anyPath(operation);
     const ip = anyAddress();
     const isOfKey = openedByKey.includes(operation);
@@ -400,7 +406,7 @@ describe('limits', () => {
         : await credentialFor({ ...operation, id: '' }, await newWideTenant());
     let answer: Answer;
     let calls = 0;
-    // What the operation refuses is counted too.
+    // Rejected calls count as well.
     do {
       answer = await call(operation.method, path, { ...credential, ip, query: { ...credential.query, zzz: '' } });
       calls += 1;
@@ -427,30 +433,27 @@ describe('methods', () => {
     return { path, declared, allowed };
   });
 
-  test.each(paths)('$path answers OPTIONS with 204 and its methods', async ({ path, allowed }) => {
+  test.each(paths)('answers OPTIONS of $path with 204 and its methods', async ({ path, allowed }) => {
     const answer = await call('OPTIONS', path.replace(/\{\w+\}/g, 'x'));
     expect({ status: answer.status, text: answer.text }).toEqual({ status: 204, text: '' });
     expect(answer.headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
     expect(answer.headers.get('access-control-allow-origin')).toBeNull();
   });
 
-  test.each(paths)(
-    '$path refuses every other method with 405 and the list of its own',
-    async ({ path, declared, allowed }) => {
-      for (const method of methods.filter((each) => !declared.includes(each))) {
-        const { status, headers, body } = await exchange(requestText(method, path.replace(/\{\w+\}/g, 'x')));
-        expect({ method, status }).toEqual({ method, status: 405 });
-        expect(headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
-        expect(JSON.parse(body).error).toMatchObject({
-          code: 'METHOD_NOT_ALLOWED',
-          details: { allowed_methods: expect.arrayContaining(allowed) },
-        });
-      }
-    },
-  );
+  test.each(paths)('rejects other methods of $path with 405 and its methods', async ({ path, declared, allowed }) => {
+    for (const method of methods.filter((each) => !declared.includes(each))) {
+      const { status, headers, body } = await exchange(requestText(method, path.replace(/\{\w+\}/g, 'x')));
+      expect({ method, status }).toEqual({ method, status: 405 });
+      expect(headers.get('allow')?.split(', ').toSorted()).toEqual(allowed.toSorted());
+      expect(JSON.parse(body).error).toMatchObject({
+        code: 'METHOD_NOT_ALLOWED',
+        details: { allowed_methods: expect.arrayContaining(allowed) },
+      });
+    }
+  });
 
   test.each(operations.filter((operation) => operation.method === 'GET'))(
-    '$id answers HEAD as GET, without the body',
+    'answers HEAD of $id like GET, without the body',
     async (operation) => {
       const { path, options } = await goodRequest(operation, tenant);
       const asked = await call('GET', path, options);
@@ -462,7 +465,7 @@ describe('methods', () => {
   );
 });
 
-test('the platform operations are opened by no workspace key', () => {
+test('rejects workspace keys in platform operations', () => {
   expect(
     guarded
       .filter(isForPlatform)

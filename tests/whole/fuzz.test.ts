@@ -1,5 +1,5 @@
-// Generated requests for every operation: never a fault of ours, always a declared answer.
-// FUZZ_RUNS says how many in all, FUZZ_SEED repeats a run; the seed of a run is printed.
+// Generated requests for every operation get declared responses and never a 5xx. FUZZ_RUNS is the
+// total number, and FUZZ_SEED repeats a run; each run prints its seed.
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
@@ -22,14 +22,14 @@ import { anyPath, openedByKey, openedBySession } from '../support/walk.ts';
 const runs = Number(process.env.FUZZ_RUNS ?? 2000);
 const seed = readSeed('FUZZ_SEED');
 
-/** Requests under way at the same time. */
+/** Concurrent requests. */
 const clients = 8;
 
-/** Opened by session tokens and by nothing else. */
+/** Returns true if only session tokens open the operation. */
 const isForPeople = (operation: DeclaredOperation): boolean =>
   openedBySession.includes(operation) && !openedByKey.includes(operation);
 
-/** How often each operation gave each status: a run that is refused everywhere has tried nothing. */
+/** Counts of each status by operation. A run in which every request is rejected tests nothing. */
 const seen = new Map<string, Map<number, number>>();
 
 beforeAll(() => {
@@ -43,7 +43,7 @@ afterAll(() => {
   }
 });
 
-/** The objects of a tenant with their published fields. */
+/** Returns the objects of a tenant with their published fields. */
 async function publishedFields(tenant: Tenant): Promise<Map<string, PublishedField[]>> {
   const fields = new Map<string, PublishedField[]>();
   const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
@@ -54,7 +54,7 @@ async function publishedFields(tenant: Tenant): Promise<Map<string, PublishedFie
   return fields;
 }
 
-/** Path parameters that name something of an object, where the operation is about records. */
+/** Returns path parameters of a record of the object if the operation concerns records. */
 async function valuesIn(
   operation: DeclaredOperation,
   tenant: Tenant,
@@ -68,17 +68,19 @@ async function valuesIn(
   return { object: inTable, id: await newRecord(tenant, 'live', inTable as 'leads') };
 }
 
-/** Good requests by tenant and object, for which all that they need still is as it was arranged. */
+/** Unused valid requests by tenant and object. Everything that they need still exists. */
 type Spare = Map<string, PreparedRequest[]>;
 
-/** True where a request has left everything as it was, so that the good one that it was made of is good for another. */
+/**
+ * Returns true if the request changed nothing, so that the valid request behind it can be reused.
+ */
 function leavesAll(operation: DeclaredOperation, status: number): boolean {
-  // A key of the operator's may ask a few times a minute, and who has ended a session needs another.
+  // A platform key has a low rate limit, and an ended session cannot be used again.
   if (isForPlatform(operation) || operation.id === 'endSession') return false;
   return operation.method === 'GET' || [400, 404, 422].includes(status);
 }
 
-/** What a request went wrong with; undefined when all is well. */
+/** Sends a generated request. @returns a description of the fault, or undefined if there is none */
 async function faultOf(
   operation: DeclaredOperation,
   tenant: Tenant,
@@ -101,7 +103,7 @@ async function faultOf(
     const { status, text, headers } = await call(operation.method, path, {
       ...good.options,
       ...sent,
-      // Whose it is must be right where it is signed, or nothing else is looked at.
+      // Signed parameters must stay valid, or the request fails before anything else is read.
       query: { ...request.query, ...(good.options.signedWith ? good.options.query : {}) },
     });
     if (leavesAll(operation, status)) spare.set(whose, [...(spare.get(whose) ?? []), good]);
@@ -113,38 +115,42 @@ async function faultOf(
   }
 }
 
-/** What the server noted about a request. */
+/** Returns the error that the server logged for a request. */
 function logOf(requestId: string): string {
   const lines = readFileSync(inject('logFile'), 'utf8').split('\n');
   return lines.find((line) => line.includes(requestId) && line.includes('"err"'))?.slice(0, 1500) ?? '';
 }
 
-test.each(operations)('$id answers whatever it is sent', { timeout: 600_000 }, async (operation) => {
-  const count = Math.ceil(runs / operations.length);
-  // A signed-in person may call an operation sixty times a minute.
-  const tenants = await Promise.all(
-    Array.from({ length: isForPeople(operation) ? Math.ceil(count / 50) : 1 }, newWideTenant),
-  );
-  const tenant = tenants[0] as Tenant;
-  await newObject(tenant);
-  // A call that may wait for something finds it there.
-  if (operation.id === 'listChanges') await tellSomething(tenant.key);
-  const fields = await publishedFields(tenant);
-  const isAboutRecords = operation.path.startsWith('/v1/objects/{object}/records');
-  const objects = isAboutRecords ? [...fields.keys()] : ['leads'];
-  const work = objects.flatMap((object, index) => {
-    const requests = requestsOf(operation, fields.get(object) ?? []);
-    const numRuns = Math.ceil(count / objects.length);
-    return fc.sample(requests, { numRuns, seed: seed + index }).map((request) => ({ request, object }));
-  });
-  const spare: Spare = new Map();
-  const faults: string[] = [];
-  const client = async (): Promise<void> => {
-    for (let next = work.pop(); next; next = work.pop()) {
-      const fault = await faultOf(operation, tenants[work.length % tenants.length] as Tenant, next, spare);
-      if (fault) faults.push(fault);
-    }
-  };
-  await Promise.all(Array.from({ length: clients }, client));
-  expect(faults.slice(0, 5), `${faults.length} faults with FUZZ_SEED=${seed}`).toEqual([]);
-});
+test.each(operations)(
+  'returns a declared status from $id for generated requests',
+  { timeout: 600_000 },
+  async (operation) => {
+    const count = Math.ceil(runs / operations.length);
+    // A signed-in user may call an operation sixty times a minute.
+    const tenants = await Promise.all(
+      Array.from({ length: isForPeople(operation) ? Math.ceil(count / 50) : 1 }, newWideTenant),
+    );
+    const tenant = tenants[0] as Tenant;
+    await newObject(tenant);
+    // Without a change in the feed, the call could wait.
+    if (operation.id === 'listChanges') await tellSomething(tenant.key);
+    const fields = await publishedFields(tenant);
+    const isAboutRecords = operation.path.startsWith('/v1/objects/{object}/records');
+    const objects = isAboutRecords ? [...fields.keys()] : ['leads'];
+    const work = objects.flatMap((object, index) => {
+      const requests = requestsOf(operation, fields.get(object) ?? []);
+      const numRuns = Math.ceil(count / objects.length);
+      return fc.sample(requests, { numRuns, seed: seed + index }).map((request) => ({ request, object }));
+    });
+    const spare: Spare = new Map();
+    const faults: string[] = [];
+    const client = async (): Promise<void> => {
+      for (let next = work.pop(); next; next = work.pop()) {
+        const fault = await faultOf(operation, tenants[work.length % tenants.length] as Tenant, next, spare);
+        if (fault) faults.push(fault);
+      }
+    };
+    await Promise.all(Array.from({ length: clients }, client));
+    expect(faults.slice(0, 5), `${faults.length} faults with FUZZ_SEED=${seed}`).toEqual([]);
+  },
+);

@@ -1,4 +1,4 @@
-// Fields that a caller may not write, on every way to write: each is refused by name.
+// Read-only and unknown fields: every way to write rejects each by name.
 
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -18,7 +18,9 @@ beforeAll(async () => {
 
 const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities', 'object:visits'];
 
-/** Names that no object has a field for: columns, what other operations take, and what programs trip over. */
+/**
+ * Names that no object has: columns, fields of other operations, and names that confuse programs.
+ */
 const unknown = [
   'company_id',
   'test_mode',
@@ -60,18 +62,18 @@ interface Write {
   method?: string;
   path: string;
   body: (more: object) => object;
-  /** The problems where they are not those of the whole call. */
+  /** Returns the problems of a response, if they are not those of the whole call. */
   problems?: (answer: Json) => Json[];
-  /** Where the fields stand. */
+  /** The prefix of the fields in problems. */
   inside?: string;
-  /** The id stands in the fields. */
+  /** True if the fields contain the id. */
   namesId?: boolean;
 }
 
 const isTags = (name: string, object: string): boolean =>
   name === 'tags' && (object === 'leads' || object === 'customers');
 
-/** Every way to write records of the object, and this record. */
+/** Returns every way to write records of the object, and this record. */
 function writesOf(object: string, body: Json, id: string): Record<string, Write> {
   const path = recordsPath(object);
   const [match] = Object.keys(body).filter((name) => name !== 'activity_type' && name !== 'entity_type');
@@ -134,7 +136,7 @@ function writesOf(object: string, body: Json, id: string): Record<string, Write>
   return writes;
 }
 
-/** Everything that a write leaves behind. */
+/** Counts everything that a write could leave. */
 async function leftBy({ companyId }: Tenant): Promise<Json> {
   const [row] = await database()`
     select (select count(*) from audit_logs where company_id = ${companyId}) as audit,
@@ -147,41 +149,38 @@ async function leftBy({ companyId }: Tenant): Promise<Json> {
 
 let refused = 0;
 
-test.each(objects)(
-  '%s refuse every read-only and every unknown field on every write, without effect',
-  async (object) => {
-    const body = await least(object);
-    const record = await createRecord(key, object, body);
-    const schemaPath = `/v1/objects/${encodeURIComponent(object)}/schema`;
-    const { fields } = (await expectStatus(200, 'GET', schemaPath, { key })).body.data.schema;
-    const readOnly = fields.flatMap((field: Json) => (field.read_only ? [field.name] : []));
-    const names = ['id', 'created_at', 'updated_at', ...readOnly];
-    const published = new Set(fields.map((field: Json) => field.name));
-    const codes = new Map<string, string>([
-      ...unknown
-        .filter((name) => !published.has(name) && !isTags(name, object))
-        .map((name) => [name, 'UNKNOWN_FIELD'] as const),
-      ...names.map((name) => [name, 'READ_ONLY'] as const),
-    ]);
-    const before = await leftBy(tenant);
-    for (const [what, write] of Object.entries(writesOf(object, body, record.id))) {
-      for (const [name, code] of codes) {
-        if (write.namesId && name === 'id') continue;
-        const { status, method = 'POST', path, inside = '' } = write;
-        const sent = write.body({ [name]: (Object.hasOwn(record, name) && record[name]) || 'x' });
-        const answer = await expectStatus(status, method, path, { key, body: sent, idempotencyKey: true });
-        const problems = (write.problems ?? ((each: Json) => each.error.details.fields))(answer.body);
-        expect({ what, problems }).toMatchObject({ what, problems: [{ field: `${inside}${name}`, code }] });
-        refused += 1;
-      }
+test.each(objects)('rejects every read-only and unknown field of %s in every write without effect', async (object) => {
+  const body = await least(object);
+  const record = await createRecord(key, object, body);
+  const schemaPath = `/v1/objects/${encodeURIComponent(object)}/schema`;
+  const { fields } = (await expectStatus(200, 'GET', schemaPath, { key })).body.data.schema;
+  const readOnly = fields.flatMap((field: Json) => (field.read_only ? [field.name] : []));
+  const names = ['id', 'created_at', 'updated_at', ...readOnly];
+  const published = new Set(fields.map((field: Json) => field.name));
+  const codes = new Map<string, string>([
+    ...unknown
+      .filter((name) => !published.has(name) && !isTags(name, object))
+      .map((name) => [name, 'UNKNOWN_FIELD'] as const),
+    ...names.map((name) => [name, 'READ_ONLY'] as const),
+  ]);
+  const before = await leftBy(tenant);
+  for (const [what, write] of Object.entries(writesOf(object, body, record.id))) {
+    for (const [name, code] of codes) {
+      if (write.namesId && name === 'id') continue;
+      const { status, method = 'POST', path, inside = '' } = write;
+      const sent = write.body({ [name]: (Object.hasOwn(record, name) && record[name]) || 'x' });
+      const answer = await expectStatus(status, method, path, { key, body: sent, idempotencyKey: true });
+      const problems = (write.problems ?? ((each: Json) => each.error.details.fields))(answer.body);
+      expect({ what, problems }).toMatchObject({ what, problems: [{ field: `${inside}${name}`, code }] });
+      refused += 1;
     }
-    expect(await leftBy(tenant)).toEqual(before);
-    const after = await expectStatus(200, 'GET', recordsPath(object, record.id), { key });
-    expect(after.body.data.record).toEqual(record);
-  },
-);
+  }
+  expect(await leftBy(tenant)).toEqual(before);
+  const after = await expectStatus(200, 'GET', recordsPath(object, record.id), { key });
+  expect(after.body.data.record).toEqual(record);
+});
 
-test('the deal of a conversion is held to the same', async () => {
+test('rejects read-only and unknown fields in the deal of a conversion', async () => {
   const lead = await createRecord(key, 'leads', { first_name: 'C', email: 'c@x.example' });
   const before = await leftBy(tenant);
   for (const name of ['id', 'created_at', 'updated_at', 'stage_id', 'source_id', 'won_at', 'lost_at', ...unknown]) {

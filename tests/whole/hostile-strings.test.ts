@@ -1,4 +1,4 @@
-// Texts made to keep a program busy, in every place that takes one: never a fault.
+// Texts that are expensive to process, in every place that accepts a text: never a 5xx or timeout.
 import { beforeAll, expect, test } from 'vitest';
 import { bodyLimits } from '../../domain/service/request-limits.ts';
 import { call } from '../support/client.ts';
@@ -9,11 +9,14 @@ import { bodySchema, queryParameters } from '../support/schemas.ts';
 import type { Tenant } from '../support/tenants.ts';
 import { openedByKey, openedBySession } from '../support/walk.ts';
 
-/** Bytes of the texts in a body; what is beside them in it has the rest, so that nothing is refused for its size before it is read. */
+/**
+ * Bytes of the texts in a body. The rest of the body has 8,000, so that its size never rejects it
+ * before it is read.
+ */
 const bodyLimit = bodyLimits.bytes - 8000;
-/** A request line is 16 KB at most, and each character may take nine of it. */
+/** Characters. A request line has at most 16 KB, and each character may take nine bytes of it. */
 const lineLimit = 1200;
-/** Calls within a minute of one person, and of one key of the operator's. */
+/** Calls per minute of one user and of one platform key. */
 const patience = { person: 60, operator: 10 };
 
 const texts = Object.entries(hostileTexts);
@@ -24,7 +27,7 @@ beforeAll(async () => {
   tenant = await newWideTenant();
 });
 
-/** The beginning of a text, of at most so many bytes. */
+/** Returns the beginning of a text within a number of bytes. */
 const within = (text: string, bytes: number): string =>
   Buffer.from(text)
     .subarray(0, bytes)
@@ -34,11 +37,11 @@ const within = (text: string, bytes: number): string =>
 interface Try {
   name: string;
   text: string;
-  /** Which of the places. */
+  /** Indexes of the places. */
   at: number[];
 }
 
-/** Each text in all places at once, and each place alone with one of the texts, another than the place before it. */
+/** Puts each text into all places together, and one text into each place alone, in turn. */
 function triesAt(places: number, room: number): Try[] {
   const all = Array.from({ length: places }, (_, place) => place);
   const together = texts.map(([name, text]) => ({ name, at: all, text: within(text, Math.floor(room / places)) }));
@@ -49,10 +52,10 @@ function triesAt(places: number, room: number): Try[] {
   return [...together, ...alone];
 }
 
-/** The operator's way into the same code, which createOnboarding tries. */
+/** Leaves out createOnboardingAsPlatform, which runs the same code as createOnboarding. */
 const tried = operations.filter((operation) => bodySchema(operation) && operation.id !== 'createOnboardingAsPlatform');
 
-test.each(tried)('$id answers a hostile text in any field', async (operation) => {
+test.each(tried)('answers a hostile text in any body field of $id', async (operation) => {
   const isForPeople = openedBySession.includes(operation) && !openedByKey.includes(operation);
   const most = isForPlatform(operation) ? patience.operator : isForPeople ? patience.person : Number.POSITIVE_INFINITY;
   let { path, options } = await goodRequest(operation, tenant);
@@ -72,7 +75,7 @@ test.each(tried)('$id answers a hostile text in any field', async (operation) =>
 });
 
 test.each(operations.filter((operation) => queryParameters(operation).length > 0))(
-  '$id answers a hostile text in any parameter',
+  'answers a hostile text in any query parameter of $id',
   async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     const names = queryParameters(operation).map(({ name }) => name);
@@ -86,7 +89,7 @@ test.each(operations.filter((operation) => queryParameters(operation).length > 0
   },
 );
 
-test('a filter with the longest list that fits into a request line is answered', async () => {
+test('answers a filter with the longest list that fits into a request line', async () => {
   const value = Array.from({ length: 2000 }, (_, index) => index);
   const filter = JSON.stringify({ field: 'priority', op: 'in', value });
   const { status } = await call('GET', '/v1/objects/leads/records', { key: tenant.key, query: { filter } });

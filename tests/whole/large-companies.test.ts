@@ -1,4 +1,4 @@
-// Rows are found by what names them, although most companies have few.
+// Statements find rows by key even if most companies have few rows and one has many.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
@@ -23,7 +23,8 @@ let pool: Pool;
 beforeAll(async () => {
   const url = await newDatabase();
   await useDatabase(url);
-  // Leads, tasks and suppressed addresses of companies, of which nothing else is asked: 4,000 have four, and one has 4,000.
+  // 4,000 companies have four leads, tasks and suppressed addresses each, and one company has
+  // 4,000.
   await database().begin(async (sql) => {
     await sql`set local session_replication_role = replica`;
     await sql`
@@ -50,7 +51,7 @@ afterAll(async () => {
   await useDatabase(undefined);
 });
 
-/** The one plan for all values of the statement that begins so, once it was sent. */
+/** Sends a statement. @returns the generic plan of the prepared statement that begins so */
 async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): Promise<string> {
   return pool.use(async (sql) => {
     await sql`
@@ -68,7 +69,7 @@ async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): 
   });
 }
 
-/** Not by the company alone. */
+/** Matches conditions on the whole key, not on the company alone. */
 const byKey = /Index Cond: \(\(company_id = \$\d+\) AND \(test_mode = \$\d+\) AND \(id = (?:\$\d|\w+\.id|ANY)/g;
 const newRecord = () => ({
   id: randomUUID(),
@@ -79,7 +80,7 @@ const newRecord = () => ({
   custom: {},
 });
 
-test.each([1, 3])('%i that are changed', async (count) => {
+test.each([1, 3])('finds %i updated records by key', async (count) => {
   const records = Array.from({ length: count }, newRecord);
   const plan = await planOf('update "leads"', (sql) =>
     updateRecords(sql, scope, 'leads', records, true).stored.catch((error) =>
@@ -89,20 +90,20 @@ test.each([1, 3])('%i that are changed', async (count) => {
   expect(plan.match(byKey), plan).toHaveLength(1);
 });
 
-test('the tasks of some that are deleted, and of their activities', async () => {
+test('finds the tasks of deleted records and of their activities by record', async () => {
   const [lead] = await database()<{ id: string }[]>`select id from leads where company_id = ${scope.companyId}`;
   const plan = await planOf('with gone_activities as', (sql) => deleteRecords(sql, scope, 'leads', [String(lead?.id)]));
   expect(plan.match(/ on tasks\b.*\n\s+Index Cond: .*\(record_id = ANY/g), plan).toHaveLength(2);
 });
 
-test('addresses of which some may be suppressed', async () => {
+test('finds suppressed addresses by email', async () => {
   const plan = await planOf('select email from email_suppressions', (sql) =>
     suppressedOf(sql, scope, ['one@example.com', 'other@example.com']),
   );
   expect(plan).toMatch(/Index Cond: .*\(email = ANY/);
 });
 
-test('one that an activity is logged on', async () => {
+test('finds the record of a logged activity by key', async () => {
   const contact = {
     entityType: 'lead' as const,
     entityId: randomUUID(),
@@ -113,7 +114,7 @@ test('one that an activity is logged on', async () => {
   expect(plan.match(byKey), plan).toHaveLength(2);
 });
 
-test('a key that is claimed, where its plan is kept from when there was none', async () => {
+test('finds a claimed Idempotency-Key by key, even with a plan from an empty table', async () => {
   await database()`
     insert into companies (id, name, email, region, industry, timezone, currency, created_at, updated_at)
     values (${scope.companyId}, 'Large', 'large@example.com', 'EU', 'Trade', 'UTC', 'EUR', now(), now())`;
@@ -126,7 +127,7 @@ test('a key that is claimed, where its plan is kept from when there was none', a
     await transaction.undo();
     return table?.rows;
   };
-  // PostgreSQL keeps a plan for all values from the sixth time on.
+  // PostgreSQL uses a generic plan from the sixth execution on.
   for (let time = 0; time < 10; time += 1) expect(await rowsRead()).toBe(0);
   await database()`
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)

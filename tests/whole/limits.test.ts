@@ -1,4 +1,4 @@
-// Every limit at one below, exactly and one above: of requests, fields and parameters.
+// Limits of requests, fields and parameters, tested one below, at and one above each.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type BodyBound, type Bound, bodyBounds, boundsOf } from '../support/bounds.ts';
@@ -11,15 +11,18 @@ import { bodySchema, queryParameters } from '../support/schemas.ts';
 import { platformKeys, type Tenant } from '../support/tenants.ts';
 import { exempt, honouring, withBody } from '../support/walk.ts';
 
-/** Bounds that cannot be seen, since another rule of the same field answers first, each with that rule. The list may only shrink. */
+/**
+ * Bounds that no value can show, because another rule of the field rejects it first. The list may
+ * only shrink.
+ */
 const shadowed = new Set([
-  // An IANA name, of which none has 64 characters.
+  // No IANA name has 64 characters.
   'createOnboarding company.timezone',
   'createOnboardingAsPlatform company.timezone',
-  // Not below the time of a reservation.
+  // The cap cannot be below the reservation time.
   'createSchedulingPolicy reservation_hard_cap_seconds',
   'updateSchedulingPolicy reservation_hard_cap_seconds',
-  // The first channel that the schema names is sms, which takes 1,600 characters.
+  // The example's first channel is sms, which allows 1,600 characters.
   'updateCampaign channels[0].body',
 ]);
 
@@ -32,7 +35,7 @@ beforeAll(async () => {
   await tellSomething(tenant.key);
 });
 
-/** A body of check-email with something beside; what is wrong with it tells whether it was read. */
+/** Sends a body with check-email. The reason in the error shows whether the body was read. */
 async function reasonFor(rawBody: string): Promise<string | undefined> {
   const answer = await call('POST', '/v1/check-email', { key: platformKey(), rawBody });
   return answer.body.error?.details?.reason;
@@ -43,19 +46,19 @@ describe('every body', () => {
     [102_399, undefined],
     [102_400, undefined],
     [102_401, 'body_too_large'],
-  ])('of %i bytes, whether spaces or text make it so long, is refused for its size: %s', async (bytes, reason) => {
+  ])('rejects a body of %i bytes of spaces or text for its size: %s', async (bytes, reason) => {
     const short = JSON.stringify({ email: 'sara@example.com' });
     expect(await reasonFor(short + ' '.repeat(bytes - short.length))).toBe(reason);
     expect(await reasonFor(' '.repeat(bytes - short.length) + short)).toBe(reason);
     const start = '{"email":"';
     expect(await reasonFor(`${start}${'a'.repeat(bytes - start.length - 2)}"}`)).toBe(reason);
-    // Bytes are counted, not characters.
+    // The limit counts bytes, not characters.
     const wide = '€'.repeat((bytes - start.length - 2) / 3);
     const padding = ' '.repeat(bytes - start.length - 2 - Buffer.byteLength(wide));
     expect(await reasonFor(`${start}${wide}"}${padding}`)).toBe(reason);
   });
 
-  test('sent in chunks is counted as it arrives', async () => {
+  test('counts a chunked body as it arrives', async () => {
     const chunked = async (bytes: number): Promise<number> => {
       const headers = {
         'x-api-key': platformKey(),
@@ -85,7 +88,7 @@ describe('every body', () => {
     ['an empty object at level 6', `${'{"a":'.repeat(5)}{}${'}'.repeat(5)}`, 'nesting_too_deep'],
     ['50,000 levels of arrays', `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`, 'nesting_too_deep'],
     ['15,000 levels of objects', '{"a":'.repeat(15_000) + 1 + '}'.repeat(15_000), 'nesting_too_deep'],
-  ])('of %s is refused for its depth: %s', async (_, body, reason) => {
+  ])('rejects a body of %s for its depth: %s', async (_, body, reason) => {
     expect(await reasonFor(body)).toBe(reason);
   });
 
@@ -94,28 +97,28 @@ describe('every body', () => {
     [99, undefined],
     [100, undefined],
     [101, 'too_many_keys'],
-  ])('with %i keys in one object, at the root or inside, is refused for them: %s', async (count, reason) => {
+  ])('rejects a body with %i keys in one object at any level: %s', async (count, reason) => {
     expect(await reasonFor(keys(count))).toBe(reason);
     expect(await reasonFor(`{"a":${keys(count)}}`)).toBe(reason);
     expect(await reasonFor(`{"a":[${keys(count)}]}`)).toBe(reason);
   });
 
-  test('counts keys by object, not all together', async () => {
+  test('counts keys per object, not in total', async () => {
     expect(await reasonFor(`{"a":${keys(100)},"b":${keys(100)}}`)).toBeUndefined();
   });
 });
 
 describe('every request', () => {
-  const told = async (request: string): Promise<[number, string | undefined]> => {
+  const send = async (request: string): Promise<[number, string | undefined]> => {
     const { status, body } = await exchange(request);
     return [status, JSON.parse(body).error?.details.reason];
   };
 
-  test('has at most 16 KB of names and values of headers', async () => {
+  test('accepts at most 16 KB of header names and values', async () => {
     const ask = (bytes: number) => {
       const others = `Host: a\r\nX-Forwarded-For: ${anyAddress()}\r\n`;
       const padding = 'a'.repeat(bytes - others.replaceAll(/: |\r\n/g, '').length - 'X-Padding'.length);
-      return told(`GET /v1/health HTTP/1.1\r\n${others}X-Padding: ${padding}\r\n\r\n`);
+      return send(`GET /v1/health HTTP/1.1\r\n${others}X-Padding: ${padding}\r\n\r\n`);
     };
     expect([await ask(16_383), await ask(16_384)]).toEqual(Array(2).fill([200, undefined]));
     expect([await ask(16_385), await ask(100_000), await ask(300_000)]).toEqual(
@@ -123,12 +126,12 @@ describe('every request', () => {
     );
   });
 
-  test('has at most 160 KB of address', async () => {
+  test('accepts at most 160 KB of request target', async () => {
     const ask = (length: number) => {
       const address = `/v1/health?${'a'.repeat(length - '/v1/health?'.length)}`;
-      return told(`GET ${address} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${anyAddress()}\r\n\r\n`);
+      return send(`GET ${address} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${anyAddress()}\r\n\r\n`);
     };
-    // An unknown parameter, which is another refusal.
+    // An unknown parameter gets a different error.
     expect([await ask(163_839), await ask(163_840)]).toEqual(Array(2).fill([400, undefined]));
     expect([await ask(163_841), await ask(170_000)]).toEqual(Array(2).fill([400, 'uri_too_long']));
   });
@@ -138,7 +141,7 @@ describe('every request', () => {
     ['ж', 6],
     ['木', 9],
     ['🌳', 12],
-  ])('takes a filter of 12,000 times %s, which is %i bytes each in the address', async (letter, bytes) => {
+  ])('accepts a filter of 12,000 times %s, which takes %i bytes each in the address', async (letter, bytes) => {
     const around = JSON.stringify({ field: 'name', op: 'eq', value: '' });
     const filter = around.replace('""', `"${letter.repeat(12_000 - around.length)}"`);
     const address = `/v1/objects/accounts/records?filter=${encodeURIComponent(filter)}`;
@@ -150,7 +153,7 @@ describe('every request', () => {
 });
 
 describe.skipIf(honouring.length === 0)('Idempotency-Key', () => {
-  test.each(honouring)('$id takes 8 to 255 characters', async (operation) => {
+  test.each(honouring)('accepts Idempotency-Keys of 8 to 255 characters in $id', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
     const accepted = async (length: number): Promise<boolean> => {
       const idempotencyKey = randomUUID().repeat(8).slice(0, length);
@@ -161,7 +164,7 @@ describe.skipIf(honouring.length === 0)('Idempotency-Key', () => {
     expect(await Promise.all(lengths.map(accepted))).toEqual([false, true, true, true, true, false]);
   });
 
-  test('takes every character of its alphabet', async () => {
+  test('accepts every allowed character in an Idempotency-Key', async () => {
     const [operation] = honouring as [DeclaredOperation];
     const { path, options } = await goodRequest(operation, tenant);
     const idempotencyKey = `ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@+-${randomUUID()}`;
@@ -170,8 +173,8 @@ describe.skipIf(honouring.length === 0)('Idempotency-Key', () => {
   });
 });
 
-describe('fields of the document', () => {
-  /** Codes of the problems that an answer lists for a field. */
+describe('fields of the spec', () => {
+  /** Returns the codes of the problems of a field. */
   const codesFor = (answer: Answer, field: string): string[] =>
     ((answer.body?.error?.details?.fields ?? []) as { field: string; code: string }[])
       .filter((problem) => problem.field === field)
@@ -179,11 +182,11 @@ describe('fields of the document', () => {
 
   const unnamed = [...exempt.naming, ...exempt.envelope];
 
-  /** What the answer to one value at a bound should have been, if it was not. */
+  /** Returns a description if the response to a value at a bound is wrong. */
   function mistakeIn(operation: DeclaredOperation, bound: Bound, answer: Answer): string | undefined {
     const name = `${operation.id} ${bound.field}`;
     const codes = codesFor(answer, bound.field);
-    // Beyond a bound, a rule that knows more than the document may answer instead; within it, the bound must not.
+    // Beyond a bound, a more specific rule may reject the value. Within it, the bound must not.
     const named = bound.allowed ? codes.includes(bound.code) : codes.length > 0;
     const refused = unnamed.includes(operation.id) ? answer.status === 400 : named;
     if (refused === !bound.allowed || shadowed.has(name)) return undefined;
@@ -191,19 +194,19 @@ describe('fields of the document', () => {
   }
 
   const schemas = new Set<unknown>();
-  // Operations with the same body share its validation: one of them is asked.
+  // Operations with the same body share its validation, so one of them is tested.
   const bounded = withBody.filter((operation) => {
     const { properties } = bodySchema(operation) ?? {};
     const isNew = !schemas.has(properties);
     schemas.add(properties);
     return isNew && bodyBounds(operation, {}).length > 0;
   });
-  test.each(bounded)('$id keeps to the bounds of its body exactly', async (operation) => {
+  test.each(bounded)('enforces the bounds of the body of $id exactly', async (operation) => {
     const indexes = [...bodyBounds(operation, {}).keys()];
     const mistakes: (string | undefined)[] = [];
     const work = async (): Promise<void> => {
       for (let index = indexes.pop(); index !== undefined; index = indexes.pop()) {
-        // A request of its own for each, since some take an address or a name only once.
+        // Each value has its own request, because some accept an address or a name only once.
         const { path, options } = await goodRequest(operation, tenant);
         const bound = bodyBounds(operation, options.body)[index] as BodyBound;
         const answer = await call(operation.method, path, { ...options, body: bound.body });
@@ -217,7 +220,7 @@ describe('fields of the document', () => {
   const asked = operations.filter((operation) =>
     queryParameters(operation).some(({ name, schema }) => boundsOf(schema, name).length > 0),
   );
-  test.skipIf(asked.length === 0).each(asked)('$id keeps to the bounds of its query exactly', async (operation) => {
+  test.skipIf(asked.length === 0).each(asked)('enforces the bounds of the query of $id exactly', async (operation) => {
     for (const { name, schema } of queryParameters(operation)) {
       for (const bound of boundsOf(schema, name)) {
         const { path, options } = await goodRequest(operation, tenant);

@@ -1,4 +1,4 @@
-// No call costs more the longer a tenant's history is, unless it is asked for all of it.
+// No call costs more with a longer tenant history, unless it requests all of it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { briefly } from '../isolation/condition-coverage.ts';
 import { buildAlone, serve } from '../isolation/databases.ts';
@@ -7,13 +7,18 @@ import { replay } from '../isolation/replay.ts';
 import { dropAllDatabases, inDatabase, newDatabase } from '../support/databases.ts';
 import { type StatementCost, statementCosts } from '../support/noted-statements.ts';
 
-/** Rows of each table of the tenant. */
+/** Rows in each table of the tenant. */
 const rows = Number(process.env.HISTORY_ROWS ?? 5000);
-/** Pages of 8 KB that a statement may read, beside those of the rows that it answers with or changes. */
+/**
+ * Pages of 8 KB that a statement may read, besides those of the rows that it returns or changes.
+ */
 const mostPages = 500;
 const pagesOfRow = 30;
 
-/** Statements that read more by what they are asked for, each with its reason, and how much at most. The list may only shrink. */
+/**
+ * Statements that read more because of what they request, each with its reason and its maximum. The
+ * list may only shrink.
+ */
 const listed: readonly [RegExp, string, number?][] = [
   [/^\s*with asked as/, 'a search looks at 1,000 records of each object, and no further', 2000],
   [/sum\(size_bytes\).* from attachments/, 'GET /v1/usage tells how much is stored'],
@@ -40,15 +45,15 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(dropAllDatabases);
 
-const isDear = ({ calls, pages, rows: told }: StatementCost): boolean =>
-  pages / calls > mostPages + (pagesOfRow * told) / calls;
+const isDear = ({ calls, pages, rows: returned }: StatementCost): boolean =>
+  pages / calls > mostPages + (pagesOfRow * returned) / calls;
 
-test('the history of most things is long', () => {
+test('fills most tables with a long history', () => {
   expect(long.length).toBeGreaterThan(40);
   expect(costs.length).toBeGreaterThan(400);
 });
 
-test('no statement reads all of it that was not asked for all of it', () => {
+test('reads the whole history in no statement that was not asked for it', () => {
   const dear = costs.filter(isDear);
   const isListed = ({ text, pages, calls }: StatementCost) =>
     listed.some(([pattern, , most = Number.POSITIVE_INFINITY]) => pattern.test(text) && pages / calls <= most);

@@ -1,4 +1,4 @@
-// The main job of a newcomer: from the signup to ten thousand records, read back in order.
+// The main job of a new user: from the signup to ten thousand records, read back in order.
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -23,7 +23,7 @@ const visit = (index: number): Visit => ({
   outcome: outcomes[(index >> 2) % outcomes.length] as string | null,
 });
 
-/** In the order of sort=city,-outcome,name: text by code points, nulls last in both directions. */
+/** Compares by sort=city,-outcome,name: text by code points, nulls last in both directions. */
 function byCityOutcomeName(a: Visit, b: Visit): number {
   if (a.city !== b.city) return a.city < b.city ? -1 : 1;
   if (a.outcome !== b.outcome) {
@@ -34,7 +34,10 @@ function byCityOutcomeName(a: Visit, b: Visit): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** Signs a company up, signs its admin in, changes the temporary password, and mints a key that is fast enough for an import. */
+/**
+ * Signs up a company, signs in its admin, changes the temporary password, and creates a key with a
+ * rate limit for an import.
+ */
 async function newcomer(): Promise<{ key: string; token: string }> {
   const email = `${randomUUID()}@newcomer.example`;
   const { body: signup } = await expectStatus(201, 'POST', '/v1/onboarding', {
@@ -78,7 +81,7 @@ async function makeVisits(key: string): Promise<void> {
 
 const records = '/v1/objects/object%3Avisits/records';
 
-test('a newcomer signs up, mints a key, models visits, loads 10,000 of them and reads them back filtered, sorted and paged', async () => {
+test('signs up, creates a key and an object, loads 10,000 records, and reads them back filtered, sorted and paged', async () => {
   const { key } = await newcomer();
   await makeVisits(key);
 
@@ -142,7 +145,7 @@ test('a newcomer signs up, mints a key, models visits, loads 10,000 of them and 
   await expectStatus(404, 'GET', `${records}/${id}`, { key });
 });
 
-test('the same walk with a mistake at every step says each time what to change', async () => {
+test('says what to change after a mistake at every step', async () => {
   const { key, token } = await newcomer();
   await makeVisits(key);
   const fields = (answer: Json) => problemsOf(answer.body.error);

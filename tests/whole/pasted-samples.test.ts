@@ -1,4 +1,4 @@
-// The samples of the documentation page, pasted into a shell: all work in the demo workspace.
+// Samples of the documentation page, pasted into a shell: all work in the demo workspace.
 import { execFile } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -9,7 +9,7 @@ import { document, operations } from '../support/document.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 
 const run = promisify(execFile);
-/** Bytes: the document is the longest, and grows. */
+/** Bytes. The OpenAPI document is the longest response, and grows. */
 const longestAnswer = 64 * 1024 * 1024;
 
 interface Sample {
@@ -21,7 +21,7 @@ interface Sample {
   credential: 'printed' | 'live' | 'platform';
 }
 
-/** What only the moment can give. This list may only become shorter. */
+/** Samples with values that only exist for a moment. The list may only shrink. */
 const refused: Record<string, string> = {
   'createSession: Refresh': 'its refresh token is the secret of another session, and works once',
   'createReservation: curl': 'its token is signed by the server, and good for ten minutes',
@@ -29,7 +29,7 @@ const refused: Record<string, string> = {
   'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',
 };
 
-/** Reading before writing, deleting last, and then everything: every sample finds what it names. */
+/** Reads first, deletions last, and then the reset, so that each sample finds what it names. */
 const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 const placeOf = ({ id, method }: { id: string; method: string }): number =>
@@ -57,14 +57,14 @@ const shownAddress = 'http://127.0.0.1:8080';
 
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `samples-${process.pid}`);
 let server: TestServer;
-/** What the page tells its readers to keep in variables. */
+/** Values that the page tells readers to store in variables. */
 const kept = { printed: '', live: '', platform: '', session: '', inbound: '' };
 const printedSignIn = { email: '', password: '' };
 let ownSession = '';
 
 beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
-  // Options for every curl of these shells, so that the samples themselves stay as they are.
+  // Options for every curl in these shells, so that the samples stay unchanged.
   writeFileSync(join(folder, '.curlrc'), 'silent\nwrite-out = "%{stderr}%{http_code}\\n"\n');
   writeFileSync(join(folder, 'Quote 17.pdf'), 'A quote');
   server = await startServer({ DATA_DIR: join(folder, 'data'), DEMO: '1' });
@@ -86,12 +86,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A new session of the demo's administrator. */
+/** Returns a new session of the demo's administrator. */
 async function signIn(): Promise<string> {
   return (await post('/auth/v1/token?grant_type=password', printedSignIn)).access_token as string;
 }
 
-/** The secret that the page tells its readers to make. */
+/** Creates the secret that the page tells readers to create. */
 async function inboundSecret(): Promise<string> {
   const headers = { 'x-api-key': kept.live };
   const answer = await fetch(`${server.url}/v1/settings/inbound/rotate-secret`, { method: 'POST', headers });
@@ -110,13 +110,16 @@ async function post(path: string, body: object, token?: string): Promise<Record<
   return (await answer.json()) as Record<string, unknown>;
 }
 
-/** The session that a sample needs: its own where it ends it, or where it changes the password that another sample signs in with. */
+/**
+ * Returns the session for a sample: a separate one if the sample ends it or changes the password
+ * that another sample uses.
+ */
 async function sessionFor({ id }: Sample): Promise<string> {
   if (id === 'endSession') return signIn();
   return id === 'updatePassword' ? ownSession : kept.session;
 }
 
-/** What commands of the page print in a shell, and the statuses of their calls. */
+/** Runs commands of the page in a shell. @returns their output and the statuses of their calls */
 async function inShell(commands: string, env: Record<string, string>): Promise<{ statuses: string[]; answer: string }> {
   const source = commands.replaceAll(shownAddress, server.url);
   const all = { PATH: process.env.PATH ?? '', CURL_HOME: folder, ...env };
@@ -138,10 +141,10 @@ async function paste(sample: Sample): Promise<{ status: string; answer: string }
   return { status: statuses.join(), answer };
 }
 
-/** Items of a batch that the sample shows to fail. */
+/** The number of items of a batch that the sample shows as failing. */
 const failures: Record<string, number> = { createRecordBatch: 1 };
 
-/** Lists that a first start has nothing for. */
+/** Lists that are empty after the first start. */
 const uncalled = 'tells of calls, and the demo workspace is made without any';
 const empty: Record<string, string> = {
   listSavedReports: 'saved in the web app, and not through the API',
@@ -150,13 +153,13 @@ const empty: Record<string, string> = {
   listRecordHistory: uncalled,
 };
 
-/** The list that an answer brings. */
+/** Returns the list in a response. */
 function itemsOf(answer: string): unknown {
   return Object.values(JSON.parse(answer).data as object).find((value) => Array.isArray(value));
 }
 
-// Before the samples, the last of which remove the pool.
-test('the guide to bookings finds, holds, books and cancels, as it is', async () => {
+// Runs before the samples, because the last of them delete the pool.
+test('books and cancels a slot with the commands of the bookings guide', async () => {
   const guide = document.tags?.find(({ name }) => name === 'Bookings')?.description ?? '';
   const commands = /```\n(export POOL=.*?)```/s.exec(guide)?.[1] ?? '';
   const { statuses, answer } = await inShell(commands, { API_KEY: kept.printed, HOME: folder });
@@ -164,7 +167,7 @@ test('the guide to bookings finds, holds, books and cancels, as it is', async ()
   expect(JSON.parse(answer).data.booking).toMatchObject({ status: 'cancelled', attendee: { name: 'Sara Ali' } });
 });
 
-test('the guide to drafts prepares one and shows it, as it is', async () => {
+test('prepares and reads a draft with the commands of the drafts guide', async () => {
   const guide = document.tags?.find(({ name }) => name === 'Messages')?.description ?? '';
   const commands = /```\n(export DRAFT=.*?)```/s.exec(guide)?.[1] ?? '';
   const { statuses, answer } = await inShell(commands, { API_KEY: kept.printed });
@@ -191,9 +194,9 @@ describe('the curl sample', () => {
     expect((await paste(sample)).status).toMatch(/^4/);
   });
 
-  test('of the introduction works too, with the printed key and sign-in in the place of its dots', async () => {
+  test('runs the samples of the introduction with the printed key and sign-in', async () => {
     const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
-    // Those in a language are compiled by tests/sdk/package.test.ts.
+    // tests/sdk/package.test.ts compiles the blocks in a programming language.
     const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
     const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
     const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
@@ -205,7 +208,7 @@ describe('the curl sample', () => {
     expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
   });
 
-  test('of every operation is there', () => {
+  test('has a curl sample for every operation', () => {
     expect(new Set(samples.map(({ id }) => id)).size).toBe(operations.length);
     expect(Object.keys(refused).filter((name) => !samples.some((sample) => sample.name === name))).toEqual([]);
   });

@@ -1,5 +1,5 @@
-// A sales week as an integrator would write it with the client of sdk/: read it as a tutorial.
-// The days build on each other. The week has a server and a database of its own, since it moves the clock.
+// A sales week as an integrator writes it with the client of sdk/. Read it as a tutorial: the days
+// build on each other. The week has its own server and database, because it moves the clock.
 
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a call fails with. */
+/** Returns the error of a failing call. */
 async function failureOf(call: Promise<unknown>): Promise<CrmError> {
   try {
     await call;
@@ -42,7 +42,7 @@ async function failureOf(call: Promise<unknown>): Promise<CrmError> {
   throw new Error('the call did not fail');
 }
 
-/** What events of a kind say about a record, as webhooks are sent it. */
+/** Returns the data of a record's events of one name, as webhooks send it. */
 async function eventsOf(name: string, recordId: string): Promise<Record<string, unknown>[]> {
   const rows = await database()`
     select data from ${toldEvents(database())} where event = ${name} and data ->> 'record_id' = ${recordId} order by id`;
@@ -63,7 +63,7 @@ describe('a sales week', () => {
   };
   let fileLink = '';
 
-  test('Sunday: the company signs up, signs in, mints a key, and sets itself up', async () => {
+  test('signs up the company, signs in, creates a key, and configures the workspace (Sunday)', async () => {
     const signup = await createClient({ baseUrl: server.url }).createOnboarding({
       body: {
         company: { name: 'Solar Roofs', email: 'office@solar.example' },
@@ -97,7 +97,7 @@ describe('a sales week', () => {
     expect(field).toMatchObject({ name: 'fair_badge', type: 'text', custom: true, enabled: true });
   });
 
-  test('Monday: the leads of the fair are imported, one of them twice, and nobody is stored twice', async () => {
+  test('imports leads of a fair, one of them twice, and stores each once (Monday)', async () => {
     const visitor = (first_name: string, number: number, mobile: string) => ({
       first_name,
       mobile,
@@ -119,7 +119,7 @@ describe('a sales week', () => {
       { index: 3, code: 'DUPLICATE_IN_BATCH' },
       { index: 4, code: 'VALIDATION_ERROR' },
     ]);
-    // A script that is started again sends the same key: the first answer comes back, and nothing is stored again.
+    // A restarted script sends the same key, gets the first response, and stores nothing again.
     expect(await crm.createRecordBatch(call)).toEqual(imported);
     const leads: Schemas['CrmRecord'][] = [];
     const list = { path: { object: 'leads' }, query: { sort: 'fair_badge', limit: 2 } };
@@ -133,7 +133,7 @@ describe('a sales week', () => {
     expect(leads[0]).toMatchObject({ mobile: '+491713920011', lead_status: 'New', source: 'Trade fair' });
   });
 
-  test('Tuesday: who comes again is found: by asking, by the refusal of a second one, and by an upsert', async () => {
+  test('finds returning leads by a check, by the error for a duplicate, and by an upsert (Tuesday)', async () => {
     const asked = await crm.checkRecordDuplicates({
       path: { object: 'leads' },
       body: { record: { email: 'SARA@visitors.example' } },
@@ -153,7 +153,7 @@ describe('a sales week', () => {
     expect(upserted.record).toMatchObject({ last_name: 'Haddad', fair_badge: 'B-1' });
   });
 
-  test('Wednesday: a lead is assigned, called and converted', async () => {
+  test('assigns, calls and converts a lead (Wednesday)', async () => {
     const lead = { path: { object: 'leads', id: ids.sara } };
     await crm.updateRecord({ ...lead, body: { assigned_to: omar.id } });
     const { record } = await crm.getRecord({ ...lead, query: { expand: 'assigned_to' } });
@@ -184,7 +184,7 @@ describe('a sales week', () => {
     expect(customer).toMatchObject({ id: ids.customer, lead_id: ids.sara, account: { name: 'Blue Lake Trading' } });
   });
 
-  test('Thursday: a stage asks for what is missing, gets it, and the deal is won', async () => {
+  test('wins a deal after its stage required missing fields (Thursday)', async () => {
     const { statuses } = await crm.listStatuses({ path: { object: 'deals' } });
     const won = statuses.find(({ name }) => name === 'Won');
     await crm.updateStatus({
@@ -229,14 +229,14 @@ describe('a sales week', () => {
     expect(moved).toMatchObject({ changed: true, stage: { name: 'Won', outcome: 'won' } });
     expect(moved.deal).toMatchObject({ amount_minor: 12_600_000, won_at: expect.any(String), lost_at: null });
 
-    // The link needs no credential, for ten minutes.
+    // The link needs no credential for ten minutes.
     fileLink = (await crm.getAttachment({ path: { id: ids.file } })).attachment.download_url;
     const file = await fetch(fileLink);
     expect(file.headers.get('content-disposition')).toContain('Contract 17.txt');
     expect(await file.text()).toBe('The signed contract');
   });
 
-  test('Friday: search, report and pipeline show the week', async () => {
+  test('shows the week in search, report and pipeline (Friday)', async () => {
     const found = await crm.searchRecords({ query: { q: 'blue lake' } });
     const hits = found.groups.map(({ object, hits: [best] }) => [object, best?.id, best?.matched_field]);
     expect(hits).toEqual([
@@ -264,7 +264,7 @@ describe('a sales week', () => {
     ]);
   });
 
-  test('Saturday: nobody answers a lead in time, which is told once, by an event and in the app', async () => {
+  test('reports a lead without a timely response once, by an event and in the app (Saturday)', async () => {
     const { sla_policy } = await crm.createSlaPolicy({
       body: {
         name: 'Within the hour',
@@ -293,13 +293,13 @@ describe('a sales week', () => {
     expect(await eventsOf('sla.breached', lead.id)).toMatchObject([
       { object: 'leads', record_id: lead.id, level: 0, sla },
     ]);
-    const told = await database()`select user_id, kind, text from notifications where record_id = ${lead.id}`;
-    expect([...told]).toEqual([{ user_id: omar.id, kind: 'sla_escalation', text: 'Vera still waits.' }]);
-    // The leads of Monday were there before the policy.
+    const notifications = await database()`select user_id, kind, text from notifications where record_id = ${lead.id}`;
+    expect([...notifications]).toEqual([{ user_id: omar.id, kind: 'sla_escalation', text: 'Vera still waits.' }]);
+    // Monday's leads are older than the policy.
     expect(await eventsOf('sla.breached', ids.karim)).toEqual([]);
   });
 
-  test('the week after: somebody leaves, whose seat is free and whose session is over, and whose records stay', async () => {
+  test('deactivates a user, which frees the seat, ends the session and keeps the records (the week after)', async () => {
     const signIn = () =>
       createClient({ baseUrl: server.url }).createSession({
         query: { grant_type: 'password' },
@@ -308,7 +308,7 @@ describe('a sales week', () => {
     const session = await signIn();
     const own = createClient({ baseUrl: server.url, token: session.access_token });
     expect((await own.getMe()).actor.id).toBe(omar.id);
-    // The trial ends, and three seats are bought.
+    // The trial ends, and the company buys three seats.
     await database()`update subscriptions set package_code = 'starter'`;
     const person = (name: string) => ({ email: `${name}@solar.example`, full_name: name, role: 'Sales_Rep' });
     await crm.createUser({ body: person('nora') });
@@ -328,7 +328,7 @@ describe('a sales week', () => {
     expect(record).toMatchObject({ assigned_to: omar.id, stage: 'Won' });
   });
 
-  test('the week after: a field is retired, which hides and keeps its values', async () => {
+  test('retires a field, which hides and keeps its values (the week after)', async () => {
     const field = { path: { object: 'leads', field: 'fair_badge' } };
     const names = async () =>
       (await crm.getObjectSchema({ path: { object: 'leads' } })).schema.fields.map(({ name }) => name);
@@ -343,10 +343,10 @@ describe('a sales week', () => {
     expect((await crm.getRecord(lead)).record).toMatchObject({ fair_badge: 'B-2' });
   });
 
-  test('and what was done is in the audit log, in order, with who did it and what changed', async () => {
+  test('lists everything in the audit log in order, with actors and changes (the end)', async () => {
     const rows = await database()<{ action: string; who: string; recordId: string | null; changes: unknown }[]>`
       select action, coalesce(key_name, actor_kind) as who, record_id as "recordId", changes from audit_logs order by seq`;
-    // The import was replayed and the second Sara refused: neither is here.
+    // The import was replayed and the second Sara was rejected, so neither is here.
     expect(rows.map(({ who, action }) => `${who}: ${action}`)).toEqual([
       'system: company.onboard',
       'user: session.create',
@@ -390,7 +390,7 @@ describe('a sales week', () => {
   });
 });
 
-/** What two servers do when so many minutes have passed. */
+/** Runs the SLA job on two servers as if some minutes had passed. */
 async function twoServersLookAfter(minutes: number): Promise<void> {
   const shared = { url: databaseUrl, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000, lanes: 1 };
   const pools = {
