@@ -3367,7 +3367,7 @@ begin
   if tg_op <> 'DELETE' and new.custom <> '{}' then
     if tg_argv[0] = 'custom_records' then source := new.object; end if;
     perform pg_advisory_xact_lock_shared(unique_fields_lock(new.company_id, source));
-    -- A statement of its own: it must see what the lock's last holder committed.
+    -- A separate statement: it must see what the lock's last holder committed.
     if exists (
       select from custom_fields f
       where f.company_id = new.company_id and f.object = source and f.is_unique

@@ -9,7 +9,7 @@ export interface Stretch {
   last: number;
 }
 
-/** The maximum of ranges that are taken maxRanges. */
+/** The maximum of ranges that are taken together. */
 const maxRanges = 100;
 
 /**
@@ -41,7 +41,7 @@ export async function findOldestNoted(sql: Sql): Promise<Date | null> {
 /**
  * Locks the first ranges of a company and mode until the transaction ends. One process at a time
  * works on a tenant, because two would wait for each other's subscriptions.
- * @param limit the maximum of positions; consecutive ranges are taken maxRanges
+ * @param limit the maximum of positions; consecutive ranges are taken together
  * @returns undefined if there is nothing, or if another process has it
  */
 export async function takeStretch(

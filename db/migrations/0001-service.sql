@@ -33,16 +33,16 @@ create function current_company() returns uuid language sql stable parallel safe
 create function current_test_mode() returns boolean language sql stable parallel safe
   return nullif(current_setting('app.test_mode', true), '')::boolean;
 
--- Fails with a code, from within a statement that otherwise answers. Asking a function costs PostgreSQL a fifth of
--- a check that is a statement of its own, and every write asks.
+-- Raises an error with a code, inside of a statement that otherwise returns rows. Calling a
+-- function costs PostgreSQL a fifth of a separate statement, and every write needs the check.
 create function refuse(reason text, code text) returns text language plpgsql as $$
 begin
   raise exception using message = reason, errcode = code;
 end $$;
 
--- Called before a commit: a database that hung may reach a commit after the caller has received a 503.
--- Only the clock that began the transaction counts. The deadline is also stored for refuse_late_commit, which runs
--- where the rows are.
+-- Called before a commit: a database that hung may reach a commit after the caller has received a
+-- 503. Only the clock that began the transaction counts. The deadline is also stored for
+-- refuse_late_commit, which runs on the node that has the rows.
 create procedure require_time_left(milliseconds int) language plpgsql as $$
 declare
   deadline timestamptz := transaction_timestamp() + milliseconds * interval '1 ms';
@@ -113,7 +113,7 @@ create table companies (
   disabled_modules text[] not null default '{}',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
-  -- Whether links and images in emails go through addresses that record opens and clicks.
+  -- If true, links and images in emails use URLs that record opens and clicks.
   notes_email_engagement boolean not null default false
 );
 -- The company that the operator's own keys belong to.
@@ -173,10 +173,11 @@ create policy platform on idempotency_records to crm_platform using (true) with 
 grant select, insert, update, delete on idempotency_records to crm_app;
 grant select, delete on idempotency_records to crm_platform;
 
--- Claims an Idempotency-Key until the transaction ends. Fails if it is taken, so that the statements pipelined behind
--- it do nothing. The lookup of a stored response is a statement of its own, because it must see what the previous
--- holder of the lock committed. Each connection caches the plan of its first uses; enable_seqscan = off prevents a
--- plan from the time when the table was empty.
+-- Claims an Idempotency-Key until the transaction ends. Fails if it is taken, so that the
+-- statements pipelined behind it do nothing. The lookup of a stored response is a separate
+-- statement, because it must see what the previous holder of the lock committed. Each connection
+-- caches the plan of its first uses; enable_seqscan = off prevents a plan from the time when the
+-- table was empty.
 create function claim_key(of_company uuid, in_test_mode boolean, at_endpoint text, of_key text, key_lock bigint, body_lock bigint)
 returns void language plpgsql set enable_seqscan = off as $$
 declare
@@ -196,8 +197,8 @@ begin
   end if;
 end $$;
 
--- Whether the holder of a key runs the same body; null: nobody holds it. A function, so that it runs on the node
--- that has the locks.
+-- Returns true if the holder of a key runs the same body; null if the key is not held. A function,
+-- so that it runs on the node that has the locks.
 create function holder_has_body(key_lock bigint, body_lock bigint) returns boolean language sql volatile as $$
   select exists (
     select from pg_locks other

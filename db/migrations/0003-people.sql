@@ -143,7 +143,8 @@ create policy platform on user_places for select to crm_platform using (true);
 grant insert on user_places to crm_app;
 grant select on user_places to crm_platform;
 
--- How people sign in. That an address belongs to one person on the whole platform is held by user_places.
+-- How people sign in. user_places enforces that an address belongs to one person on the whole
+-- platform.
 create table sign_ins (
   email text not null,
   company_id uuid not null,
@@ -172,7 +173,7 @@ create table sessions (
   created_at timestamptz(3) not null,
   expires_at timestamptz(3) not null,
   ended_at timestamptz(3),
-  -- Where somebody signed in from, for the list of their own sessions. Null in older sessions.
+  -- The origin of the sign-in, for the user's list of sessions. Null in older sessions.
   ip text,
   user_agent text,
   primary key (company_id, id),

@@ -159,7 +159,7 @@ create table billing_operations (
   change jsonb not null,
   -- Equal for retries of the same call.
   retry_key text,
-  -- null: requested by no caller but by the calendar, or on a page of the provider.
+  -- null: scheduled, or requested on a page of the provider.
   asked_by jsonb,
   status text not null default 'pending' check (status in ('pending', 'done', 'declined')),
   -- The result that the caller received.
@@ -189,7 +189,7 @@ create policy platform on billing_operations for select to crm_platform using (t
 grant select, insert, update on billing_operations to crm_app;
 grant select (company_id, test_mode, id, status, leased_until) on billing_operations to crm_platform;
 
--- Invoices, of our own operations and of a provider that keeps its own books.
+-- Invoices of billing operations, and of a provider that keeps its own invoices.
 create table invoices (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -226,7 +226,7 @@ create policy tenant on invoices to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update on invoices to crm_app;
 
--- Charges of the test provider: its own books, written separately from ours.
+-- Charges of the test provider, stored separately like those of a real provider.
 create table test_charges (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -244,7 +244,7 @@ create policy tenant on test_charges to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert on test_charges to crm_app;
 
--- Pages of the payment provider where somebody pays.
+-- Pages of the payment provider on which a person pays.
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -259,12 +259,12 @@ create table checkout_sessions (
   currency text not null,
   success_url text,
   cancel_url text,
-  -- The page where somebody pays; null until the provider has created it.
+  -- The page on which the person pays; null until the provider has created it.
   url text,
   created_at timestamptz(3) not null,
   expires_at timestamptz(3) not null,
   completed_at timestamptz(3),
-  -- When the provider was last asked because somebody polled this checkout.
+  -- When the provider was last queried because a client polled this checkout.
   asked_at timestamptz(3),
   primary key (company_id, test_mode, id)
 );
@@ -276,7 +276,7 @@ create policy tenant on checkout_sessions to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update (url, completed_at, asked_at) on checkout_sessions to crm_app;
 
--- Pages of the payment provider where somebody manages payment methods.
+-- Pages of the payment provider on which a person manages payment methods.
 create table portal_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,

@@ -1,4 +1,4 @@
--- What an object is in a tenant: its own objects and fields, and changes to built-in fields.
+-- Objects of a tenant: custom objects and fields, and changes to built-in fields.
 --
 -- The triggers *_version raise the version of the tenant's configuration.
 

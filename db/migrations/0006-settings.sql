@@ -153,7 +153,7 @@ grant select, insert, update, delete on duplicate_checks to crm_app;
 create trigger duplicate_checks_version after insert or delete or update on duplicate_checks for each row
   execute function raise_config_version();
 
--- SLA policies: within which time somebody has to respond to a record or close it.
+-- SLA policies: the time within which a record needs a response or must be closed.
 create table sla_policies (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
@@ -199,8 +199,8 @@ create trigger sla_policies_changed after update on sla_policies for each row
 create trigger sla_policies_version after insert or delete on sla_policies for each row
   execute function raise_config_version();
 
--- A clock runs from its start until it ends: it is satisfied, or closed because nobody waits for it any longer. No
--- foreign keys to policies and records, because measurements outlive both.
+-- A clock runs from its start until it ends: it is satisfied, or closed because it no longer
+-- applies. No foreign keys to policies and records, because measurements outlive both.
 create table sla_clocks (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -211,7 +211,8 @@ create table sla_clocks (
   kind text not null check (kind in ('first_response', 'every_response', 'resolution')),
   started_at timestamptz(3) not null,
   due_at timestamptz(3) not null,
-  -- When the SLA job has to look at it: the next reminder, the deadline or the next escalation. null: never again.
+  -- When the SLA job must process it: the next reminder, the deadline or the next escalation. null:
+  -- never again.
   next_at timestamptz(3),
   -- Reminders and escalations up to this time are done.
   handled_at timestamptz(3) not null,
@@ -223,7 +224,7 @@ create table sla_clocks (
   check (satisfied_at is null or ended_at is not null)
 );
 alter table sla_clocks alter column company_id set (n_distinct = 100);
--- Clocks that the SLA job has to look at.
+-- Clocks that the SLA job must process.
 create index sla_clocks_due on sla_clocks (next_at) where next_at is not null;
 create index sla_clocks_due_of_company on sla_clocks (company_id, test_mode, next_at) where next_at is not null;
 -- The sweep removes old rows.

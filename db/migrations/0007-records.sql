@@ -1,4 +1,4 @@
--- What all records have in common, what hangs on them, their events, custom records and tasks.
+-- Tables for records of all objects, their events, custom records and tasks.
 --
 -- Indexes of tables of records:
 -- - Lists are read backward from the newest row, so that rows, which arrive in the order of time, are appended to an
@@ -22,8 +22,8 @@ create function custom_field_hash(object text, field text) returns bigint langua
 create function custom_value_hash(object text, field text, value text) returns bigint language sql immutable parallel safe
   return custom_field_hash(object, field) | (hashtextextended(object || '.' || field || '=' || value, 0) & 281474976710655);
 
--- The lock of an object's unique fields. Transactions that write custom values share it; a field that becomes unique
--- takes it alone, so that no value is written beside its check.
+-- The lock of an object's unique fields. Transactions that write custom values share it; a field
+-- that becomes unique takes it alone, so that no value is written during its check.
 create function unique_fields_lock(company_id uuid, object text) returns bigint language sql immutable parallel safe
   return hashtextextended('unique fields ' || company_id || ' ' || object, 0);
 
@@ -43,9 +43,9 @@ create policy tenant on custom_value_hashes to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, delete on custom_value_hashes to crm_app;
 
--- Keeps custom_value_hashes equal to the column custom of a table of records, and refuses values of unique fields that
--- the transaction has not checked: it began before the field became unique, and is done again. Its triggers call it only
--- if there are custom values. The argument is the object.
+-- Keeps custom_value_hashes equal to the column custom of a table of records, and rejects values of
+-- unique fields that the transaction has not checked: it began before the field became unique, and
+-- is retried. Its triggers call it only if there are custom values. The argument is the object.
 create function keep_custom_value_hashes() returns trigger language plpgsql as $$
 declare
   source text := tg_argv[0];
@@ -59,7 +59,7 @@ begin
   if tg_op <> 'DELETE' and new.custom <> '{}' then
     if tg_argv[0] = 'custom_records' then source := new.object; end if;
     perform pg_advisory_xact_lock_shared(unique_fields_lock(new.company_id, source));
-    -- A statement of its own: it must see what the lock's last holder committed.
+    -- A separate statement: it must see what the lock's last holder committed.
     if exists (
       select from custom_fields f
       where f.company_id = new.company_id and f.object = source and f.is_unique
@@ -311,8 +311,8 @@ create policy tenant on links to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, delete on links to crm_app;
 
--- Files in the storage. A row is committed before its file is stored, so that no file is left behind unseen. No key
--- to the company: the list of files outlives a deleted tenant.
+-- Files in the storage. A row is committed before its file is stored, so that every file has a row.
+-- No key to the company: the list of files outlives a deleted tenant.
 create table stored_files (
   company_id uuid not null,
   test_mode boolean not null,
@@ -331,7 +331,7 @@ create policy platform on stored_files to crm_platform using (true) with check (
 grant select, insert, update on stored_files to crm_app;
 grant select, update, delete on stored_files to crm_platform;
 
--- However an attachment is deleted, its file is deleted after it.
+-- Marks the file of a deleted attachment for removal, however the attachment is deleted.
 create function release_stored_file() returns trigger language plpgsql as $$
 begin
   update stored_files set remove_after = now()

@@ -1,9 +1,10 @@
 -- Accounts, leads, customers, deals and activities. 0007-records.sql explains their indexes.
 --
--- References between these tables are no foreign keys. A record that thousands of others refer to is deleted at
--- once, and a job clears the references in small transactions (reference_clearings); until then they name a record
--- that no longer exists, which a foreign key would reject. Triggers reject what a foreign key would, with the same lock
--- and the same error, but only if a reference is written.
+-- References between these tables are no foreign keys. A record that thousands of others refer to
+-- is deleted immediately, and a job clears the references in small transactions
+-- (reference_clearings); until then they name a record that no longer exists, which a foreign key
+-- would reject. Triggers reject what a foreign key would, with the same lock and the same error,
+-- but only if a reference is written.
 
 create function require_account() returns trigger language plpgsql as $$
 begin

@@ -284,7 +284,7 @@ create table campaigns (
   description text,
   status text not null check (status in ('draft', 'scheduled', 'running', 'paused', 'completed', 'cancelled')),
   object text not null,
-  -- As it was sent; null: all records.
+  -- As the client sent it; null: all records.
   filter jsonb,
   -- [{channel_type, enabled, phone_number_id, from, subject, body}]
   channels jsonb not null,
@@ -292,7 +292,7 @@ create table campaigns (
   scheduled_at timestamptz(3),
   started_at timestamptz(3),
   completed_at timestamptz(3),
-  -- When the job has to start a run, continue one, or withdraw drafts that nobody decided about.
+  -- When the job has to start a run, continue one, or withdraw undecided drafts.
   due_at timestamptz(3),
   created_by_kind text not null,
   created_by_id text not null,

@@ -1,6 +1,6 @@
--- When people can be met, which times are taken, bookings, and external calendars.
+-- Scheduling policies, pools, taken times, bookings, and external calendars.
 
--- The rules by which people can be met.
+-- The rules of booking.
 create table scheduling_policies (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
@@ -278,7 +278,7 @@ create table taken_times (
   end_at timestamptz(3) not null,
   -- With the buffers, in milliseconds since 1970, because one search reads thousands of bounds.
   during int8range not null,
-  -- Of a reservation: after this time it blocks nobody. null: a booking.
+  -- Of a reservation: after this time, it no longer blocks the slot. null: a booking.
   expires_at timestamptz(3),
   primary key (company_id, test_mode, id),
   exclude using gist (company_id with =, test_mode with =, user_id with =, during with &&)

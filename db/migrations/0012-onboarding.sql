@@ -1,4 +1,4 @@
--- How the test mode of a tenant is emptied.
+-- The reset of a tenant's test mode.
 
 -- The tenants whose test data is being deleted.
 create table test_mode_resets (

@@ -22,9 +22,11 @@ create table webhook_subscriptions (
   disabled_at timestamptz(3),
   -- Hidden from everyone; deliveries remain to be cancelled.
   deleted_at timestamptz(3),
-  -- When a sender has to look at it: a delivery is due, or was leased by a sender that has died. null: nothing waits.
+  -- When a sender must process it: a delivery is due, or was leased by a sender that has died.
+  -- null: nothing waits.
   due_at timestamptz(3),
-  -- More is due than may be in flight at once: a sender that finishes a delivery looks for the next one.
+  -- More is due than may be in flight at the same time: a sender that finishes a delivery looks for
+  -- the next one.
   is_held boolean not null default false,
   -- Attempts of the last second, in milliseconds since 1970, for the rate limit.
   recent_attempts bigint[] not null default '{}'::bigint[],
@@ -45,7 +47,7 @@ create table webhook_subscriptions (
   primary key (company_id, test_mode, id),
   check ((disabled_reason is null) = (disabled_at is null))
 );
--- Subscriptions that a sender has to look at.
+-- Subscriptions that a sender must process.
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
 create index webhook_subscriptions_listed on webhook_subscriptions (company_id, test_mode, created_at desc, id desc)
   where deleted_at is null;
@@ -153,7 +155,7 @@ create policy tenant on workforces to crm_app
   with check (company_id = current_company());
 grant select, insert, update, delete on workforces to crm_app;
 
--- Records on their way through a workforce.
+-- Runs: records that are enrolled in a workforce.
 create table workforce_runs (
   company_id uuid not null,
   test_mode boolean not null,
@@ -171,7 +173,7 @@ create table workforce_runs (
   position int not null,
   -- When the next step is to be done; null: the run has ended.
   next_step_at timestamptz(3),
-  -- When a job has to look at it; null: never, because it has ended or its workforce is not active.
+  -- When a job must process it; null: never, because it has ended or its workforce is not active.
   due_at timestamptz(3),
   -- Identifies the attempt: a worker that was too slow changes nothing.
   attempts int not null,
@@ -195,7 +197,7 @@ create unique index workforce_runs_active on workforce_runs (company_id, test_mo
   where ended_at is null;
 -- The sweep removes old rows.
 create index workforce_runs_age on workforce_runs (ended_at) where ended_at is not null;
--- Runs that a job has to look at.
+-- Runs that a job must process.
 create index workforce_runs_due on workforce_runs (due_at) where due_at is not null;
 create index workforce_runs_listed on workforce_runs (company_id, test_mode, workforce_id, enrolled_at desc, id desc);
 alter table workforce_runs enable row level security, force row level security;

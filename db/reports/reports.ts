@@ -112,7 +112,7 @@ function selectFigure(sql: Sql, metric: Report['metric'], field: Field | undefin
   }
 }
 
-/** Returns the selectMeasure expression: a number, or a text that sorts like the date. */
+/** Returns the measured expression: a number, or a text that sorts like the date. */
 function selectMeasure(sql: Sql, table: RecordTable, field: Field, metric: Report['metric']): Fragment {
   const column = table.columns.get(field.name);
   const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;

@@ -19,7 +19,7 @@ export interface CalendarState extends Pick<CalendarRow, 'provider' | 'fault' | 
    * connected.
    */
   readUntil: Date | null;
-  /** Busy intervals in order and without overlaps, clipIntervals to the requested time. */
+  /** Busy intervals in order and without overlaps, cut to the requested time. */
   busy: Interval[];
 }
 
