@@ -1,8 +1,11 @@
-// Custom fields, and what a tenant changed about built-in ones.
+// Custom fields, and a tenant's changes to built-in ones.
 import type { FieldChange, FieldDefinition } from '../../domain/objects/field-definitions.ts';
 import type { Sql } from '../client/pool.ts';
 
-/** Adds fields to an object, in their order. @param object the API's name: leads, or object:visits */
+/**
+ * Adds fields to an object, in their order.
+ * @param object the API's name: leads, or object:visits
+ */
 export async function insertCustomFields(
   sql: Sql,
   companyId: string,
@@ -26,7 +29,7 @@ export async function insertCustomFields(
   await sql`insert into custom_fields ${sql(rows)}`;
 }
 
-/** What the change leaves out stays. */
+/** Fields that the change omits stay. */
 export async function updateCustomField(
   sql: Sql,
   companyId: string,
@@ -47,7 +50,7 @@ export async function updateCustomField(
     where company_id = ${companyId} and object = ${object} and name = ${name}`;
 }
 
-/** Changes a built-in field for one tenant; what the override leaves out stays. */
+/** Changes a built-in field for one tenant. Properties that the override omits stay. */
 export async function overrideField(
   sql: Sql,
   companyId: string,

@@ -24,7 +24,7 @@ export async function insertCustomObject(
     values (${companyId}, ${object.slug}, ${object.label}, ${object.plural}, ${now}, ${now})`;
 }
 
-/** What the change leaves out stays. */
+/** Properties that the change omits stay. */
 export async function updateCustomObject(
   sql: Sql,
   companyId: string,

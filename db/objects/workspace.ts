@@ -3,7 +3,7 @@ import type { Fragment } from 'postgres';
 import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
 import type { Sql } from '../client/pool.ts';
 
-/** @returns undefined when there is no such company */
+/** @returns undefined if the company does not exist */
 export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<WorkspaceRows> {
   const [row] = await sql<{ workspace: WorkspaceRows }[]>`
     select json_build_object(
@@ -57,15 +57,15 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
   return row.workspace;
 }
 
-/** As loadWorkspaceRows, and keeps every other change of the tenant's objects and fields waiting until the transaction ends. */
+/** As loadWorkspaceRows, with a lock on the tenant's configuration until the transaction ends. */
 export async function lockWorkspaceRows(sql: Sql, companyId: string): Promise<WorkspaceRows> {
-  // Not "for update", which would also keep everything waiting that refers to the company.
+  // Not "for update", which would also block all rows that refer to the company.
   const locked = sql`select from companies where id = ${companyId} for no key update`.execute();
   const [rows] = await Promise.all([loadWorkspaceRows(sql, companyId), locked]);
   return rows;
 }
 
-/** A row `p` of sla_policies as the configuration has it. */
+/** Returns a row `p` of sla_policies in the format of the configuration. */
 export function policyObject(sql: Sql): Fragment {
   return sql`json_build_object(
     'id', p.id, 'name', p.name, 'entityType', p.entity_type, 'priority', p.priority, 'isActive', p.is_active,

@@ -1,11 +1,14 @@
-// Which tags records have.
+// The tags that records have.
 import type { AppliedTag, TagChange } from '../../domain/settings/record-tags.ts';
 import type { RetaggedRecord, Retagging, TaggedRecord } from '../../domain/settings/tags.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { findRecordsBeyondReach } from './records.ts';
 
-/** The tags of records by the ids of the records, in no order; records without tags are not in it. */
+/**
+ * Returns the tags of records by the ids of the records, in no order. Records without tags are
+ * omitted.
+ */
 export async function findAppliedTags(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -21,8 +24,8 @@ export async function findAppliedTags(
 }
 
 /**
- * Writes the tags of records that are new or locked, all in one statement. Sent at once, so that it can travel with the write of
- * the records themselves; nothing is sent if no tag changes.
+ * Writes the tags of records that are new or locked, all in one statement. Sends it immediately, so
+ * that it can be pipelined with the write of the records; sends nothing if no tag changes.
  */
 export function changeTags(
   sql: Sql,
@@ -68,8 +71,9 @@ export function changeTags(
 }
 
 /**
- * Makes the automatic tags of records those given; what was put on by hand stays. Sent at once, so that it can travel with the
- * write of the records themselves; nothing is sent without records.
+ * Replaces the automatic tags of records; tags that were added by hand stay. Sends its statement
+ * immediately, so that it can be pipelined with the write of the records; sends nothing without
+ * records.
  */
 function setAutomaticTags(
   sql: Sql,
@@ -103,8 +107,9 @@ function setAutomaticTags(
 }
 
 /**
- * Looks again at records that this transaction changed by something else, such as an activity logged on them.
- * @returns those that it looked at
+ * Recomputes the tags of records that this transaction changed indirectly, e.g. by an activity that
+ * is logged on them.
+ * @returns the records that were checked
  */
 export async function retag(
   sql: Sql,

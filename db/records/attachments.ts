@@ -32,7 +32,10 @@ const columns = [
   'created_at',
 ];
 
-/** The attachments of a record, the newest first. @param after time and id of the last one of the page before */
+/**
+ * Returns the attachments of a record, the newest first.
+ * @param after time and id of the last row of the previous page
+ */
 export async function listAttachments(
   sql: Sql,
   { companyId, testMode }: Scope,
@@ -72,7 +75,10 @@ export interface NewAttachment {
   sha256: string;
 }
 
-/** Inserts an attachment and keeps its file. @returns undefined when the sweep has taken the file already */
+/**
+ * Inserts an attachment and keeps its file.
+ * @returns undefined if the sweep has already taken the file
+ */
 export async function insertAttachment(
   sql: Sql,
   scope: Scope,
@@ -97,7 +103,7 @@ export async function insertAttachment(
   return row;
 }
 
-/** @returns false when it is gone already */
+/** @returns false if it no longer exists */
 export async function deleteAttachment(sql: Sql, { companyId, testMode }: Scope, id: string): Promise<boolean> {
   const deleted = await sql`
     delete from attachments
@@ -111,7 +117,7 @@ export interface LinkedFile extends TenantScope {
   bytes: number;
 }
 
-/** The file of an attachment, for whoever brings a link that this server signed; for the platform role. */
+/** Returns the file of an attachment, for a caller with a signed link. For the platform role. */
 export async function findLinkedFile(
   sql: Sql,
   { companyId, testMode }: TenantScope,

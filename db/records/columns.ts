@@ -1,9 +1,11 @@
-// Where the fields of records are stored: the table of each object and the column of each field.
-// A field without a column lives in `custom`.
+// The storage of fields: the table of each object, and the column of each field.
+// A field without a column is stored in `custom`.
 
 export type ColumnType = 'text' | 'uuid' | 'number' | 'date' | 'timestamp';
 
-/** A table whose rows a column names by their id; its `name` is what the field shows and sorts by. */
+/**
+ * A table to whose rows a column refers by id. The field shows the row's `name`, and sorts by it.
+ */
 type NamesTable = 'sources' | 'statuses' | 'task_types' | 'activity_types';
 
 export interface Column {
@@ -11,13 +13,16 @@ export interface Column {
   type: ColumnType;
   /** Never null, so that an index in plain order serves it. */
   filled?: boolean;
-  /** An index has the rows with a value in order; texts in that of their bytes, collate "C". */
+  /**
+   * An index contains the rows with a value in order. Texts are ordered by their bytes, collate
+   * "C".
+   */
   indexed?: boolean;
-  /** An index has the rows of each value in the order of created_at. */
+  /** An index contains the rows of each value in the order of created_at. */
   byAge?: boolean;
   /** May hold more than 255 characters. */
   long?: boolean;
-  /** Long, and with its hash in a column beside it, which has an index. */
+  /** Long, with its hash in another column, which has an index. */
   hashed?: boolean;
   /** Texts without upper-case letters. */
   caseless?: boolean;
@@ -28,9 +33,9 @@ export interface RecordTable {
   name: string;
   /** By the field's API name. */
   columns: ReadonlyMap<string, Column>;
-  /** The object whose rows are picked out of a table that several objects share. */
+  /** The object whose rows are selected from a table that several objects share. */
   object: string | undefined;
-  /** Whether it has the column assigned_to. */
+  /** Says if the table has the column assigned_to. */
   assigned: 'assigned' | 'unassigned';
 }
 
@@ -124,7 +129,8 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...of('timestamp', { filled: true })('performed_at'),
     ...times('followup_at'),
     ['created_by', { name: 'created_by_id', type: 'text', filled: true }],
-    // Shown by the activities' own operations, and no fields of records: names that no tenant's field can have.
+    // Returned by the activities' own operations, and not fields of records. No custom field can
+    // have these names.
     ['_created_by_kind', { name: 'created_by_kind', type: 'text', filled: true }],
     ['_created_by_name', { name: 'created_by_name', type: 'text' }],
     ['_duration_seconds', { name: 'duration_seconds', type: 'number' }],
@@ -140,14 +146,19 @@ const builtin = new Map<string, RecordTable>(
 );
 const shared = { name: 'custom_records', columns: new Map(common), assigned: 'unassigned' } as const;
 
-/** The table of an object by its API name; the caller has made sure that there is such an object. */
+/**
+ * Returns the table of an object by its API name. The caller has checked that the object exists.
+ */
 export function recordTable(object: string): RecordTable {
   return builtin.get(object) ?? { ...shared, object };
 }
 
 const createdBy: Column = { name: 'created_by_id', type: 'text', filled: true };
 
-/** The column that a filter compares: of a field, or the ID of the actor that created the record. */
+/**
+ * Returns the column that a filter compares: of a field, or the id of the actor that created the
+ * record.
+ */
 export function filterColumn(table: RecordTable, field: string): Column | undefined {
   return table.columns.get(field) ?? (field === 'created_by' ? createdBy : undefined);
 }

@@ -1,4 +1,4 @@
-// Deleting records, with what belongs to them alone.
+// Deletes records with everything that belongs only to them.
 import type { Fragment } from 'postgres';
 import type { Possession } from '../../domain/possession.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -22,13 +22,13 @@ import { fromRow, restOfRow, selection } from './rows.ts';
 export interface DeletedRecord extends StoredRecord {
   gone: GoneWithIt;
   possession: Possession;
-  /** Activities and tasks that went with it, which are records too. */
+  /** Activities and tasks that were deleted with it, which are records, too. */
   records: readonly GoneRecord[];
 }
 
-/** What a deletion did, and to what. */
+/** The result of a deletion. */
 export interface Deletion {
-  /** Those that were there within reach, in no order. */
+  /** The deleted records, in no order: those that existed and were visible. */
   records: DeletedRecord[];
   /** Other records that lost their reference to one of them. */
   cleared: ClearedReference[];
@@ -36,7 +36,7 @@ export interface Deletion {
   isClearingPending: boolean;
 }
 
-/** As deleteRecords(); what referred to them has changed, now or by a job. */
+/** As deleteRecords(). Records that referred to them are changed, now or by a job. */
 export async function deleteAndClear(
   sql: Sql,
   scope: Scope,
@@ -51,7 +51,7 @@ export async function deleteAndClear(
   return { records: await deleteRecords(sql, scope, object, ids), ...clearing };
 }
 
-/** The condition that a row `r` is one of some records within reach. */
+/** Returns a condition for a row `r` that is one of the records and visible. */
 function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
   const table = recordTable(object);
   return sql`
@@ -59,9 +59,10 @@ function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly str
 }
 
 /**
- * Deletes records with what belongs to them alone: the activities logged on them, their tasks, tags, notes, links, messages and attachments,
- * and what hangs on those activities and tasks. Other records that refer to them stay, without the reference.
- * @returns those that were there within reach, in no order
+ * Deletes records with everything that belongs only to them: activities that are logged on them,
+ * tasks, tags, notes, links, messages and attachments, and what belongs to those activities and
+ * tasks. Other records that refer to them lose the reference.
+ * @returns the deleted records, in no order: those that existed and were visible
  */
 export async function deleteRecords(
   sql: Sql,
@@ -70,7 +71,7 @@ export async function deleteRecords(
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
   const table = recordTable(object);
-  // In the order of the ids, so that no two calls wait for each other.
+  // In the order of the ids, which prevents deadlocks.
   if (ids.length > 1)
     await sql`select r.id from ${sql(table.name)} r where ${isToBeDeleted(sql, scope, object, ids)} order by r.id for update`;
   const rows = await sql`
@@ -97,7 +98,10 @@ export async function deleteRecords(
   });
 }
 
-/** Locks records that are to be deleted, so that nothing can refer to them from now on, and sees to what does. */
+/**
+ * Locks records to be deleted, so that no new reference to them can be written, and clears the
+ * existing ones.
+ */
 async function clearReferencesTo(
   sql: Sql,
   scope: Scope,
@@ -107,7 +111,8 @@ async function clearReferencesTo(
   now: Date,
 ): Promise<Omit<Deletion, 'records'>> {
   const table = sql(recordTable(object).name);
-  // Statements of their own, one behind the other: each sees what was committed until the locks before it were held.
+  // Separate statements, pipelined: each sees what was committed before the previous locks were
+  // taken.
   const [, rows, referring] = await Promise.all([
     object === 'customers' ? lockConvertedLeads(sql, scope, ids) : undefined,
     sql<{ id: string }[]>`
@@ -124,7 +129,7 @@ async function clearReferencesTo(
   return { cleared, isClearingPending: false };
 }
 
-/** A record that goes, and the one with which it goes. */
+/** A record that is deleted, and the record with which it is deleted. */
 interface Going {
   object: string;
   id: string;
@@ -134,7 +139,7 @@ interface Going {
 interface GoingRow {
   object: string;
   id: string;
-  /** What it was logged on, or a task of. */
+  /** The record that it was logged on, or is a task of. */
   parent: string;
   assignedTo: string | null;
   createdByKind: string;
@@ -143,8 +148,9 @@ interface GoingRow {
 }
 
 /**
- * Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked.
- * What belongs to what is told here and not by a join, which PostgreSQL may plan for a few and carry out for thousands.
+ * Deletes the activities, tasks and tags of deleted records. A separate statement sees what others
+ * attached before the records were locked. The ids are passed as parameters: PostgreSQL may plan a
+ * join for a few rows and run it for thousands.
  */
 async function deleteOwned(
   sql: Sql,
@@ -155,7 +161,8 @@ async function deleteOwned(
   const ids = roots.map(({ id }) => id);
   const owned = { companyId, testMode, object, ids };
   const locking = lockOwned(sql, owned);
-  // One for each kind of record: joined by `or`, no index would serve them.
+  // One statement for each kind of record: an index cannot serve conditions that are joined by
+  // `or`.
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${of} and record_id = any(${recordIds})
@@ -193,7 +200,10 @@ async function deleteOwned(
   }));
 }
 
-/** Locks the activities and tasks of records that are gone in the order of their ids: batches that change them do so too. Sent at once. */
+/**
+ * Locks the activities and tasks of deleted records in the order of their ids, as batches that
+ * change them do. Sends its statement immediately.
+ */
 function lockOwned(
   sql: Sql,
   {
@@ -223,7 +233,10 @@ function lockOwned(
     for update`.execute();
 }
 
-/** Deletes what hangs on records that are gone, and counts it by their roots. Statements of their own, for the reason above. */
+/**
+ * Deletes what belongs to deleted records, and counts it by their roots. Separate statements, for
+ * the reason above.
+ */
 async function deleteChildren(
   sql: Sql,
   scope: Scope,
@@ -272,5 +285,5 @@ async function deleteChildrenOf(
   return rows.map(({ child, recordId }) => ({ child, root: roots.get(recordId) as string }));
 }
 
-/** What activities call the objects that they are logged on. */
+/** The names of objects in activities. */
 const entityTypes: Readonly<Record<string, string>> = { leads: 'lead', deals: 'deal' };

@@ -1,4 +1,4 @@
-// Finding the record that a new one would duplicate, also when two arrive together.
+// Finds the record that a new one would duplicate, even if both are created at the same time.
 import type { Fragment } from 'postgres';
 import type { DuplicateField } from '../../domain/records/duplicates.ts';
 import type { Sql } from '../client/pool.ts';
@@ -8,16 +8,16 @@ import { recordTable } from './columns.ts';
 
 export interface Duplicate {
   id: string;
-  /** In the caller's reach. */
+  /** True if the caller can see it. */
   visible: boolean;
-  /** API names of the fields that are the same. */
+  /** API names of the fields with the same value. */
   matchedFields: string[];
 }
 
 /**
- * Looks for a record that has the same values in all fields of one of the sets. Until the transaction ends, nobody else who asks
- * about one of these values is answered; call it in the transaction that then stores the record.
- * @returns undefined also when there are no sets; then nothing is sent to the database
+ * Finds a record that has the same values in all fields of one of the sets. Locks the values until
+ * the transaction ends, so call it in the transaction that stores the record.
+ * @returns undefined also if there are no sets; then no statement is sent
  */
 export async function findDuplicate(
   sql: Sql,
@@ -32,7 +32,7 @@ export async function findDuplicate(
   const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
   const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
   const locking = lockFields(sql, scope, object, sets.flat());
-  // A statement of its own: it must see what the locks' last holder committed.
+  // A separate statement: it must see what the locks' last holder committed.
   const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
     with matching as materialized (
       select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
@@ -47,7 +47,9 @@ export async function findDuplicate(
   return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };
 }
 
-/** The condition that a record has the value, in a form that an index serves for every field; see the migration of the settings. */
+/**
+ * Returns a condition for records with the value, in a form that an index serves for every field.
+ */
 function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, field: DuplicateField): Fragment {
   const { field: name, value } = field;
   if (field.custom) {
@@ -67,11 +69,11 @@ function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, fie
   const isHashed = column.hashed
     ? sql`${sql(`${column.name}_hash`)} = hashtextextended(${String(value)}::text, 0) and`
     : sql``;
-  // Texts in the order of their bytes, which is what indexes have them in.
+  // The indexes sort texts by their bytes.
   return sql`(${isHashed} ${own} collate "C" = ${value})`;
 }
 
-/** Two records can only be duplicates when they share a value, so each value is a lock. */
+/** Two records can only be duplicates if they share a value, so each value is locked. */
 function lockFields(
   sql: Sql,
   { companyId, testMode }: Scope,

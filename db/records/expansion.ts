@@ -1,11 +1,14 @@
-// What records refer to, looked up for a whole page at once: users by id, and records within reach.
+// Looks up what records refer to, for a whole page: users by id, and visible records.
 import type { Expansion, Person, Wanted } from '../../domain/records/reading.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { findShownTags } from './record-tags.ts';
 import { findRecords } from './records.ts';
 
-/** One statement for the users, one for the tags and one for each object; none where nothing is wanted. */
+/**
+ * Sends one statement for the users, one for the tags and one for each object; none if nothing is
+ * needed.
+ */
 export async function findExpansion(sql: Sql, scope: Scope, wanted: Wanted): Promise<Expansion> {
   const { tagged } = wanted;
   const [users, tags, ...records] = await Promise.all([

@@ -1,36 +1,39 @@
-// The feed as a credential reads it: events of the objects that it sees, in its reach.
+// The feed as a credential sees it: events of the objects and records that it can view.
 import type { Sql } from '../client/pool.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { type FeedEvent, withColumns } from './feed.ts';
 
 export interface FeedQuestion {
-  /** Those that the caller may hear of. */
+  /** The objects that the caller can view. */
   objects: readonly string[];
-  /** Leaves out what this credential did itself. */
+  /** Leaves out changes by this credential. */
   skipOwn: boolean;
-  /** Reads what fields were and are, too. */
+  /** Also reads the old and new values of fields. */
   withChanges: boolean;
 }
 
-/** An event, with its changes if they were asked for. */
+/** An event, with its changes if they were requested. */
 export interface ReadEvent extends FeedEvent {
-  /** True where the event took the record from the caller's reach, or out of the world. */
+  /**
+   * True if the caller could see the record before the event, which deleted it or took it out of
+   * the caller's visibility.
+   */
   wasInReach: boolean;
 }
 
-/** A part of a feed, and where the feed begins and ends, all as of one moment. */
+/** A part of a feed, and the feed's first and last position, from one snapshot. */
 export interface FeedStretch {
-  /** The position before the oldest event that is kept. */
+  /** The position before the oldest stored event. */
   start: number;
   last: number;
   events: ReadEvent[];
 }
 
 /**
- * Events behind a position, in their order.
- * @param after undefined: from the oldest one on
- * @param stretch how many positions are looked through at most
- * @param limit how many events are read at most
+ * Returns events after a position, in their order.
+ * @param after undefined: from the oldest one
+ * @param stretch the maximum number of positions to scan
+ * @param limit the maximum number of events
  */
 export async function readFeed(
   sql: Sql,

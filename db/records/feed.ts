@@ -1,5 +1,6 @@
-// The feed of a company and mode: events that wait get the positions by which everybody reads them.
-// How many wait, and what is past its time, is asked under the platform role; everything else under the tenant's.
+// The feed of a company and mode: waiting events get the positions by which all callers read them.
+// Counts of waiting and of expired events run under the platform role, everything else under the
+// tenant's.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -9,22 +10,22 @@ export interface FeedEvent {
   position: number;
   id: string;
   event: string;
-  /** null: it is about no object. */
+  /** null: it is not about an object. */
   object: string | null;
   recordId: string | null;
   occurredAt: Date;
   actor: { kind: 'api_key' | 'oauth_client' | 'user' | 'system'; id: string; name: string | null };
-  /** null: the server did it by itself. */
+  /** null: caused by the server itself. */
   requestId: string | null;
   data: Record<string, unknown>;
-  /** Of updates: from what to what. */
+  /** Of updates: the old and the new values. */
   changes: Record<string, { from: unknown; to: unknown }> | null;
 }
 
-/** What of an event's data has a column of its own in the feed, and is not kept a second time. */
+/** Parts of an event's data that are columns in the feed, and are not stored twice. */
 const ofColumns = ['object', 'record_id', 'occurred_at'];
 
-/** How many events wait, and since when. */
+/** Returns how many events wait, and since when. */
 export async function countWaiting(sql: Sql): Promise<{ events: number; oldest: Date | null }> {
   const [row] = await sql<{ events: number; oldest: Date | null }[]>`
     select count(*) as events, min(occurred_at) as oldest from outbox_events`;
@@ -32,7 +33,7 @@ export async function countWaiting(sql: Sql): Promise<{ events: number; oldest: 
 }
 
 /**
- * Locks a feed until the transaction ends, so that its positions are given by one process at a time.
+ * Locks a feed until the transaction ends, so that one process at a time assigns its positions.
  * @returns its last position; undefined while another process holds it
  */
 export async function takeFeed(sql: Sql, scope: TenantScope): Promise<number | undefined> {
@@ -41,7 +42,7 @@ export async function takeFeed(sql: Sql, scope: TenantScope): Promise<number | u
   return (await begin(sql, scope)) ? lock(sql, scope, sql`for update skip locked`) : undefined;
 }
 
-/** The same; waits for whoever holds it. */
+/** The same, but waits for the lock. */
 export async function lockFeed(sql: Sql, scope: TenantScope): Promise<number> {
   await begin(sql, scope);
   const last = await lock(sql, scope, sql`for update`);
@@ -55,7 +56,7 @@ async function lock(sql: Sql, { companyId, testMode }: TenantScope, how: Fragmen
   return feed?.last;
 }
 
-/** @returns false where it has begun already */
+/** @returns false if it already exists */
 async function begin(sql: Sql, { companyId, testMode }: TenantScope): Promise<boolean> {
   const made = await sql`
     insert into feeds (company_id, test_mode) values (${companyId}, ${testMode}) on conflict do nothing`;
@@ -63,9 +64,9 @@ async function begin(sql: Sql, { companyId, testMode }: TenantScope): Promise<bo
 }
 
 /**
- * Gives the events that wait their positions, in the order of their numbers; the feed must be locked.
+ * Assigns positions to waiting events, in the order of their numbers. The feed must be locked.
  * @param last the last position of the feed
- * @param limit how many at most
+ * @param limit the maximum number
  * @returns the events, in their order
  */
 export async function takeWaiting(
@@ -75,7 +76,8 @@ export async function takeWaiting(
   limit: number,
 ): Promise<FeedEvent[]> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
-  // By a bound, not by a list of numbers: planned while the queue is empty, a list would be read once for each event that waits.
+  // Uses a bound, not a list of numbers: with a plan from when the queue was empty, a list would be
+  // read once for each waiting event.
   const events = await sql<FeedEvent[]>`
     with taken as (
       delete from outbox_events
@@ -97,7 +99,10 @@ export async function takeWaiting(
   return events.sort((a, b) => a.position - b.position);
 }
 
-/** The events of some positions, both ends included, as they were told; those that are past their time are gone. */
+/**
+ * Returns the events of some positions, both ends inclusive, as they were emitted. Expired ones are
+ * missing.
+ */
 export async function findEvents(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -112,7 +117,7 @@ export async function findEvents(
   return events.map((event) => ({ ...event, data: withColumns(event) }));
 }
 
-/** The data of an event, with the part that the feed keeps in columns of its own. */
+/** Returns the data of an event, including the parts that are columns of the feed. */
 export function withColumns({
   data,
   object,
@@ -127,13 +132,13 @@ export function withColumns({
   };
 }
 
-/** Notes how far a feed goes now. */
+/** Stores the last position of a feed. */
 export async function moveFeed(sql: Sql, { companyId, testMode }: TenantScope, last: number): Promise<void> {
   await sql`
     update feeds set last_position = ${last} where company_id = ${companyId} and test_mode = ${testMode}`;
 }
 
-/** How far feeds go, of those that have begun. */
+/** Returns the last positions of all feeds that exist. */
 export async function findLastPositions(
   sql: Sql,
   companyIds: readonly string[],
@@ -144,12 +149,12 @@ export async function findLastPositions(
 }
 
 const day = 86_400_000;
-/** Days that events are kept. */
+/** Days for which events are kept. */
 const keptDays = 30;
 
 /**
- * Removes events that are past their time, from the beginning of each feed on, so that none is missing between others.
- * @returns how many; the limit or more where there may be further ones
+ * Removes expired events, from the beginning of each feed, so that there are no gaps.
+ * @returns how many; the limit or more: there may be others
  */
 export async function sweepEvents(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * day);

@@ -1,4 +1,4 @@
-// Filters as SQL: every value is a parameter, every column comes from the table of columns.
+// Converts filters to SQL. Values are parameters, and columns come from the table of columns.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { Condition } from '../../domain/objects/filter-tree.ts';
@@ -7,13 +7,13 @@ import type { Sql } from '../client/pool.ts';
 import { type Column, filterColumn, type RecordTable } from './columns.ts';
 
 /**
- * The condition that a row `r` fulfils when it passes the filter.
- * @param isOneOfSeveral in an `or`, where no index can serve a part alone
+ * Returns the condition of a filter for a row `r`.
+ * @param isOneOfSeveral in an `or`, in which no index can serve one part alone
  */
 export function filterCondition(sql: Sql, table: RecordTable, filter: Filter, isOneOfSeveral = false): Fragment {
   if ('and' in filter) return joined(sql, table, filter.and, sql`and`, isOneOfSeveral);
   if ('or' in filter) return joined(sql, table, filter.or, sql`or`, true);
-  // Unknown is not true either, so that a record passes exactly one of a filter and its negation.
+  // Unknown is not true either, so that a record passes either a filter or its negation.
   if ('not' in filter) return sql`(${filterCondition(sql, table, filter.not, true)}) is not true`;
   // A name that no field of a record can have.
   if (filter.field === 'tags') return tagsCondition(sql, table, filter);
@@ -41,7 +41,7 @@ function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeve
     case 'eq':
     case 'neq': {
       const { op, value } = filter;
-      // An id is published as text; what is no id equals none.
+      // An id is published as text. A text that is not an id equals no id.
       if (!canBe(column, value)) return op === 'eq' ? sql`false` : sql`true`;
       const parameter = sql`${value}::${valueType(sql, column, value)}`;
       if (op === 'neq') return sql`${expression} is distinct from ${parameter}`;
@@ -59,7 +59,7 @@ function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeve
   }
 }
 
-/** The value of a tenant's own field. */
+/** The value of a custom field. */
 const customValue = (sql: Sql, field: string): Fragment => sql`(r.custom ->> ${field}::text)`;
 
 const ordering = (sql: Sql) => ({ gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` });
@@ -75,8 +75,9 @@ function hasPart(sql: Sql, column: Column | undefined, expression: Fragment, op:
 }
 
 /**
- * The beginning of a text in byte order, as a range that its index finds. LIKE would not do: row-level security
- * keeps conditions that are not leakproof out of indexes.
+ * Returns a condition for a text with this beginning in byte order, as a range that its index
+ * serves. LIKE would not work: row-level security keeps conditions that are not leakproof out of
+ * indexes.
  */
 function begins(sql: Sql, expression: Fragment, beginning: string): Fragment {
   const after = firstAfter([...beginning]);
@@ -84,7 +85,10 @@ function begins(sql: Sql, expression: Fragment, beginning: string): Fragment {
   return sql`(${expression} >= ${beginning}::text ${isBelow})`;
 }
 
-/** The first text in byte order that is greater than all texts with this beginning; undefined if there is none. */
+/**
+ * Returns the first text in byte order that is greater than all texts with this beginning;
+ * undefined if there is none.
+ */
 function firstAfter(characters: readonly string[]): string | undefined {
   const last = characters.at(-1)?.codePointAt(0);
   if (last === undefined) return undefined;
@@ -110,14 +114,14 @@ function isOrdered(
 
 const blanks = '[ \\t\\r\\n]*';
 const numeral = '-?[0-9]+(\\.[0-9]+)?(e[+-]?[0-9]{1,3})?';
-/** A date that the calendar has: PostgreSQL would refuse the whole statement for any other. */
+/** A date that exists. PostgreSQL would reject the whole statement for any other. */
 const calendarDate =
   '(?!0000)([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))' +
   '|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)';
 const timeOfDay = '([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\\.[0-9]{1,9})?)?';
 const offset = '(z|[+-](0[0-9]|1[0-5]):?[0-5][0-9])';
 
-/** A text that reads as a number or a time, as that; any other as null. */
+/** Converts a text to a number or a time, if it is one; otherwise to null. */
 function readText(sql: Sql, text: Fragment, as: Reading): Fragment {
   const reads = (pattern: string): Fragment => sql`${text} ~* ${`^${blanks}${pattern}${blanks}$`}::text`;
   if (as === 'number') return sql`(case when ${reads(numeral)} then ${text}::numeric end)`;
@@ -127,7 +131,10 @@ function readText(sql: Sql, text: Fragment, as: Reading): Fragment {
     when ${reads(`${calendarDate}[t ]${timeOfDay}${offset}`)} then ${trimmed}::timestamptz end)`;
 }
 
-/** A condition on a tenant's own field that reads it as a number or a time. What does not read as such never matches. */
+/**
+ * Returns a condition that reads a custom field as a number or a time. A text that is neither never
+ * matches.
+ */
 function readCondition(sql: Sql, filter: Condition, as: Reading): Fragment {
   const text = customValue(sql, filter.field);
   const read = readText(sql, text, as);
@@ -169,7 +176,10 @@ function joined(
   return sql`(${conditions})`;
 }
 
-/** The record has one of the tags, none of them, any tag or no tag. */
+/**
+ * Returns a condition for records with one of the tags, with none of them, with any tag or without
+ * tags.
+ */
 function tagsCondition(sql: Sql, { name }: RecordTable, filter: Condition): Fragment {
   const isAbsent = filter.op === 'not_in' || (filter.op === 'is_null' && filter.isNull);
   const ids = 'values' in filter ? filter.values.map(String) : undefined;
@@ -180,7 +190,10 @@ function tagsCondition(sql: Sql, { name }: RecordTable, filter: Condition): Frag
   )`;
 }
 
-/** One of the values has the hash of what the row `r` holds in the tenant's own field: what an index finds, where nothing else could. */
+/**
+ * Returns a condition that row `r` has one of the values in the custom field, by the hashes. It is
+ * the only form that an index serves.
+ */
 function hasHash(sql: Sql, table: RecordTable, field: string, values: readonly (string | number)[]): Fragment {
   return sql`exists (
     select from custom_value_hashes h
@@ -191,18 +204,24 @@ function hasHash(sql: Sql, table: RecordTable, field: string, values: readonly (
 
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Texts in the order of their bytes, which is what indexes have them in. */
+/** The indexes sort texts by their bytes. */
 export function expressionOf(sql: Sql, { name, type }: Column): Fragment {
   return type === 'text' ? sql`r.${sql(name)} collate "C"` : sql`r.${sql(name)}`;
 }
 
-/** False for what a column cannot hold: a text in one of ids, a fraction in one of whole numbers. */
+/**
+ * Returns false for a value that a column cannot hold: a text in a column of ids, a fraction in one
+ * of integers.
+ */
 export function canBe(column: Column | undefined, value: string | number): boolean {
   if (column?.type === 'number') return Number.isInteger(value);
   return column?.type !== 'uuid' || uuidPattern.test(String(value));
 }
 
-/** The SQL type that values are compared as; a fraction or a number beyond bigint must not be cut to the column's type. */
+/**
+ * Returns the SQL type for comparisons. A fraction or a number beyond bigint must not be converted
+ * to the column's type.
+ */
 export function valueType(sql: Sql, column: Column | undefined, ...values: readonly (string | number)[]): Fragment {
   switch (column?.type) {
     case 'uuid':

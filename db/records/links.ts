@@ -36,10 +36,10 @@ export interface StoredLink extends CreatedByRow {
 }
 
 /**
- * Returns the links of a record whose other record is within reach, newest first. References that the record itself has are
- * left out, because they are in its fields.
+ * Returns the links of a record to visible records, newest first. References that the record itself
+ * has are left out, because they are in its fields.
  * @param relations only these; every `otherObject` is an object that the caller can view
- * @param after time and tie of the last link of the page before
+ * @param after time and tie of the last link of the previous page
  */
 export async function listLinks(
   sql: Sql,
@@ -64,7 +64,10 @@ export async function listLinks(
     limit ${limit}`;
 }
 
-/** Links of some types that have the same side and the same other object: of each type only as many as a page needs. */
+/**
+ * Returns links of types with the same side and the same other object: of each type only as many as
+ * a page needs.
+ */
 function storedLinks(
   sql: Sql,
   scope: Scope,
@@ -100,7 +103,10 @@ function storedLinks(
     ) link`;
 }
 
-/** Records that refer to this one by a field; undefined if the relation is not that side of a reference. */
+/**
+ * Returns records that refer to this one by a field; undefined if the relation is not that side of
+ * a reference.
+ */
 function referringRecords(
   sql: Sql,
   scope: Scope,
@@ -122,7 +128,7 @@ function referringRecords(
     limit ${limit}`;
 }
 
-/** A link to be made, from the `from` side. */
+/** A link to be created, from the `from` side. */
 export interface NewLink {
   id: string;
   type: LinkType;
@@ -144,9 +150,9 @@ const columns = [
 ] as const;
 
 /**
- * Inserts links whose records the caller has locked. Unique indexes keep out pairs that are linked already, and links beyond
- * the cardinality.
- * @returns those that were inserted, in no order
+ * Inserts links whose records the caller has locked. Unique indexes reject pairs that are already
+ * linked, and links beyond the cardinality.
+ * @returns the inserted links, in no order
  */
 export async function insertLinks(sql: Sql, scope: Scope, links: readonly NewLink[], now: Date): Promise<StoredLink[]> {
   if (links.length === 0) return [];

@@ -1,4 +1,4 @@
-// How a page of records is read: decided from what is asked for, before a statement is built.
+// Plans how a page of records is read, from its parameters, before any statement is built.
 import type { SortKey } from '../../domain/objects/sort.ts';
 import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
@@ -6,13 +6,13 @@ import { type CommonPage, commonPage, type KeyValue, type Page, singleValue } fr
 import { ageOf } from './reached.ts';
 
 export interface OrderedKey {
-  /** undefined for the tenant's own fields. */
+  /** undefined for custom fields. */
   column: Column | undefined;
   field: string;
   descending: boolean;
   /** Never null. */
   filled: boolean;
-  /** Among the keys of the order: the first is 0. */
+  /** The index of the key in the order, from 0. */
   place: number;
 }
 
@@ -37,11 +37,11 @@ export interface ListPart {
 export type ListPlanning = 'forValues' | 'kept' | 'onceIfPerUser' | 'unprepared';
 
 export type ListPlan =
-  /** A statement of which there are few, whose text is complete. */
+  /** A statement with few variants, whose text is complete. */
   | ({ kind: 'common' } & CommonPage)
   | {
       kind: 'composed';
-      /** What identifies a row in a cursor: the keys of the sort, and the id. */
+      /** The values that identify a row in a cursor: the keys of the sort, and the id. */
       keys: readonly OrderedKey[];
       parts: readonly ListPart[];
       /**
@@ -52,7 +52,7 @@ export type ListPlan =
       planning: ListPlanning;
     };
 
-/** Plans the statements of a page. Asks nothing of the database. */
+/** Plans the statements of a page, without database access. */
 export function planList(table: RecordTable, scope: Scope, page: Page): ListPlan {
   const common = commonPage(table, scope, page);
   if (common) return { kind: 'common', ...common };

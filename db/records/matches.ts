@@ -1,4 +1,4 @@
-// Finding the record that an upsert means, so that two that arrive together agree on it.
+// Finds the record of an upsert, so that two concurrent upserts agree on it.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
@@ -11,8 +11,8 @@ import { belongs } from './reached.ts';
 import { fromRow, type Row, restOfRow, selection } from './rows.ts';
 
 /**
- * The oldest records within reach that have all the values. Until the transaction ends, nobody else who asks for the same values
- * is answered; call it in the transaction that then stores the record.
+ * Returns the oldest visible records that have all the values. Locks the values until the
+ * transaction ends, so call it in the transaction that stores the record.
  */
 export async function findMatches(
   sql: Sql,
@@ -26,7 +26,7 @@ export async function findMatches(
 }
 
 /**
- * The same for many at once, in the order given.
+ * The same for many sets, in the given order.
  * @param sets values of the same fields, in the same order
  */
 export async function findMatchesOfEach(
@@ -43,12 +43,12 @@ export async function findMatchesOfEach(
     return JSON.stringify(['upsert', testMode, object, values]);
   });
   const locking = lockValues(sql, companyId, texts);
-  // A statement of its own: it must see what the locks' last holders committed.
+  // A separate statement: it must see what the locks' last holders committed.
   const [, found] = await Promise.all([locking, selectMatches(sql, scope, recordTable(object), sets, limit)]);
   return sets.map((_, index) => found.get(index) ?? []);
 }
 
-/** A field that is matched on, and the values of it in all sets. */
+/** A field to match, with its values in all sets. */
 interface Matched {
   field: string;
   column: Column | undefined;
@@ -56,9 +56,10 @@ interface Matched {
 }
 
 /**
- * All look-ups of a batch in one statement, sent at once. The values of each field also stand in an array of their own, by which an index finds
- * the records: neither statistics that are out of date, as after an import, nor an order can make PostgreSQL read the whole object instead.
- * @returns the oldest records of each set that has any, by its place among the sets
+ * Looks up all sets of a batch in one statement, and sends it immediately. The values of each field
+ * are also passed as a separate array, by which an index finds the records. So PostgreSQL does not
+ * read the whole object, even with outdated statistics, as after an import.
+ * @returns the oldest records of each set that has any, by the index of the set
  */
 async function selectMatches(
   sql: Sql,
@@ -115,18 +116,24 @@ async function selectMatches(
   return found;
 }
 
-/** The values of a field as an array of its type; those of a tenant's own field are compared as texts. */
+/**
+ * Returns the values of a field as an array of its type. Values of custom fields are compared as
+ * texts.
+ */
 function arrayOf(sql: Sql, { column, values }: Matched): Fragment {
   return sql`${values.map(String)}::text[]::${valueType(sql, column, ...values)}[]`;
 }
 
-/** The condition that a row `r` has the value of a wanted set `w`. */
+/** Returns a condition for a row `r` with the value of a set `w`. */
 function isWanted(sql: Sql, { field, column }: Matched, index: number): Fragment {
   const value = sql`w.${sql(`value_${index}`)}`;
   return column ? sql`${expressionOf(sql, column)} = ${value}` : sql`(r.custom ->> ${field}::text) = ${value}`;
 }
 
-/** The condition that a row `r` has one of the values, in a form that an index serves wherever there is one. */
+/**
+ * Returns a condition for a row `r` with one of the values, in a form that an index serves if there
+ * is one.
+ */
 function isAmong(sql: Sql, { companyId, testMode }: Scope, table: RecordTable, matched: Matched): Fragment {
   const { field, column, values } = matched;
   if (!column)

@@ -13,7 +13,10 @@ export interface NoteRow extends CreatedByRow {
   updatedAt: Date;
 }
 
-/** The notes of a record, the newest first. @param after time and id of the last note of the page before */
+/**
+ * Returns the notes of a record, the newest first.
+ * @param after time and id of the last note of the previous page
+ */
 export async function listNotes(
   sql: Sql,
   { companyId, testMode }: Scope,

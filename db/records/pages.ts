@@ -1,4 +1,4 @@
-// Pages of records: what can be asked for, and the statements of what is asked for all the time.
+// Pages of records: their parameters, and the statements of the most common ones.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { SortKey } from '../../domain/objects/sort.ts';
@@ -7,19 +7,19 @@ import type { Column, RecordTable } from './columns.ts';
 import { canBe } from './filter.ts';
 import { selectedNames } from './rows.ts';
 
-/** A value of a sort key as a cursor carries it. */
+/** A value of a sort key in a cursor. */
 export type KeyValue = string | number | boolean | null;
 
 export interface Page {
   sort: readonly SortKey[];
   filter: Filter | undefined;
-  /** A further condition on the row `r`. */
+  /** An additional condition on the row `r`. */
   where?: Fragment;
-  /** The key values of the row before the page. */
+  /** The key values of the last row of the previous page. */
   after: readonly KeyValue[] | undefined;
-  /** How many rows at most. */
+  /** The maximum number of rows. */
   limit: number;
-  /** Rows to leave out at the beginning; for old clients, pages continue after a row instead. */
+  /** Rows to skip. For old clients; otherwise pages continue after a row. */
   offset?: number | undefined;
 }
 
@@ -29,13 +29,17 @@ export interface CommonPage {
   parameters: KeyValue[];
 }
 
-/** Rows of common pages, with the one that says whether there are more: few, since each makes a statement of its own. */
+/**
+ * Limits of common pages, with one more row that shows if there is another page. There are few,
+ * because each is a separate statement.
+ */
 const commonLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
 
 /**
- * The statement of a page by age of a whole company, of all records or of those with one value, of which one plan is good for whatever
- * values; undefined for any other page. Its rows are the columns of the record, and then the key values of the sort. It is a text, since to put
- * it together from fragments takes a twentieth of such a call.
+ * Returns the statement of a page by age, of all records of a company or of those with one value,
+ * for which one plan fits any values; undefined for any other page. The rows contain the columns of
+ * the record, then the key values of the sort. It is a text, because building it from fragments
+ * takes a twentieth of such a call.
  */
 export function commonPage(table: RecordTable, scope: Scope, page: Page): CommonPage | undefined {
   const age = ageAsked(scope, page);
@@ -48,11 +52,12 @@ export function commonPage(table: RecordTable, scope: Scope, page: Page): Common
   const ofObject = table.object === undefined ? '' : `and r.object = ${parameter(table.object)}`;
   const keys = [`r."${age}"`, 'r."id"'];
   const [beyond, within, direction] = page.sort[0]?.descending ? ['<', '>=', 'desc'] : ['>', '<=', 'asc'];
-  // No column of the order is ever empty. The value leads it and lies between bounds: of one that is equal PostgreSQL knows that it orders
-  // nothing, and takes an index on the age alone for as good where companies have few records.
+  // No column of the order is ever null. The value is the first column and is limited by bounds.
+  // With an equality, PostgreSQL would know that it does not affect the order, and would consider
+  // an index on the age alone as good if companies have few records.
   const order = single ? [`r."${single.column.name}"`, ...keys] : keys;
   const value = single && parameter(single.value);
-  // One bound on each side, so that the scan begins at the row after which the page goes on.
+  // One bound on each side, so that the scan begins at the row after which the page continues.
   const after = page.after?.map(parameter);
   if (value) after?.unshift(value);
   const begin = after
@@ -72,7 +77,10 @@ export function commonPage(table: RecordTable, scope: Scope, page: Page): Common
   };
 }
 
-/** The value that a page by age asks for, of a field that has an index for that: such pages are common, and few statements. */
+/**
+ * Returns the value that a page by age filters by, of a field with an index for that. Such pages
+ * are common, and need few statements.
+ */
 export function singleValue(
   table: RecordTable,
   scope: Scope,
@@ -85,7 +93,7 @@ export function singleValue(
   return column?.byAge && canBe(column, value) ? { column, value } : undefined;
 }
 
-/** The time that orders a page of a whole company, where nothing but a filter narrows it. */
+/** Returns the time that orders a page of a whole company, if nothing but a filter restricts it. */
 function ageAsked({ reach }: Scope, { sort, where, offset }: Page): 'created_at' | 'updated_at' | undefined {
   const [field] = sort.map((key) => key.field);
   if (sort.length !== 1 || where || offset || reach.kind !== 'company') return undefined;

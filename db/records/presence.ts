@@ -1,4 +1,4 @@
-// Whether a mode of a workspace has any records.
+// Checks for records in a mode of a workspace.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 

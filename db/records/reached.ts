@@ -1,4 +1,4 @@
-// Which rows of a table of records a statement is about: the own ones, those in reach, named ones.
+// Selects the rows of a statement: those of the tenant, the visible ones, or named ones.
 import type { Fragment } from 'postgres';
 import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
@@ -6,40 +6,43 @@ import type { TenantScope } from '../client/tenant.ts';
 import { inReach, members, type Scope } from '../client/visibility.ts';
 import type { RecordTable } from './columns.ts';
 
-/** The condition that a row `r` is the tenant's, in the caller's mode, and of this object. */
+/** Returns a condition for rows `r` of the tenant, the mode and this object. */
 export function belongs(sql: Sql, scope: TenantScope, table: ReachedTable): Fragment {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   return table.object === undefined ? own : sql`${own} and r.object = ${table.object}`;
 }
 
 /**
- * The condition that a row `r` is one of some, for statements that join them: by the join alone, a plan that was made for companies with few
- * records would read all of a large one.
+ * Returns a condition for rows `r` with these ids, for statements that join them. With the join
+ * alone, a plan for companies with few records would read all records of a large one.
  */
 export function isNamed(sql: Sql, ids: readonly string[]): Fragment {
   return ids.length === 1 ? sql`r.id = ${ids[0] as string}` : sql`r.id = any(${[...ids]}::uuid[])`;
 }
 
-/** A table of which each sees what they have or made. */
+/** A table whose rows are visible by assignee or creator. */
 type ReachedTable = Pick<RecordTable, 'name' | 'object' | 'assigned'>;
 
-/** Where a statement that looks through records finds them, as rows `r`. */
+/** The rows `r` that a statement searches. */
 export interface Source {
   rows: Fragment;
   where: Fragment;
-  /** True where it asks for the records of each person, so that one plan is good for everybody. */
+  /** True if it reads the records of each user separately, so that one plan fits all callers. */
   isOfEach: boolean;
 }
 
-/** The time by which indexes have the records of each person in order. */
+/** Returns the time by which indexes order the records of each user. */
 export function ageOf({ name }: ReachedTable): string {
   return name === 'activities' ? 'performed_at' : 'created_at';
 }
 
-/** So many records in reach are found person by person. Of more, some come by soon enough in whatever order all are read. */
+/**
+ * Up to this many visible records are read user by user. If there are more, a scan of all rows soon
+ * finds enough of them in any order.
+ */
 const fewRecords = 5000;
 
-/** All records in reach. Where these are few, nobody else's are read. */
+/** Returns all visible records. If these are few, no others are read. */
 export async function recordsInReach(sql: Sql, scope: Scope, table: ReachedTable): Promise<Source> {
   if (scope.reach.kind === 'company') return everybodys(sql, scope, table);
   const known = ofEach(sql, scope, table, sql`r.id`, sql`limit ${fewRecords + 1}`);
@@ -47,8 +50,9 @@ export async function recordsInReach(sql: Sql, scope: Scope, table: ReachedTable
 }
 
 /**
- * The records in reach that are asked for, first of each person and then by the statement itself: in an order in which indexes have those of
- * each, a page costs the same however many there are.
+ * Returns the requested visible records, first of each user, then limited by the statement itself.
+ * If indexes have the records of each user in this order, the cost of a page does not depend on the
+ * number of records.
  * @param asked conditions, each with a leading `and`, and `order by` with `limit`
  */
 export async function firstInReach(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragment): Promise<Source> {
@@ -58,7 +62,7 @@ export async function firstInReach(sql: Sql, scope: Scope, table: ReachedTable, 
   return isFound ? firstOfEach(sql, scope, table, asked) : everybodys(sql, scope, table);
 }
 
-/** Every row of the tenant is looked at. */
+/** Reads every row of the tenant. */
 function everybodys(sql: Sql, scope: Scope, table: ReachedTable): Source {
   const own = belongs(sql, scope, table);
   const where = scope.reach.kind === 'company' ? own : sql`${own} and ${inReach(sql, scope, table.assigned)}`;
@@ -77,7 +81,7 @@ async function areFew(sql: Sql, rows: Fragment): Promise<boolean> {
   return (counted?.count ?? 0) <= fewRecords;
 }
 
-/** What is asked of the records of each user in reach, and of those that the calling key has made. */
+/** Returns the requested records of each visible user, and those that the calling key created. */
 function ofEach(sql: Sql, scope: Scope, table: ReachedTable, columns: Fragment, asked: Fragment): Fragment {
   const { companyId, reach } = scope;
   if (reach.kind === 'company') throw new Error('a whole company has no members in reach');
@@ -91,7 +95,10 @@ function ofEach(sql: Sql, scope: Scope, table: ReachedTable, columns: Fragment, 
     ${own ? sql`union all (select ${columns} from (${own}) r where true ${asked})` : sql``}`;
 }
 
-/** What the calling key has made and nobody has, in no order, since its index keeps none; undefined where no key calls. */
+/**
+ * Returns the unassigned records that the calling key created, in no order, because its index has
+ * none; undefined if the caller is not a key.
+ */
 function ofKey(sql: Sql, scope: Scope, table: ReachedTable, columns: Fragment): Fragment | undefined {
   if (scope.actor.kind !== 'api_key') return undefined;
   return sql`

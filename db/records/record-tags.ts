@@ -1,4 +1,4 @@
-// Tags of records: those they have, and those that somebody puts on or takes off.
+// Tags of records: the existing ones, and those that a person adds or removes.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -10,13 +10,13 @@ export interface RecordTagRow {
   isManual: boolean;
 }
 
-/** The record that has a tag, or is to have it. */
+/** A record, for its tags. */
 export interface TaggedPath {
   object: string;
   id: string;
 }
 
-/** In the order that tags are shown. */
+/** In display order. */
 export async function listRecordTags(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -30,7 +30,7 @@ export async function listRecordTags(
     order by t.priority, t.name, t.id`;
 }
 
-/** A tag as a list of records shows it. */
+/** A tag in a list of records. */
 interface ShownTag {
   id: string;
   name: string;
@@ -38,7 +38,10 @@ interface ShownTag {
   automatic: boolean;
 }
 
-/** The tags of records by the ids of the records, in the order in which they are shown. Records without tags are not in it. */
+/**
+ * Returns the tags of records by the ids of the records, in display order. Records without tags are
+ * omitted.
+ */
 export async function findShownTags(
   sql: Sql,
   { companyId, testMode }: TenantScope,

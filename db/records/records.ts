@@ -13,32 +13,38 @@ import { belongs, firstInReach, recordsInReach, type Source } from './reached.ts
 import { fromRow, type Row, restOfRow, selection } from './rows.ts';
 import { keyColumns, listJoins, orderBy, partCondition } from './sort.ts';
 
-/** One record within reach, or undefined. */
+/** Returns one visible record, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
   return selectOne(sql, scope, object, id, sql``);
 }
 
-/** Those of the records that are within reach, in no order. */
+/** Returns those of the records that are visible, in no order. */
 export function findRecords(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Promise<StoredRecord[]> {
   return selectMany(sql, scope, object, ids, sql``);
 }
 
-/** One record, locked until the transaction ends, so that no other change comes between reading and writing it. */
+/** Returns one visible record, locked until the transaction ends. */
 export function lockRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
   return selectOne(sql, scope, object, id, sql`for no key update`);
 }
 
-/** Those that are within reach, locked until the transaction ends; in the order of their ids, so that no two calls wait for each other. */
+/**
+ * Returns the visible ones, locked until the transaction ends. They are locked in the order of
+ * their ids, which prevents deadlocks.
+ */
 export function lockRecords(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Promise<StoredRecord[]> {
   return selectMany(sql, scope, object, ids, sql`for no key update`);
 }
 
-/** True when there is such a record within reach. */
+/** Returns true if the record exists and is visible. */
 export async function hasRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
   return exists(sql, scope, object, id, sql``);
 }
 
-/** The same, and the record cannot be deleted until the transaction ends: for what is hung on it. */
+/**
+ * The same, with a lock that prevents its deletion until the transaction ends, for rows that will
+ * belong to it.
+ */
 export async function holdRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
   return exists(sql, scope, object, id, sql`for key share`);
 }
@@ -74,7 +80,7 @@ async function selectMany(sql: Sql, scope: Scope, object: string, ids: readonly 
   return rows.map((row) => fromRow(table, row));
 }
 
-/** Records by their ids, whoever may see them; for what follows from a write. */
+/** Returns records by their ids, regardless of visibility, for effects of a write. */
 export async function findRecordsBeyondReach(
   sql: Sql,
   scope: TenantScope,
@@ -89,7 +95,9 @@ export async function findRecordsBeyondReach(
   return rows.map((row) => fromRow(table, row));
 }
 
-/** Records within reach that pass the filter, in order, each with its key values for a cursor. */
+/**
+ * Returns visible records that pass the filter, in order, each with its key values for a cursor.
+ */
 export async function listRecords(
   sql: Sql,
   scope: Scope,
@@ -120,7 +128,7 @@ export async function listRecords(
   return listed(table, rows);
 }
 
-/** The conditions of a page for the rows of a part, each with a leading `and`. */
+/** Returns the conditions of a page for the rows of a part, each with a leading `and`. */
 function wantedRows(sql: Sql, table: RecordTable, { filter, where }: Page, part: ListPart): Fragment {
   return sql`
       ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
@@ -128,7 +136,7 @@ function wantedRows(sql: Sql, table: RecordTable, { filter, where }: Page, part:
       ${partCondition(sql, part)}`;
 }
 
-/** What a part reads of the rows of each user, which is no less than what it reads of all. */
+/** Returns what a part reads of the rows of each user: at least as much as it reads in total. */
 function firstOfPart(sql: Sql, wanted: Fragment, part: ListPart, { offset }: Page, most: number): Fragment {
   return sql`${wanted} order by ${orderBy(sql, part.keys)} limit ${most + (offset ?? 0)}`;
 }
@@ -150,7 +158,10 @@ function isKept(query: Statement, planning: ListPlanning, { isOfEach }: Source):
 const listed = (table: RecordTable, rows: readonly Row[]) =>
   rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
 
-/** How many records within reach pass the filter. @param most counts no further than one more than this */
+/**
+ * Counts visible records that pass the filter.
+ * @param most counting stops at one more than this
+ */
 export async function countRecords(
   sql: Sql,
   scope: Scope,

@@ -1,4 +1,4 @@
-// Clearing the references to records that are deleted: at once if they are few, by a job otherwise.
+// Clears references to deleted records: immediately if they are few, by a job otherwise.
 import type { Fragment } from 'postgres';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -12,7 +12,10 @@ interface Referring {
   column: 'account_id' | 'lead_id' | 'customer_id' | 'converted_customer_id';
 }
 
-/** What refers to the records of an object, in the order in which all transactions lock: leads, accounts, customers, deals. */
+/**
+ * The references to the records of an object, in the order in which all transactions lock: leads,
+ * accounts, customers, deals.
+ */
 const referringTo: Readonly<Record<string, readonly Referring[]>> = {
   leads: [
     { object: 'customers', column: 'lead_id' },
@@ -28,7 +31,7 @@ const referringTo: Readonly<Record<string, readonly Referring[]>> = {
   ],
 };
 
-/** True for objects whose records are referred to by fields of other records. */
+/** Returns true for objects to whose records other records can refer. */
 export const isReferredTo = (object: string): boolean => object in referringTo;
 
 /** A record that lost its reference to a deleted one. */
@@ -36,7 +39,7 @@ export interface ClearedReference {
   object: Referring['object'];
   id: string;
   field: Referring['column'];
-  /** The record that is gone. */
+  /** The deleted record. */
   from: string;
   changedAt: Date;
 }
@@ -44,7 +47,10 @@ export interface ClearedReference {
 const isOwnRow = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`r.company_id = ${companyId} and r.test_mode = ${testMode}`;
 
-/** Locks the leads that became customers that are to be deleted: leads come before customers in the order of locks. Sent at once. */
+/**
+ * Locks the leads that were converted to customers that will be deleted: leads come before
+ * customers in the order of locks. Sends its statement immediately.
+ */
 export function lockConvertedLeads(sql: Sql, scope: TenantScope, customerIds: readonly string[]): Promise<unknown> {
   return sql`
     select r.id from leads r
@@ -53,7 +59,7 @@ export function lockConvertedLeads(sql: Sql, scope: TenantScope, customerIds: re
     for no key update`.execute();
 }
 
-/** Counts the records that refer to some others, no further than `most`. Sent at once. */
+/** Counts the records that refer to some others, up to `most`. Sends its statement immediately. */
 export async function countReferring(
   sql: Sql,
   scope: TenantScope,
@@ -72,9 +78,10 @@ export async function countReferring(
 }
 
 /**
- * Clears references to deleted records, each with the next version and a later timestamp of the record that had it.
- * @param ids of deleted records, of one object
- * @param limit how many at most
+ * Clears references to deleted records. Each changed record gets the next version and a later
+ * timestamp.
+ * @param ids of deleted records of one object
+ * @param limit the maximum number
  */
 export async function clearReferences(
   sql: Sql,
@@ -89,7 +96,7 @@ export async function clearReferences(
     if (cleared.length >= limit) break;
     const table = sql(source);
     const isReferring = sql`${isOwnRow(sql, scope)} and r.${sql(column)} = any(${[...ids]}::uuid[])`;
-    // Picked by the index of the reference, then locked in the order of the ids as everywhere.
+    // Selected by the index of the reference, then locked in the order of the ids, as everywhere.
     const rows = await sql<Omit<ClearedReference, 'object' | 'field'>[]>`
       with picked as materialized (
         select r.id from ${table} r where ${isReferring} limit ${limit - cleared.length}
@@ -109,7 +116,7 @@ export async function clearReferences(
   return cleared;
 }
 
-/** Who deleted a record, as the audit rows and events of what follows say it. */
+/** The actor who deleted a record, for the audit rows and events of the effects. */
 export interface ClearingCause {
   actor: Actor;
   apiKeyId: string | null;
@@ -119,14 +126,17 @@ export interface ClearingCause {
   userAgent: string | null;
 }
 
-/** A deleted record whose references are still to be cleared. */
+/** A deleted record with references that are not cleared yet. */
 export interface PendingClearing {
   object: string;
   recordId: string;
   causedBy: ClearingCause;
 }
 
-/** Leaves the references to records to the job: from now on this transaction may delete them although others refer to them. Sent at once. */
+/**
+ * Leaves the references to records to the job: from now on, this transaction may delete the records
+ * although others refer to them. Sends its statement immediately.
+ */
 export function noteClearings(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -142,7 +152,10 @@ export function noteClearings(
     where set_config('app.references_are_noted', 'on', true) = 'on'`.execute();
 }
 
-/** Takes a deleted record of a tenant until the transaction ends; one that another server works on is left to it. */
+/**
+ * Takes a deleted record of a tenant until the transaction ends. Skips one that another server
+ * works on.
+ */
 export async function takeClearing(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -157,7 +170,7 @@ export async function takeClearing(
   return row;
 }
 
-/** Notes that nothing refers to a deleted record any more. */
+/** Records that there are no references to a deleted record left. */
 export async function endClearing(
   sql: Sql,
   { companyId, testMode }: TenantScope,

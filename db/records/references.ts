@@ -1,11 +1,11 @@
-// What records refer to, of any kind, looked up in one statement.
+// Looks up the targets of references, of any kind, in one statement.
 import type { Fragment } from 'postgres';
 import type { NeededReference } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 
-/** Finds the id of what a reference means. */
+/** Returns the id of a reference's target. */
 export type Found = (reference: NeededReference) => string | undefined;
 
 const objectOfKind: Readonly<Record<string, string>> = {
@@ -15,15 +15,17 @@ const objectOfKind: Readonly<Record<string, string>> = {
   account: 'accounts',
 };
 
-/** The group that a reference is looked up in: the users by id or by address, or an object. */
+/**
+ * Returns the group in which a reference is looked up: the users by id or by address, or an object.
+ */
 function groupOf(reference: NeededReference): string {
   if (reference.kind === 'user' || reference.kind === 'user_email') return reference.kind;
   return objectOfKind[reference.kind] ?? reference.object ?? '';
 }
 
 /**
- * Looks up what exists within reach; users count while they are active. Records that are found cannot be deleted by others
- * until the transaction ends.
+ * Finds the targets that exist and are visible; users must be active. Other transactions cannot
+ * delete these records until this one ends.
  */
 export async function findReferences(sql: Sql, scope: Scope, references: readonly NeededReference[]): Promise<Found> {
   const groups = new Map<string, Set<string>>();
@@ -43,7 +45,7 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
   return (reference) => found.get(`${groupOf(reference)} ${reference.value}`);
 }
 
-/** The order in which all transactions lock: what is referred to before what refers to it. */
+/** The order in which all transactions lock: records before those that refer to them. */
 const lockOrder = ['leads', 'accounts', 'customers', 'deals', 'activities'];
 
 function inLockOrder(a: string, b: string): number {

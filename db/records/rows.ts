@@ -1,4 +1,4 @@
-// Records as rows: which columns are read and written, and the way from row to values and back.
+// Records as rows: the columns that are read and written, and the conversion of rows to values.
 import type { Fragment } from 'postgres';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -6,7 +6,10 @@ import { Insertion } from '../client/insertion.ts';
 import type { Sql } from '../client/pool.ts';
 import type { ColumnType, RecordTable } from './columns.ts';
 
-/** Values of the columns of `selection`, in their order: an object with so many names would be slow to make and to read. */
+/**
+ * Values of the columns of `selection`, in their order. An object with so many names would be slow
+ * to create and to read.
+ */
 export type Row = readonly unknown[];
 
 const first = ['id', 'version', 'created_at', 'updated_at', 'custom'];
@@ -18,13 +21,15 @@ const origin = ['created_by_kind', 'created_by_id', 'created_by_name', 'created_
 interface Layout {
   selected: string;
   writable: string;
-  /** Insert rows: without an answer, and with what is selected. */
+  /** Insert statements: without a result, and with the selected columns. */
   insertions: { silent: Insertion; told: Insertion };
-  /** The columns that are selected, with their types. */
+  /** The selected columns with their types. */
   columns: readonly { name: string; type: ColumnType | 'other' }[];
-  /** Fields other than those that every record has, with the places of their columns. */
+  /** Fields except those that every record has, with the indexes of their columns. */
   fields: readonly { field: string; at: number }[];
-  /** All of them without a value: copied and filled, since an object that grows name by name is slow. */
+  /**
+   * All of them without a value. It is copied and filled, because adding names one by one is slow.
+   */
   blank: Readonly<Record<string, null>>;
 }
 
@@ -57,27 +62,30 @@ function layoutOf(table: RecordTable): Layout {
 
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');
 
-/** The columns that a record is read from, of a table that the statement calls `r`. */
+/** Returns the columns of a record, of a table that the statement calls `r`. */
 export function selection(sql: Sql, table: RecordTable): Fragment {
   return text(sql, selectedNames(table));
 }
 
-/** The same for a statement that is put together as a text. */
+/** The same for a statement that is built as a text. */
 export function selectedNames(table: RecordTable): string {
   return layoutOf(table).selected;
 }
 
-/** The columns that an update writes. */
+/** Returns the columns that an update writes. */
 export function writableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).writable);
 }
 
-/** Insert rows that toRow made: without an answer, and with what selection reads. */
+/**
+ * Returns the statements that insert rows of toRow: without a result, and with the columns of
+ * selection.
+ */
 export function insertions(table: RecordTable): Layout['insertions'] {
   return layoutOf(table).insertions;
 }
 
-/** Only for names that are written in this folder: they go into the statement as they are. */
+/** Only for names from this folder: they become part of the statement unchanged. */
 function text(sql: Sql, names: string): Fragment {
   return sql.unsafe(names) as unknown as Fragment;
 }
@@ -93,7 +101,10 @@ export function fromRow(table: RecordTable, row: Row): StoredRecord {
   return { id, version, createdAt, updatedAt, values, custom };
 }
 
-/** What was selected after the columns of the record, e.g. the key values of a sort. */
+/**
+ * Returns the values that were selected after the columns of the record, e.g. the key values of a
+ * sort.
+ */
 export function restOfRow(table: RecordTable, row: Row): StoredValue[] {
   return row
     .slice(layoutOf(table).columns.length)
@@ -110,14 +121,15 @@ export function toRow(
   for (const [field, value] of Object.entries(values)) {
     const column = table.columns.get(field);
     if (!column) inside.push([field, value]);
-    // A list's column is published under two names, source and source_id; only the first is ever written.
+    // The column of a list is published under two names, source and source_id. Only the first is
+    // ever written.
     else if (column.names || !(column.name in row)) row[column.name] = value;
   }
   row.custom = Object.fromEntries(inside.filter(([, value]) => value !== null));
   return row;
 }
 
-/** Values of each type that the database answers with as they were sent. */
+/** Returns true for values that the database returns exactly as they were sent, by type. */
 const kept: Readonly<Record<ColumnType | 'other', (value: unknown) => boolean>> = {
   text: (value) => typeof value === 'string',
   uuid: (value) => typeof value === 'string' && lowerCase.test(value),
@@ -131,10 +143,10 @@ const day = /^[1-9]\d{3}-\d\d-\d\d$/;
 const moment = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 /**
- * A row that was inserted as the database would answer with it: each column that is read was written, what is in it is sent as it is stored,
- * and none is computed or set by a trigger.
- * @param row as insertion takes it
- * @returns undefined where a value may come back otherwise than it was sent
+ * Predicts how the database would return an inserted row. Each column that is read was written, its
+ * value is sent in stored form, and none is computed or set by a trigger.
+ * @param row as the insertion takes it
+ * @returns undefined if the database may return a value in another form
  */
 export function foreseenRow(table: RecordTable, row: Readonly<Record<string, unknown>>): Row | undefined {
   const { columns } = layoutOf(table);

@@ -1,14 +1,14 @@
-// Sort orders as SQL, and the conditions that continue a page after a row: never by offset.
+// Sort orders as SQL, and the conditions that continue a page after a row, without an offset.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { Column } from './columns.ts';
 import type { ListPart, OrderedKey } from './list-plan.ts';
 import type { KeyValue } from './pages.ts';
 
-/** Characters of a text that count for the order, so that a cursor stays short. */
+/** Characters of a text that determine the order, so that a cursor stays short. */
 const orderedCharacters = 255;
 
-/** The key values of a row, as columns key_0, key_1 and so on. */
+/** Returns the key values of a row, as columns key_0, key_1 and so on. */
 export function keyColumns(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   return commas(
     sql,
@@ -16,19 +16,23 @@ export function keyColumns(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   );
 }
 
-/** The lists that keys take their values from, beside the table of the records. */
+/** Returns the joins of the lists from which keys take their values. */
 export function listJoins(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   return sql`${keys.map(({ column, place }) => listJoin(sql, column, place))}`;
 }
 
-/** The rows of a part, as conditions with a leading `and`. */
+/** Returns the rows of a part, as conditions with a leading `and`. */
 export function partCondition(sql: Sql, { only, keys, after }: ListPart): Fragment {
-  // The column itself: of an expression on it, the planner does not know that the index has no rows without it.
+  // The column itself: for an expression on it, the planner does not know that the index lacks rows
+  // without a value.
   const condition = only ? sql`and r.${sql(only.column)} ${only.hasValue ? sql`is not null` : sql`is null`}` : sql``;
   return sql`${condition} ${after ? sql`and ${afterKeys(sql, keys, after)}` : sql``}`;
 }
 
-/** A key that is never null is ordered without "nulls last", which its index does not promise. */
+/**
+ * A key that is never null is ordered without "nulls last", because its index does not have that
+ * order.
+ */
 export function orderBy(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   return commas(
     sql,
@@ -39,7 +43,7 @@ export function orderBy(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   );
 }
 
-/** The list that a column takes its values from; rows are ordered by the names in it. */
+/** Returns the join of the list that a column refers to. Rows are ordered by the names in it. */
 function listJoin(sql: Sql, column: Column | undefined, place: number): Fragment {
   if (!column?.names) return sql``;
   const list = sql(`list_${place}`);
@@ -54,7 +58,7 @@ function expressionOf(sql: Sql, { column, field, place }: OrderedKey): Fragment 
   return column.long ? sql`left(${value}, ${orderedCharacters}::int) collate "C"` : sql`${value} collate "C"`;
 }
 
-/** The type as which a value of a cursor is compared with the key. */
+/** Returns the type as which a value of a cursor is compared with the key. */
 function keyType(sql: Sql, { column }: OrderedKey): Fragment {
   if (!column || column.names) return sql`text`;
   switch (column.type) {
@@ -75,7 +79,7 @@ function afterKeys(sql: Sql, keys: readonly OrderedKey[], values: readonly KeyVa
   const [first] = keys;
   if (!first) return sql`false`;
   const parameters = keys.map((key, index) => sql`${values[index] ?? null}::${keyType(sql, key)}`);
-  // One comparison of rows where that says it all: an index seeks to it.
+  // A single comparison of rows, if the order allows it: an index can seek to it.
   if (keys.every((key) => key.filled && key.descending === first.descending)) {
     const left = commas(
       sql,
@@ -84,7 +88,7 @@ function afterKeys(sql: Sql, keys: readonly OrderedKey[], values: readonly KeyVa
     return sql`(${left}) ${first.descending ? sql`<` : sql`>`} (${commas(sql, parameters)})`;
   }
   const exact = afterEach(sql, keys, parameters, values);
-  // The leading bound adds nothing to the meaning; it is what an index on the first key can seek to.
+  // The leading bound is redundant, but an index on the first key can seek to it.
   return first.filled
     ? sql`${expressionOf(sql, first)} ${first.descending ? sql`<=` : sql`>=`} ${parameters[0] as Fragment} and ${exact}`
     : exact;

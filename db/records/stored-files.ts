@@ -1,4 +1,4 @@
-// The files in the storage: noted before they are put there, and until they are removed.
+// The files in the storage. A row exists from before a file is stored until it is removed.
 import type { Sql } from '../client/pool.ts';
 
 export interface StoredFile {
@@ -7,17 +7,20 @@ export interface StoredFile {
   id: string;
 }
 
-/** Milliseconds that a file may be in the storage before something refers to it; then the sweep takes it. */
+/**
+ * Milliseconds for which a file may be in the storage without a reference to it. Then the sweep
+ * removes it.
+ */
 const unclaimed = 3_600_000;
 
-/** Notes a file that is about to be put into the storage. */
+/** Inserts the row of a file that will be stored. */
 export async function announceFile(sql: Sql, file: StoredFile, now: Date): Promise<void> {
   await sql`
     insert into stored_files (company_id, test_mode, id, remove_after)
     values (${file.companyId}, ${file.testMode}, ${file.id}, ${new Date(now.getTime() + unclaimed)})`;
 }
 
-/** Files that nothing refers to, of everybody. */
+/** Finds files without references, of all companies. */
 export async function findFilesToRemove(sql: Sql, now: Date, limit: number): Promise<StoredFile[]> {
   return sql<StoredFile[]>`
     select company_id, test_mode, id
@@ -27,14 +30,14 @@ export async function findFilesToRemove(sql: Sql, now: Date, limit: number): Pro
     limit ${limit}`;
 }
 
-/** Forgets a file that was removed. */
+/** Deletes the row of a file that was removed. */
 export async function forgetFile(sql: Sql, file: StoredFile): Promise<void> {
   await sql`
     delete from stored_files
     where company_id = ${file.companyId} and test_mode = ${file.testMode} and id = ${file.id} and remove_after is not null`;
 }
 
-/** Has a file that could not be removed tried again later, behind the others. */
+/** Postpones a file whose removal failed, behind the others. */
 export async function postponeFile(sql: Sql, file: StoredFile, until: Date): Promise<void> {
   await sql`
     update stored_files

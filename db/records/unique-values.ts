@@ -1,4 +1,4 @@
-// Values of unique fields, found by custom_value_hashes: who has them, and which ones repeat.
+// Values of unique fields, found by custom_value_hashes: their records, and repeated values.
 import type { RepeatedValue, UniqueValue, ValueHolder } from '../../domain/records/unique-values.ts';
 import { type Sql, unprepared } from '../client/pipeline.ts';
 import { enterTenant } from '../client/tenant.ts';
@@ -8,8 +8,9 @@ import { recordTable } from './columns.ts';
 import { belongs } from './reached.ts';
 
 /**
- * Finds the records that have one of the values, visible or not. Until the transaction ends, no other transaction can take one of them,
- * and no field of the object becomes unique; call it in the transaction that then stores the values.
+ * Finds the records that have one of the values, visible or not. Locks the values until the
+ * transaction ends, and prevents that a field of the object becomes unique. Call it in the
+ * transaction that stores the values.
  */
 export async function findHolders(
   sql: Sql,
@@ -27,7 +28,7 @@ export async function findHolders(
     companyId,
     wanted.map(({ field, value }) => JSON.stringify(['unique', testMode, object, field, value])),
   );
-  // A statement of its own: it must see what the locks' last holders committed.
+  // A separate statement: it must see what the locks' last holders committed.
   const finding = unprepared(
     sql<{ id: string; visible: boolean; stored: (string | null)[] }[]>`
       select r.id, ${inReach(sql, scope, table.assigned)} as visible,
@@ -53,8 +54,9 @@ export async function findHolders(
 }
 
 /**
- * Keeps fields of the object from becoming unique until the transaction ends, and notes for keep_custom_value_hashes which fields it checks.
- * Before any lock on a value: a field that becomes unique waits for its writers, and they for each other.
+ * Prevents fields of the object from becoming unique until the transaction ends, and tells
+ * keep_custom_value_hashes which fields are checked. This must precede all locks on values: a field
+ * that becomes unique waits for its writers, and these wait for each other.
  */
 async function joinWriters(sql: Sql, companyId: string, object: string, fields: readonly string[]): Promise<void> {
   const names = ` ${fields.map((field) => `${object}.${field}`).join(' ')} `;
@@ -65,12 +67,12 @@ async function joinWriters(sql: Sql, companyId: string, object: string, fields: 
   if (joined.count !== 1) throw new Error('values are checked in a company that does not exist');
 }
 
-/** Records of one value that are looked at. */
+/** The maximum of records to scan for one value. */
 const mostOfValue = 100;
 
 /**
- * Finds values of a field that several records have, in both modes, and keeps others from writing custom values of the object until the
- * transaction ends.
+ * Finds values of a field that several records have, in both modes, and blocks writes of the
+ * object's custom values until the transaction ends.
  * @param limit values of each mode
  */
 export async function findRepeatedValues(
@@ -103,13 +105,19 @@ async function lockWriters(sql: Sql, companyId: string, object: string): Promise
   if (locked.count !== 1) throw new Error('writers are locked in a company that does not exist');
 }
 
-/** Has hashes counted in the order of their index, also if statistics are out of date, as after an import. Sent at once. */
+/**
+ * Counts hashes in the order of their index, even with outdated statistics, as after an import.
+ * Sends its statements immediately.
+ */
 async function readInOrder(sql: Sql): Promise<void> {
   const settings = ['set local enable_hashagg = off', 'set local enable_bitmapscan = off'];
   await Promise.all(settings.map((setting) => sql.unsafe(setting).execute()));
 }
 
-/** Reads the hashes of the field in their order; only hashes that repeat lead to records. Sent at once. */
+/**
+ * Reads the hashes of the field in their order. Only hashes that repeat lead to records. Sends its
+ * statement immediately.
+ */
 async function selectRepeated(
   sql: Sql,
   scope: Scope,

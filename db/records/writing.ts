@@ -7,15 +7,18 @@ import { type RecordTable, recordTable } from './columns.ts';
 import { belongs, isNamed } from './reached.ts';
 import { foreseenRow, fromRow, insertions, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
 
-/** Records that are being written: the statement was sent. */
+/** Records whose write statement was sent. */
 export interface WrittenRecords<Written> {
-  /** As they are stored, in the order given, once the database has answered; fails where they could not be written. */
+  /**
+   * The stored records in the given order, after the database has responded. Rejects if they could
+   * not be written.
+   */
   stored: Promise<Written[]>;
-  /** The same before that, where it is certain what they will be like. */
+  /** The predicted result, if it is certain. */
   foreseen: Written[] | undefined;
 }
 
-/** Inserts records in one statement. Sent at once. */
+/** Inserts records in one statement. Sends it immediately. */
 export function insertRecords(
   sql: Sql,
   scope: Scope,
@@ -45,9 +48,9 @@ export function insertRecords(
   return { stored: readAnswer(table, rows, answer, (row) => fromRow(table, row)), foreseen: undefined };
 }
 
-/** A record as it is stored after a change. */
+/** A record after a change. */
 export interface ChangedRecord extends StoredRecord {
-  /** Who made it; undefined where the database was not asked. */
+  /** The creator; undefined if it was not selected. */
   createdBy?: NonNullable<Possession['createdBy']>;
 }
 
@@ -57,8 +60,9 @@ function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
 }
 
 /**
- * Writes records that are locked, each with its next version and its `updatedAt`, in one statement. Sent at once.
- * @param whoMade whether who made them is asked for, too
+ * Writes locked records, each with its next version and its `updatedAt`, in one statement. Sends it
+ * immediately.
+ * @param whoMade true: the creators are selected, too
  */
 export function updateRecords(
   sql: Sql,
@@ -103,7 +107,7 @@ interface SentRow {
   [column: string]: unknown;
 }
 
-/** The only one of some rows as a record, where it is certain how it will be stored. */
+/** Returns the predicted record of a single row, if it is certain how it will be stored. */
 function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
   const [only] = rows;
   const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
@@ -112,7 +116,9 @@ function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRec
   return { ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) };
 }
 
-/** @param answer without the record: to send it, to read it and to compare it took a twentieth of a create */
+/**
+ * @param answer without the record: sending, reading and comparing it took a twentieth of a create
+ */
 function certain(
   table: RecordTable,
   record: StoredRecord,
@@ -126,7 +132,10 @@ function certain(
   return { stored, foreseen };
 }
 
-/** @param rows in the order given @param answer the same as they are stored, in any order */
+/**
+ * @param rows in the given order
+ * @param answer the same rows as stored, in any order
+ */
 async function readAnswer<Written extends StoredRecord>(
   table: RecordTable,
   rows: readonly SentRow[],
@@ -139,7 +148,7 @@ async function readAnswer<Written extends StoredRecord>(
   return rows.flatMap(({ id }) => byId.get(id) ?? []);
 }
 
-/** Inserted, or locked before: none can be missing. */
+/** The records were inserted or locked before, so none can be missing. */
 function checkCount(table: RecordTable, written: number, sent: number): void {
   if (written !== sent) throw new Error(`a record of ${table.name} no longer exists`);
 }

@@ -1,11 +1,11 @@
-// What logging activities does to the leads and deals that they are logged on.
+// The effects of activities on the leads and deals on which they are logged.
 import type { Fragment } from 'postgres';
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { isNamed } from '../records/reached.ts';
 
-/** What an activity changed of its lead or deal; times as ISO 8601. */
+/** The changes of a lead or deal by an activity. Times are ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
   before: Followed;
   after: Followed;
@@ -40,13 +40,14 @@ function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): Ent
   };
 }
 
-/** As changeTime() of domain/records/version.ts, of a row that the statement itself locks. */
+/** As changeTime() of domain/records/version.ts, for a row that the statement itself locks. */
 const changeTime = (sql: Sql, now: Date): Fragment => sql`greatest(r.updated_at + interval '1 millisecond', ${now})`;
 
 const tableOf = { lead: 'leads', deal: 'deals' } as const;
 
 /**
- * Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts.
+ * Moves last_contacted_at forward, never back, and sets next_followup_at if one is given; of
+ * several, the last one counts.
  * @returns the leads and deals that this changed; others are not written
  */
 export async function noteContacts(
@@ -93,8 +94,8 @@ export async function noteContacts(
 }
 
 /**
- * Locks the lead or deal that an activity is logged on. Sent before the activity itself is locked: whoever deletes the lead locks in
- * this order too, and two orders would be a deadlock.
+ * Locks the lead or deal of an activity. Send it before the activity is locked: a deletion of the
+ * lead locks in this order, too, and another order could deadlock.
  */
 export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
   return lockEntities(sql, scope, [activityId]);
@@ -116,7 +117,7 @@ export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly
     select id from lead union all select id from deal`;
 }
 
-/** Locks leads and deals by their ids, in the order of the ids. Sent at once. */
+/** Locks leads and deals by their ids, in the order of the ids. Sends its statement immediately. */
 export async function lockNamedEntities(
   sql: Sql,
   scope: Scope,
@@ -132,14 +133,20 @@ export async function lockNamedEntities(
   await Promise.all(locking);
 }
 
-/** What an update of an activity does: as a new contact, as far as it changed; a follow-up that was called off leaves the next one. */
+/**
+ * Applies an update of an activity like a new contact, as far as it changed. If the follow-up was
+ * cleared, the next one is computed.
+ */
 export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact, now: Date): Promise<EntityChange[]> {
   const { followupCleared, ...contact } = change;
   const noted = await noteContacts(sql, scope, [contact], now);
   return followupCleared ? [...noted, ...(await recomputeFollowup(sql, scope, contact, now))] : noted;
 }
 
-/** Sets next_followup_at to the earliest one still to come among the entity's activities, or to null. @returns what this changed */
+/**
+ * Sets next_followup_at to the earliest future one among the entity's activities, or to null.
+ * @returns the changes
+ */
 export async function recomputeFollowup(
   sql: Sql,
   scope: Scope,

@@ -1,13 +1,16 @@
-// What a customer's profile has beside the record itself.
+// The parts of a customer's profile besides the record itself.
 import type { Fragment } from 'postgres';
 import type { IncludeGroup, Profile } from '../../domain/sales/customer-profile.ts';
 import type { Sql } from '../client/pool.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 
-/** Other customers of an account that a profile shows at most. */
+/** The maximum of other customers of an account in a profile. */
 const maxContacts = 99;
 
-/** The customer with an address, within reach: the one changed last, and how many others have it. */
+/**
+ * Returns the visible customer with an address that was changed last, and how many others have the
+ * address.
+ */
 export async function findCustomerByEmail(
   sql: Sql,
   scope: Scope,
@@ -22,7 +25,9 @@ export async function findCustomerByEmail(
   return row && { id: row.id, others: row.matches - 1 };
 }
 
-/** The profile of a customer that the caller can see, or undefined when there is none; groups that are not asked for are null. */
+/**
+ * Returns the profile of a visible customer, or undefined; groups that were not requested are null.
+ */
 export async function findCustomerProfile(
   sql: Sql,
   scope: Scope,
@@ -72,7 +77,10 @@ function contactsOf(sql: Sql, scope: Scope) {
   )`;
 }
 
-/** Which deals or leads are the customer's: a lead is when it became the customer, or the customer came from it. */
+/**
+ * Returns a condition for deals or leads of the customer. A lead belongs to the customer if it was
+ * converted to it, or if the customer refers to it.
+ */
 function own(sql: Sql, table: 'deals' | 'leads') {
   return table === 'deals' ? sql`customer_id = c.id` : sql`(converted_customer_id = c.id or id = c.lead_id)`;
 }
@@ -94,7 +102,7 @@ function activitiesCounted(sql: Sql, scope: Scope) {
   )`;
 }
 
-/** The condition that an activity `r` is logged on a lead or a deal of a customer. */
+/** Returns a condition for an activity `r` that is logged on a lead or deal of a customer. */
 export function isOfCustomer(sql: Sql, { companyId, testMode }: Scope, customerId: Fragment): Fragment {
   return sql`(r.entity_type, r.entity_id) in (
     select 'deal', id

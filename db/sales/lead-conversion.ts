@@ -1,4 +1,4 @@
-// Finding the customer and the account that a lead stands for, also when two convert at once.
+// Finds the existing customer and account for a lead, even if two leads are converted concurrently.
 import type { MatchKeys } from '../../domain/sales/lead-conversion.ts';
 import type { Sql } from '../client/pool.ts';
 import { lockValues } from '../client/value-locks.ts';
@@ -10,14 +10,14 @@ export interface Matches {
 }
 
 /**
- * The customer and the account within reach that were changed last among those that match. They cannot be deleted by others until
- * the transaction ends, and nobody else who asks about one of these values is answered before.
+ * Returns the visible matching customer and account that were changed last. They cannot be deleted
+ * until the transaction ends. The values are locked until then, too.
  */
 export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Promise<Matches> {
   const locking = lockKeys(sql, scope, keys);
   const own = sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope)}`;
   const { customerId, email, mobile, company } = keys;
-  // Statements of their own: they must see what the locks' last holder committed.
+  // Separate statements: they must see what the locks' last holder committed.
   const customers = sql<{ id: string; accountId: string | null }[]>`
     select id, account_id
     from customers
@@ -46,7 +46,7 @@ function lockKeys(sql: Sql, { companyId, testMode }: Scope, { email, mobile, com
   );
 }
 
-/** The first deal within reach that was made of a lead. */
+/** Returns the first visible deal that was created from a lead. */
 export async function findDealOfLead(sql: Sql, scope: Scope, leadId: string): Promise<string | null> {
   const [deal] = await sql<{ id: string }[]>`
     select id

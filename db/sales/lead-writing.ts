@@ -1,4 +1,4 @@
-// Leads as intake stores them; for services/records/ alone, which passes what was validated.
+// Writes leads of intake. Only services/records/ calls it, after validation.
 import type { NewRecord } from '../../domain/records/draft.ts';
 import { createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -6,7 +6,10 @@ import type { Scope } from '../client/visibility.ts';
 import { recordTable } from '../records/columns.ts';
 import { toRow } from '../records/rows.ts';
 
-/** The columns that intake has a field for, or that follow from its status: always the same, so that it is one prepared statement. */
+/**
+ * The columns that intake has a field for, or that follow from the status. Always the same, so that
+ * it is one prepared statement.
+ */
 const blank = {
   first_name: null,
   last_name: null,
@@ -22,7 +25,7 @@ const blank = {
   converted_at: null,
 };
 
-/** Stores a lead with the tags that its sender put on it, and others that its data puts on it. Sent at once. */
+/** Stores a lead with its manual and automatic tags. Sends its statement immediately. */
 export function insertLead(
   sql: Sql,
   scope: Scope,
@@ -43,7 +46,7 @@ export function insertLead(
     created_at: now,
     updated_at: now,
   };
-  // Locked, since a tag that is being deleted must not be put on.
+  // Locked, because a tag that is being deleted must not be applied.
   const automatic = sql`
     union all
     select id, false from (

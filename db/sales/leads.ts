@@ -1,4 +1,4 @@
-// Whom leads of intake are assigned to.
+// The assignee of leads from intake.
 import type { Sql } from '../client/pool.ts';
 import { type UserScope, userInReach } from '../client/visibility.ts';
 
@@ -8,7 +8,10 @@ export interface Assignee {
   fullName: string;
 }
 
-/** The active user with this address, or, without one, the active user in reach who has been there longest. */
+/**
+ * Returns the active user with this address. Without an address, the longest-standing active user
+ * that the caller can see.
+ */
 export async function findAssignee(
   sql: Sql,
   { companyId, reach }: UserScope,

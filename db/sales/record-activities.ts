@@ -6,7 +6,10 @@ import type { KeyValue } from '../records/pages.ts';
 import { listRecords } from '../records/records.ts';
 import { isOfCustomer } from './customers.ts';
 
-/** Activities within reach, the latest first; none for objects that activities are not logged on. */
+/**
+ * Returns visible activities, the latest first; none for objects on which activities cannot be
+ * logged.
+ */
 export function listActivitiesOf(
   sql: Sql,
   scope: Scope,

@@ -1,4 +1,4 @@
-// The six built-in objects and their fields, as every workspace starts with them.
+// The six built-in objects and their fields, as in every new workspace.
 
 export type FieldType =
   | 'text'
@@ -13,10 +13,10 @@ export type FieldType =
   | 'currency'
   | 'select';
 
-/** A configured list that gives a select its options; values are names, matched without case. */
+/** A configured list with the options of a select. Values are names, matched without case. */
 export type Lookup = 'sources' | 'lead_statuses' | 'deal_stages' | 'task_types' | 'activity_types';
 
-/** What a text field refers to. */
+/** The target of a text field. */
 type Reference = 'user' | 'lead' | 'customer' | 'account';
 
 export interface FieldOption {
@@ -36,7 +36,7 @@ export interface BuiltinField {
   /** Set when the record is created and never changed. */
   immutable?: boolean;
   minLength?: number;
-  /** Characters; 255 where nothing else is said. */
+  /** Characters; the default is 255. */
   maxLength?: number;
   min?: number;
   max?: number;
@@ -247,7 +247,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
   },
 ];
 
-/** Fields that every record has beside its object's own; read-only, sortable and filterable. */
+/** Fields of every record besides its object's own; read-only, sortable and filterable. */
 export const commonFields: readonly BuiltinField[] = [
   readOnly('id', 'Id'),
   readOnly('created_at', 'Created', 'datetime'),
@@ -269,7 +269,7 @@ export function builtinObject(name: string): BuiltinObject | undefined {
   return byName.get(name);
 }
 
-/** True for a name that an object can have: a built-in one, or `object:` and a slug. */
+/** Returns true for a name that an object can have: a built-in one, or `object:` and a slug. */
 export function isObjectName(name: string): boolean {
   return byName.has(name) || /^object:[a-z][a-z0-9-]{1,39}$/.test(name);
 }

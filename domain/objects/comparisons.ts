@@ -1,4 +1,4 @@
-// One comparison of a field with a value: its form, and whether a record fulfils it.
+// One comparison of a field with a value: its syntax, and its evaluation for a record.
 
 import { filterLimits } from '../service/request-limits.ts';
 import { builtinObject } from './builtin.ts';
@@ -22,8 +22,8 @@ import type { Field, WorkspaceObject } from './workspace.ts';
 export type ReadComparison = { condition: GivenCondition } | { part: 'operator' | 'value' | 'as'; fault: ValueFault };
 
 /**
- * Reads an operator and a value that a caller compares a field with.
- * @param as what the caller wants to read a custom field as
+ * Reads an operator and a value with which a caller compares a field.
+ * @param as the type as which the caller reads a custom field
  */
 export function readComparison(given: Field, operator: unknown, value: unknown, as?: unknown): ReadComparison {
   const reading = readings.find((each) => each === as);
@@ -89,7 +89,10 @@ function givenValue(field: Field, op: Operator, value: unknown): { value: GivenV
   return { fault: { code: 'INVALID_OPTION', rule, allowed: relativeNames, meant } };
 }
 
-/** A record as far as conditions look at it; of a new one, values and custom hold only what was given. */
+/**
+ * The parts of a record that conditions compare. Of a new one, values and custom contain only what
+ * was sent.
+ */
 export interface ComparedRecord {
   id: string;
   createdAt: Date;
@@ -98,7 +101,7 @@ export interface ComparedRecord {
   custom: Readonly<Record<string, StoredValue>>;
 }
 
-/** Whether a record fulfils a condition, exactly as a list filtered by it would show the record. */
+/** Returns true if a record meets a condition, with the same semantics as a filtered list. */
 export function fulfils(condition: Condition, object: WorkspaceObject, record: ComparedRecord): boolean {
   if (condition.as) throw new Error('only filters of stored records read custom fields as numbers or dates');
   const stored = comparedValue(object, record, condition.field);
@@ -135,7 +138,10 @@ export function fulfils(condition: Condition, object: WorkspaceObject, record: C
 
 const lowered = new WeakMap<ComparedRecord | Condition, Map<string, string>>();
 
-/** A text of a record or a condition in lower case; made once, however often it is looked at. */
+/**
+ * Returns a text of a record or a condition in lower case. Cached, because it may be compared many
+ * times.
+ */
 function lowerCase(owner: ComparedRecord | Condition, name: string, text: string): string {
   let texts = lowered.get(owner);
   if (!texts) {
@@ -166,17 +172,17 @@ function ownValue(values: Readonly<Record<string, StoredValue>>, name: string): 
   return Object.hasOwn(values, name) ? (values[name] ?? null) : null;
 }
 
-/** For `source_id`, which a write does not set itself, the field that it follows. */
+/** Returns, for `source_id`, which a write does not set itself, the field from which it follows. */
 function listedBy(object: WorkspaceObject, name: string): string | undefined {
   return builtinObject(object.object)?.fields.find((field) => field.lookup && `${field.name}_id` === name)?.name;
 }
 
-/** Numbers by size; texts by their code points, whatever the language. */
+/** Numbers by size; texts by their code points, independent of language. */
 function order(left: string | number, right: string | number): number {
   if (typeof left === 'number' && typeof right === 'number') return left - right;
   const [a, b] = [String(left), String(right)];
   const shorter = Math.min(a.length, b.length);
-  // A tag may compare long texts a thousand times for each record: nothing is copied.
+  // A tag may compare long texts a thousand times for each record, so nothing is copied.
   for (let index = 0; index < shorter; index += 1) {
     const one = a.charCodeAt(index);
     const other = b.charCodeAt(index);
@@ -185,7 +191,7 @@ function order(left: string | number, right: string | number): number {
   return a.length - b.length;
 }
 
-/** UTF-16 has halves of the highest code points below others that are lower. */
+/** In UTF-16, the halves of the highest code points are lower than some other code units. */
 function byCodePoint(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

@@ -1,4 +1,4 @@
-// The shapes of a tenant's configuration: what is kept of lists, fields, conditions and policies.
+// The types of a tenant's configuration: stored lists, fields, conditions and policies.
 import type { FieldOption, FieldType } from './builtin.ts';
 
 /** An item of a configured list. */
@@ -9,17 +9,20 @@ export interface NamedItem {
   isActive: boolean;
 }
 
-/** A comparison of a field with a value; ids in place of configured names, so that a rename does not break it. */
+/**
+ * A comparison of a field with a value. It has ids instead of configured names, so that a rename
+ * does not break it.
+ */
 export interface KeptComparison {
   field: string;
   operator: string;
   value: unknown;
 }
 
-/** Whether all conditions of several must hold, or one of them. */
+/** AND: all conditions must hold. OR: at least one. */
 export type ConditionLogic = 'AND' | 'OR';
 
-/** A rule of a status by itself; ids in place of configured names. */
+/** A single rule of a status, with ids instead of configured names. */
 export type SingleRule =
   | { kind: 'field'; field: string; op: string; value: unknown; message?: string }
   | { kind: 'activity'; activity_type?: string; min_count: number; within_days?: number }
@@ -38,14 +41,14 @@ export interface Status {
   position: number;
   /** Fields that a record must have a value in when it enters. */
   preConditionFields: readonly string[];
-  /** What else must hold then. */
+  /** Other conditions for entering the status. */
   preConditionRules: readonly PreConditionRule[];
 }
 
 export const clockKinds = ['first_response', 'every_response', 'resolution'] as const;
 export type ClockKind = (typeof clockKinds)[number];
 
-/** When a company works, by the clock on its wall. */
+/** When a company works, in local time. */
 export interface BusinessHours {
   /** HH:MM; the first minute of work. */
   start: string;
@@ -87,7 +90,7 @@ export interface SlaPolicy {
   escalations: readonly Escalation[];
 }
 
-/** An option as it is stored; a retired one stays readable and is not accepted on writes. */
+/** A stored option. A retired one stays readable and is not accepted on writes. */
 export interface StoredOption extends FieldOption {
   retired?: boolean;
 }
@@ -116,7 +119,7 @@ export interface WorkspaceRows {
   country: string | null;
   statuses: Status[];
   sources: NamedItem[];
-  /** In the order that they are shown. Without conditions they are put on by hand only. */
+  /** In display order. Tags without conditions are only applied by hand. */
   tags: { id: string; object: string; name: string; conditions: KeptComparison[]; logic: ConditionLogic }[];
   activityTypes: (NamedItem & { icon: string | null; color: string; isSystem: boolean; position: number })[];
   taskTypes: (NamedItem & { position: number })[];

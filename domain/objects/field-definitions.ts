@@ -1,4 +1,4 @@
-// What a tenant may define and change about fields, and how a field is described to callers.
+// Definition and changes of fields, and how the API describes a field.
 import type { components } from '../../generated/api.ts';
 import type { BuiltinField, FieldOption, FieldType } from './builtin.ts';
 import type { StoredOption } from './configuration.ts';
@@ -8,7 +8,7 @@ import type { ConfiguredField, Field, WorkspaceObject } from './workspace.ts';
 
 type Schemas = components['schemas'];
 
-/** Of one select, removed ones included. */
+/** Options of one select, including removed ones. */
 const maxKeptOptions = 1000;
 
 /** Types whose values can be unique. */
@@ -24,7 +24,7 @@ export interface FieldDefinition {
   unique: boolean;
 }
 
-/** What of a field changes; what is left out stays. */
+/** Changes of a field. Omitted properties stay. */
 export interface FieldChange {
   label?: string;
   required?: boolean;
@@ -33,7 +33,7 @@ export interface FieldChange {
   unique?: boolean;
 }
 
-/** A field as callers see it. */
+/** Converts a field to the API's format. */
 export function fieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
   return {
     name: field.name,
@@ -47,7 +47,7 @@ export function fieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
   };
 }
 
-/** Checks the definitions of several new fields of one object, also against each other. */
+/** Checks the definitions of several new fields of one object, including conflicts between them. */
 export function checkDefinitions(
   given: readonly Schemas['FieldCreate'][],
   builtins: readonly BuiltinField[],
@@ -69,9 +69,9 @@ export function checkDefinitions(
 
 /**
  * Checks the definition of a new field.
- * @param builtins the object's built-in fields, whether they are switched off or not
+ * @param builtins the object's built-in fields, including disabled ones
  * @param existing names of the object's fields
- * @param path what stands before the names of the body's fields in a problem
+ * @param path the prefix of field names in a problem
  */
 export function checkDefinition(
   given: Schemas['FieldCreate'],
@@ -99,7 +99,7 @@ export function checkDefinition(
   return { field: { name, label, type, required, options, unique }, problems };
 }
 
-/** Where the documentation lists the reserved names: the description of the operation that adds a field. */
+/** The description of the operation that adds a field lists the reserved names. */
 const reservedNamesPage = '/docs#operation/createField';
 
 function checkName(
@@ -130,7 +130,7 @@ function checkName(
   return [];
 }
 
-/** @returns the label without markup; when nothing is left, the problem is added to the list */
+/** @returns the label without markup; if nothing is left, adds a problem to the list */
 export function checkLabel(given: string, path: string, problems: FieldProblem[]): string {
   const label = plainText(given);
   if (label === '')
@@ -172,7 +172,7 @@ const notUnique = (path: string, type: FieldType): FieldProblem => ({
 /**
  * Checks a change of a field.
  * @param object the object with its published fields
- * @param stored the options of a custom select, removed ones included
+ * @param stored the options of a custom select, including removed ones
  */
 export function checkChange(
   given: Schemas['FieldPatch'],
@@ -211,7 +211,7 @@ export function checkChange(
   return { change, problems };
 }
 
-/** Why a field cannot be switched off, if so. */
+/** Returns why a field cannot be disabled; undefined if it can. */
 function whyIndispensable(field: ConfiguredField, object: WorkspaceObject): string | undefined {
   if (object.kind === 'custom') return 'Fields of custom objects cannot be disabled.';
   if (field.locked) return `${field.name} is a mandatory field of ${object.object}.`;
@@ -222,7 +222,10 @@ function whyIndispensable(field: ConfiguredField, object: WorkspaceObject): stri
     : `${field.name} cannot be disabled while ${others.join(', ')} is disabled.`;
 }
 
-/** The new options, and after them those that were removed, so that records that have them stay readable. */
+/**
+ * Returns the new options, followed by the removed ones, so that records that have them stay
+ * readable.
+ */
 function keptOptions(
   options: readonly FieldOption[],
   stored: readonly StoredOption[],

@@ -1,8 +1,8 @@
-// Names and labels of what a tenant defines: normalised, and refused where they are reserved.
+// Names and labels from tenants: normalization, and reserved names.
 
 const longestName = 60;
 
-/** Names with a meaning of their own in requests, answers, filters or in JavaScript. */
+/** Names with a special meaning in requests, responses, filters or in JavaScript. */
 export const reservedNames: ReadonlySet<string> = new Set([
   'id',
   'object',
@@ -57,13 +57,16 @@ export const reservedNames: ReadonlySet<string> = new Set([
   'password',
   'token',
   'secret',
-  // Writes accept it in place of assigned_to.
+  // Writes accept it instead of assigned_to.
   'assigned_to_email',
   'constructor',
   'prototype',
 ]);
 
-/** Trimmed, without accents, lower-case, everything but letters and digits as one `_`, at most 60 characters. */
+/**
+ * Returns the name trimmed, without accents and in lower case. Everything but letters and digits
+ * becomes one `_`. At most 60 characters.
+ */
 export function normalizedName(text: string): string {
   return text
     .trim()
@@ -74,19 +77,19 @@ export function normalizedName(text: string): string {
     .slice(0, longestName);
 }
 
-/** True when a normalised name can be a field's. */
+/** Returns true if a normalized name can be the name of a field. */
 export function isFieldName(name: string): boolean {
   return /^[a-z][a-z0-9_]*$/.test(name);
 }
 
-/** True for names that no field may take, among them all that are written with an underscore first. */
+/** Returns true for names that no field may have, including all that begin with an underscore. */
 export function isReservedName(text: string): boolean {
   return text.trim().startsWith('_') || reservedNames.has(normalizedName(text));
 }
 
 /**
- * A name that a field can take in place of a reserved one.
- * @param isTaken whether the object has a field with a name already
+ * Returns a name that a field can have instead of a reserved one.
+ * @param isTaken returns true if the object has a field with a name
  */
 export function suggestName(reserved: string, isTaken: (name: string) => boolean): string {
   // Leaves room for a prefix and a number.
@@ -106,11 +109,14 @@ export function suggestName(reserved: string, isTaken: (name: string) => boolean
 // A comment or a tag, as HTML reads them: `>` within quotes does not end a tag, and an unfinished one reaches to the end.
 const markup = /<(?:!--[\s\S]*?(?:-->|$)|[a-z/!?](?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^"'>])*(?:>|$))/gi;
 
-/** A text without markup and control characters, on one line; empty when nothing else was in it. */
+/**
+ * Returns a text without markup and control characters, on one line; empty if nothing else was in
+ * it.
+ */
 export function plainText(text: string): string {
   let plain = text.replace(/[\s\p{Cc}]+/gu, ' ');
   for (let before = ''; before !== plain; ) {
-    // What stood around a tag can make another, as in <<b>script>.
+    // The text around a tag can form another tag, as in <<b>script>.
     before = plain;
     plain = plain.replace(markup, '');
   }

@@ -1,4 +1,4 @@
-// Single values: what each field type accepts, and the form it is stored in.
+// Single values: the accepted values of each field type, and their stored form.
 
 import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../../generated/api.ts';
@@ -10,10 +10,13 @@ import { type Field, findByName } from './workspace.ts';
 
 export type FieldProblem = components['schemas']['FieldError'];
 
-/** A value as it is stored: numbers, booleans, text; dates as YYYY-MM-DD, times as ISO 8601 in UTC; ids for configured lists. */
+/**
+ * A stored value: numbers, booleans, text; dates as YYYY-MM-DD, times as ISO 8601 in UTC; ids for
+ * configured lists.
+ */
 export type StoredValue = string | number | boolean | null;
 
-/** What is wrong with a value, without its field. */
+/** A problem with a value, without its field. */
 interface Fault {
   code: FieldProblem['code'];
   /** Follows the field's name: `must be …`. */
@@ -25,7 +28,7 @@ interface Fault {
 
 export type Checked = { value: StoredValue } | { fault: Fault };
 
-/** Characters that a text may have where its field says nothing. */
+/** The default maximum lengths of texts in characters. */
 const lengths = { text: 255, textarea: 5000, customText: 1000, email: 254, url: 2000 } as const;
 
 const fault = (code: Fault['code'], rule: string, more: Pick<Fault, 'allowed' | 'meant' | 'hint'> = {}): Checked => ({
@@ -33,8 +36,8 @@ const fault = (code: Fault['code'], rule: string, more: Pick<Fault, 'allowed' | 
 });
 
 /**
- * A problem that names the field and the rule.
- * @param more with the name or value that was probably meant
+ * Returns a problem that names the field and the rule.
+ * @param more with the suggested name or value
  */
 export function fieldProblem(
   field: string,
@@ -42,7 +45,7 @@ export function fieldProblem(
   rule: string,
   more: { allowed?: readonly string[] | undefined; meant?: string | undefined; hint?: string | undefined } = {},
 ): FieldProblem {
-  // The name of an unknown field is the caller's, and may be of any length.
+  // The name of an unknown field comes from the caller, and can have any length.
   const shown = field.length > 80 ? `${field.slice(0, 80)}…` : field;
   return {
     field,
@@ -54,12 +57,14 @@ export function fieldProblem(
   };
 }
 
-/** True for what means no value, whatever the type: null, and text with nothing in it but space. */
+/**
+ * Returns true for values that mean no value, for any type: null, and text with only white space.
+ */
 export function isNoValue(value: unknown): boolean {
   return value === null || value === undefined || (typeof value === 'string' && value.trim() === '');
 }
 
-/** Holds a value against its field's type and limits. */
+/** Checks a value against its field's type and limits. */
 export function checkValue(field: Field, value: unknown): Checked {
   if (isNoValue(value)) return { value: null };
   if (field.type === 'number' || field.type === 'currency') return checkNumber(field, value);
@@ -104,7 +109,7 @@ function checkNumber(field: Field, given: unknown): Checked {
   const text = typeof given === 'string' ? given.trim() : undefined;
   if (text === undefined ? typeof given !== 'number' : text.length > 400 || !numeral.test(text))
     return fault('INVALID_TYPE', 'must be a number');
-  // Adding 0 turns -0, which JSON can write and nobody means, into 0.
+  // Adding 0 turns -0, which JSON can contain, into 0.
   const number = Number(text ?? given) + 0;
   const min = field.min ?? Number.MIN_SAFE_INTEGER;
   const max = field.max ?? Number.MAX_SAFE_INTEGER;
@@ -133,7 +138,7 @@ export function checkEmail(text: string): Checked {
 function checkUrl(text: string): Checked {
   if (longerThan(text, lengths.url)) return fault('TOO_LONG', `must have at most ${lengths.url} characters`);
   const rule = 'must be a URL that starts with http:// or https://';
-  // The parser drops tabs and line ends instead of refusing them.
+  // The parser removes tabs and line ends instead of rejecting them.
   if (/[\s\p{Cc}]/u.test(text)) return fault('INVALID_FORMAT', rule);
   if (/^https?:\/\//i.test(text)) return URL.canParse(text) ? { value: text } : fault('INVALID_FORMAT', rule);
   const completed = `https://${text}`;
@@ -179,7 +184,10 @@ function checkOption({ items, options = [] }: Field, text: string): Checked {
   );
 }
 
-/** A stored value as the API shows it: the name in place of a configured item's id, text in place of a time. */
+/**
+ * Converts a stored value to the API's format: the name instead of a configured item's id, text
+ * instead of a time.
+ */
 export function toResponseValue(field: Field, stored: unknown): StoredValue {
   if (stored === null || stored === undefined) return null;
   if (stored instanceof Date) return stored.toISOString();
@@ -189,7 +197,7 @@ export function toResponseValue(field: Field, stored: unknown): StoredValue {
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** An id in its usual form, or undefined when it cannot be one. */
+/** Returns an id in canonical form, or undefined if it cannot be one. */
 export function toUuid(text: string): string | undefined {
   const id = text.trim().toLowerCase();
   return uuidPattern.test(id) ? id : undefined;

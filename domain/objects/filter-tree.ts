@@ -4,14 +4,17 @@ import type { Operator, Reading } from './filter-values.ts';
 /** A value that means days relative to today. */
 export interface RelativeDate {
   relative: string;
-  /** Whether the field holds dates; otherwise it holds times. */
+  /** True if the field holds dates; otherwise it holds times. */
   ofDates: boolean;
 }
 
 /** One comparison with values of type Value. */
 type Comparison<Value> = {
   field: string;
-  /** What the text of a custom field is read as. A text that does not read as such never matches. */
+  /**
+   * The type as which the text of a custom field is read. A text that cannot be read as such never
+   * matches.
+   */
   as?: Reading;
 } & (
   | { op: Exclude<Operator, 'between' | 'in' | 'not_in' | 'is_null'>; value: Value }
@@ -30,7 +33,7 @@ export type GivenCondition = Comparison<GivenValue>;
 
 export type Tree<Leaf> = Leaf | { and: readonly Tree<Leaf>[] } | { or: readonly Tree<Leaf>[] } | { not: Tree<Leaf> };
 
-/** Reports whether the tree holds. `not` holds exactly if its member does not. */
+/** Returns true if the tree holds. `not` holds exactly if its member does not. */
 export function holds<Leaf extends object>(tree: Tree<Leaf>, test: (leaf: Leaf) => boolean): boolean {
   if ('and' in tree) return tree.and.every((member) => holds(member, test));
   if ('or' in tree) return tree.or.some((member) => holds(member, test));
@@ -46,7 +49,7 @@ export function leavesOf<Leaf extends object>(tree: Tree<Leaf>): Leaf[] {
   return [tree];
 }
 
-/** The tree with something else in place of each condition. */
+/** Replaces each condition of the tree. */
 export function mapLeaves<Leaf extends object, Other>(
   tree: Tree<Leaf>,
   replace: (leaf: Leaf) => Tree<Other>,

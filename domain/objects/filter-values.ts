@@ -1,4 +1,4 @@
-// The values of filter conditions: what each type takes, in the form that stored values have.
+// The values of filter conditions: accepted values of each type, in the form of stored values.
 
 import type { FieldType } from './builtin.ts';
 import { checkValue, type FieldProblem, type StoredValue } from './field-values.ts';
@@ -23,7 +23,7 @@ export const operators = [
 ] as const;
 export type Operator = (typeof operators)[number];
 
-/** Operators that look for a part of a text, ignoring case. */
+/** Operators that search for a part of a text, ignoring case. */
 const partOperators = ['contains', 'starts_with', 'ends_with'] as const;
 export type PartOperator = (typeof partOperators)[number];
 
@@ -55,7 +55,7 @@ export function operatorsOf(type: FieldType): readonly Operator[] {
 /** The operators of a field of which a record can have several values. */
 export const operatorsOfMultiple: readonly Operator[] = ['in', 'not_in', 'is_null'];
 
-/** A value that cannot be compared with the field: what is wrong, without the field's name. */
+/** A problem with a value that cannot be compared with the field, without the field's name. */
 export interface ValueFault {
   code: FieldProblem['code'];
   rule: string;
@@ -66,20 +66,24 @@ export interface ValueFault {
 
 export type FilterValue = { value: string | number } | { fault: ValueFault };
 
-/** What a condition can read the text of a custom field as, instead of comparing it as text. */
+/**
+ * The types as which a condition can read the text of a custom field, instead of comparing it as
+ * text.
+ */
 export const readings = ['number', 'date'] as const;
 export type Reading = (typeof readings)[number];
 
-/** The field that a condition compares if it reads a custom field as something else. */
+/** Returns the field that a condition compares if it reads a custom field as another type. */
 export function readAs(field: Field, reading: Reading): Field {
   const { name, label } = field;
-  // Not custom: the value is compared as what it is, a number or a time, and not as text.
+  // Not custom: the value is compared as a number or a time, and not as text.
   return { name, label, type: reading === 'number' ? 'number' : 'datetime', custom: false, required: false };
 }
 
 /**
- * Reads one value of a condition. Custom fields are compared as text, so their values come back as text.
- * @param given what the caller sent, e.g. one item of `in`
+ * Reads one value of a condition. Custom fields are compared as text, so their values are returned
+ * as text.
+ * @param given the value in the request, e.g. one item of `in`
  */
 export function filterValue(field: Field, operator: Operator, given: unknown): FilterValue {
   if (given === null || given === undefined)
@@ -116,7 +120,7 @@ function wrong(
 }
 
 function typedValue(field: Field, given: unknown): FilterValue {
-  // The limits of the field are for writes: nothing speaks against asking for a priority above 0.
+  // The limits of the field apply to writes. A filter may compare a priority with 0.
   const type = field.type === 'currency' ? 'number' : field.type;
   const plain: Field = { name: field.name, label: field.label, type, custom: field.custom, required: false };
   const checked = checkValue(plain, given);
@@ -127,7 +131,7 @@ function typedValue(field: Field, given: unknown): FilterValue {
 
 function optionValue({ items, options = [], keptOptions = options }: Field, given: unknown): FilterValue {
   if (typeof given !== 'string') return wrong('INVALID_TYPE', 'must be compared with a string');
-  // What writes no longer accept still stands on records, and is found.
+  // Records can still have values that writes no longer accept, so filters accept them.
   if (items) {
     const item = findByName(items, given);
     if (item) return { value: item.id };
@@ -150,19 +154,22 @@ function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
   });
 }
 
-/** Text as it is stored: addresses in lower case, telephone numbers in E.164 where they can be read as one. */
+/**
+ * Returns text in stored form: addresses in lower case, phone numbers in E.164 if they can be
+ * parsed.
+ */
 function normalised({ type, country }: Field, text: string): string {
   if (type === 'email') return text.trim().toLowerCase();
   if (type !== 'phone' || text.length > 100) return text;
   return toE164(text.trim(), country) ?? text;
 }
 
-/** A stored value of a custom field as the text that PostgreSQL makes of it. */
+/** Returns a stored value of a custom field as the text that PostgreSQL makes of it. */
 export function textForm(value: Exclude<StoredValue, null>): string {
   return typeof value === 'number' ? plainDecimal(value) : String(value);
 }
 
-/** A number without an exponent: 1e-7 is 0.0000001. */
+/** Formats a number without an exponent: 1e-7 is 0.0000001. */
 function plainDecimal(number: number): string {
   const [, sign = '', whole = '', fraction = '', exponent] =
     /^(-?)(\d+)(?:\.(\d+))?e([+-]\d+)$/.exec(String(number)) ?? [];

@@ -1,4 +1,4 @@
-// The filter grammar of records: from a caller's JSON to a typed tree, or to all its problems.
+// The filter grammar of records: converts a caller's JSON to a typed tree, or returns all problems.
 
 import { filterLimits } from '../service/request-limits.ts';
 import { readComparison } from './comparisons.ts';
@@ -25,7 +25,7 @@ interface Reading {
   conditions: number;
 }
 
-/** Reads the parameter. Without it there is no filter, and no problem. */
+/** Reads the parameter. Without it, there is no filter, and no problem. */
 export function parseFilter(
   text: string | undefined,
   object: WorkspaceObject,
@@ -40,7 +40,7 @@ export function parseFilter(
   return readFilter(given, object);
 }
 
-/** Reads a filter that is JSON already. */
+/** Reads a filter that is already parsed JSON. */
 export function readFilter(
   given: unknown,
   object: WorkspaceObject,

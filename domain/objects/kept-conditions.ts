@@ -1,4 +1,4 @@
-// Conditions that the configuration keeps, with ids in place of names: read, checked and shown.
+// Stored conditions of the configuration, with ids instead of names: parsing, checks and responses.
 import { readComparison } from './comparisons.ts';
 import type { KeptComparison } from './configuration.ts';
 import { type FieldProblem, fieldProblem } from './field-values.ts';
@@ -9,25 +9,26 @@ import { isResolved } from './relative-dates.ts';
 import { closest } from './suggestions.ts';
 import { type Field, findByName, type WorkspaceObject } from './workspace.ts';
 
-/** A comparison as a caller wrote it; whether it has the right shape is the document's to say. */
+/** A comparison as a caller sent it. The OpenAPI document checks its shape. */
 export interface GivenComparison {
   field: unknown;
   operator: unknown;
   value: unknown;
 }
 
-/** Where a comparison stands, for its problems, and what it accepts there. */
+/** The path of a comparison, for its problems, and what it accepts there. */
 export interface ComparisonPath {
   path: string;
   /** Why relative dates are not accepted; follows the field's name. */
   noRelativeDates?: string;
-  /** What the operator is called there. */
+  /** The name of the operator there. */
   operator: 'operator' | 'op';
 }
 
 /**
- * Holds a comparison against the published fields of the object.
- * @returns undefined when something is wrong; then the problem is added, unless the document finds it itself
+ * Checks a comparison against the published fields of the object.
+ * @returns undefined if there is a problem, which is added unless the OpenAPI document finds it
+ * itself
  */
 export function checkComparison(
   object: WorkspaceObject,
@@ -59,7 +60,7 @@ export function checkComparison(
     return { field: name, operator, value: kept };
   }
   const { code, rule, ...more } = read.fault;
-  // Whatever it is that does not fit, the value is not of the field's type.
+  // In all other cases, the value is not of the field's type.
   const shownCode = code === 'INVALID_OPTION' ? code : 'INVALID_TYPE';
   const part = read.part === 'value' ? 'value' : at.operator;
   problems.push(fieldProblem(`${at.path}.${part}`, shownCode, rule, more));
@@ -70,13 +71,13 @@ function isOperator(given: unknown): given is Operator {
   return operators.some((operator) => operator === given);
 }
 
-/** The value with the names that its ids have now; ids of what is gone stay. */
+/** Returns the value with the current names of its ids; ids of deleted items stay. */
 export function toResponseComparisonValue(object: WorkspaceObject, kept: KeptComparison): unknown {
   const field = queryableField(object, kept.field);
   return field ? withNames(field, kept.value) : kept.value;
 }
 
-/** What to evaluate; undefined when the comparison does not fit the fields any more. */
+/** Returns the condition to evaluate; undefined if the comparison no longer fits the fields. */
 export function toCondition(object: WorkspaceObject, kept: KeptComparison): GivenCondition | undefined {
   const field = queryableField(object, kept.field);
   if (!field) return undefined;

@@ -1,4 +1,4 @@
-// Telephone numbers: read as people write them, kept as E.164.
+// Phone numbers: parsed as people write them, stored as E.164.
 import {
   type CountryCode,
   getCountries,
@@ -10,7 +10,7 @@ import {
 
 export type { CountryCode };
 
-/** What people call some countries, beside their names. */
+/** Common names of some countries besides their official names. */
 const otherNames: readonly [string, CountryCode][] = [
   ['usa', 'US'],
   ['uk', 'GB'],
@@ -20,7 +20,10 @@ const otherNames: readonly [string, CountryCode][] = [
   ['ksa', 'SA'],
 ];
 
-/** Made when the first name is looked up: to name them all takes longer than any other module needs to load. */
+/**
+ * Built at the first lookup, because naming all countries takes longer than loading any other
+ * module.
+ */
 let countriesByName: ReadonlyMap<string, CountryCode> | undefined;
 
 function nameCountries(): ReadonlyMap<string, CountryCode> {
@@ -29,7 +32,10 @@ function nameCountries(): ReadonlyMap<string, CountryCode> {
   return new Map([...otherNames, ...named]);
 }
 
-/** The country whose numbers may be written without a country code; undefined when it is not known by code or English name. */
+/**
+ * Returns the country whose numbers can be written without a country code; undefined if it is not
+ * known by code or English name.
+ */
 export function callingCountry(country: string | null): CountryCode | undefined {
   const wanted = country?.trim() ?? '';
   const code = wanted.toUpperCase();
@@ -39,10 +45,11 @@ export function callingCountry(country: string | null): CountryCode | undefined 
 }
 
 /**
- * A number in E.164, e.g. +971501234567. Reads the international form with +, with 00 and as bare digits, the national form of the
- * country, and each of them as a tel: address.
- * @param country of numbers in national form; without it only international forms are read
- * @returns undefined when it cannot be a number of its country, or carries an extension, which E.164 has no place for
+ * Returns a number in E.164, e.g. +971501234567. Reads the international form with +, with 00 and
+ * as bare digits, the national form of the country, and each of them as a tel: address.
+ * @param country of numbers in national form; without it, only international forms are read
+ * @returns undefined if it is not a valid number of its country, or has an extension, which E.164
+ * cannot express
  */
 export function toE164(text: string, country: CountryCode | undefined): string | undefined {
   const dialed = text.replace(/^tel:/i, '');
@@ -65,7 +72,10 @@ function parseNumber(text: string, country?: CountryCode): PhoneNumber | undefin
 /** Returns the digits that numbers of a country begin with in E.164. */
 export const callingCodeOf = (country: CountryCode): string => getCountryCallingCode(country);
 
-/** The country of a number in E.164; undefined for numbers of none, such as those of satellites. */
+/**
+ * Returns the country of a number in E.164; undefined for numbers without a country, such as those
+ * of satellites.
+ */
 export function countryOf(e164: string): CountryCode | undefined {
   return parsePhoneNumberFromString(e164)?.country;
 }

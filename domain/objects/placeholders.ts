@@ -5,7 +5,10 @@ import type { WorkspaceObject } from './workspace.ts';
 
 const pattern = /\{\{\s*([a-z][a-z0-9_]*)\s*\}\}/g;
 
-/** A problem for each name in braces that is no field of the object. @param field that the text is in, for the message */
+/**
+ * Returns a problem for each name in braces that is not a field of the object.
+ * @param field the field of the text, for the message
+ */
 export function placeholderProblems(field: string, text: string, object: WorkspaceObject): FieldProblem[] {
   const names = new Set([...text.matchAll(pattern)].map(([, name = '']) => name));
   return [...names]
@@ -13,7 +16,10 @@ export function placeholderProblems(field: string, text: string, object: Workspa
     .map((name) => ({ ...unknownField(field, name, object), field, code: 'INVALID_OPTION' as const }));
 }
 
-/** Fills a text in; nothing stands where the record has no value, and what is filled in is not looked at again. */
+/**
+ * Fills the placeholders of a text. A field without a value becomes an empty text. Placeholders in
+ * values are not filled.
+ */
 export function fillPlaceholders(
   text: string,
   object: WorkspaceObject,

@@ -1,4 +1,4 @@
-// The fields that filters and sorts may name: those published, and three that every record has.
+// The fields that filters and sorts may name: published ones, and three that every record has.
 
 import { commonFields } from './builtin.ts';
 import type { FieldProblem } from './field-values.ts';
@@ -9,25 +9,29 @@ const common: ReadonlyMap<string, Field> = new Map(
   commonFields.map(({ options: _, ...field }) => [field.name, { ...field, custom: false, required: false }]),
 );
 
-/** A field that may be filtered and sorted by, or undefined. */
+/** Returns a field that filters and sorts may name, or undefined. */
 export function queryableField(object: WorkspaceObject, name: string): Field | undefined {
   return common.get(name) ?? object.fields.get(name);
 }
 
 const createdBy: Field = { name: 'created_by', label: 'Created by', type: 'text', custom: false, required: false };
 
-/** A field that can be filtered by: a queryable one, the creator of the record, or its tags. */
+/**
+ * Returns a field that filters may name: a queryable one, the creator of the record, or its tags.
+ */
 export function filterableField(object: WorkspaceObject, name: string): Field | undefined {
   return queryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
 }
 
-/** The fields that records can be filtered by, but not sorted by. */
+/** Returns the fields that filters may name, but sorts may not. */
 function furtherFilterable(object: WorkspaceObject): Field[] {
   const tags = tagsField(object);
   return [createdBy, ...(tags ? [tags] : [])];
 }
 
-/** The tags of records as filters and reports name them; undefined if records of the object have none. */
+/**
+ * Returns the field of tags in filters and reports; undefined if records of the object have none.
+ */
 export function tagsField({ tags }: WorkspaceObject): Field | undefined {
   return tags && { ...tagsOfRecords, items: tags };
 }
@@ -41,12 +45,15 @@ const tagsOfRecords = {
   isMultiple: true,
 } as const;
 
-/** Their names: those that every record has, and the object's own in the order of its schema. */
+/**
+ * Returns their names: those that every record has, then the object's own in the order of its
+ * schema.
+ */
 export function queryableNames(object: WorkspaceObject): string[] {
   return [...common.keys(), ...object.fields.keys()];
 }
 
-/** The problem of a parameter that names a field which the object does not have. */
+/** Returns the problem of a parameter that names an unknown field. */
 export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
   const further = parameter === 'filter' ? furtherFilterable(object).map((field) => field.name) : [];
   const names = [...new Set([...queryableNames(object), ...further])];
@@ -60,7 +67,7 @@ export function unknownField(parameter: string, name: string, object: WorkspaceO
   };
 }
 
-/** A name as messages repeat it: cut, since it comes from the caller. */
+/** Returns a name for messages, truncated, because it comes from the caller. */
 export function quoteName(name: string): string {
   return name.length > 60 ? `${name.slice(0, 60)}…` : name;
 }

@@ -2,7 +2,7 @@
 import type { LinkCardinality, LinkType } from './configuration.ts';
 import type { Workspace } from './workspace.ts';
 
-/** A reference that records have as a field, seen as a link type. */
+/** A reference that records have as a field, in the form of a link type. */
 export interface SystemLinkType {
   /** The same in every workspace. */
   id: string;

@@ -1,4 +1,4 @@
-// Relative dates such as last_7_days: which days they mean, in the time zone of the workspace.
+// Relative dates such as last_7_days: the days that they mean, in the time zone of the workspace.
 import { Temporal } from 'temporal-polyfill';
 import {
   type Condition,
@@ -9,7 +9,7 @@ import {
   type Tree,
 } from './filter-tree.ts';
 
-/** What relative dates depend on. */
+/** The time and zone on which relative dates depend. */
 export interface Clock {
   now: Date;
   /** An IANA name. */
@@ -31,17 +31,17 @@ const monthsFrom = (first: Temporal.PlainDate, months: number): [Temporal.PlainD
   first.add({ months }).subtract({ days: 1 }),
 ];
 
-/** Names as messages list them. */
+/** The names in messages. */
 export const relativeNames = ['last_N_days', 'next_N_days', ...Object.keys(periods)];
 const mostDays = 3650;
 const numberOfDays = /^(last|next)_([1-9]\d{0,3})_days$/;
 
-/** Reports whether there is a relative date of this name. */
+/** Returns true if there is a relative date of this name. */
 export function isRelativeName(name: string): boolean {
   return Object.hasOwn(periods, name) || Number(numberOfDays.exec(name)?.[2] ?? Number.NaN) <= mostDays;
 }
 
-/** The first and the last day of a relative date. */
+/** Returns the first and the last day of a relative date. */
 function daysOf(name: string, today: Temporal.PlainDate): [Temporal.PlainDate, Temporal.PlainDate] {
   const [, direction, count] = numberOfDays.exec(name) ?? [];
   const days = Number(count) - 1;
@@ -59,22 +59,25 @@ interface Bounds {
   until: string;
 }
 
-/** The days of a relative date; of a field of times, from midnight to midnight on the clocks of the workspace. */
+/**
+ * Returns the days of a relative date. For a field of times, from midnight to midnight in the
+ * workspace's time zone.
+ */
 export function boundsOf({ relative, ofDates }: RelativeDate, { now, timezone }: Clock): Bounds {
   const today = Temporal.Instant.fromEpochMilliseconds(now.getTime()).toZonedDateTimeISO(timezone).toPlainDate();
   const [first, last] = daysOf(relative, today);
-  // A day begins at its first instant, also if the clocks are set forward at midnight.
+  // A day begins at its first instant, even if the clocks are set forward at midnight.
   const begin = (day: Temporal.PlainDate): string =>
     ofDates ? day.toString() : new Date(day.toZonedDateTime(timezone).epochMilliseconds).toISOString();
   return { from: begin(first), until: begin(last.add({ days: 1 })) };
 }
 
-/** The filter with the days that its relative dates mean now. */
+/** Replaces the relative dates of a filter by their current days. */
 export function resolveRelativeDates(filter: Tree<GivenCondition>, clock: Clock): Tree<Condition> {
   return mapLeaves(filter, (condition) => (isResolved(condition) ? condition : resolve(condition, clock)));
 }
 
-/** Reports whether a condition means the same at any time. */
+/** Returns true if a condition means the same at any time. */
 export function isResolved(condition: GivenCondition): condition is Condition {
   if (condition.op === 'between') return typeof condition.low !== 'object' && typeof condition.high !== 'object';
   return !('value' in condition) || typeof condition.value !== 'object';

@@ -12,7 +12,7 @@ export interface SortKey {
 
 const defaultSort: readonly SortKey[] = [{ field: 'created_at', descending: true }];
 
-/** Reads the parameter; the default order where it is not given. */
+/** Reads the parameter. Without it, returns the default order. */
 export function parseSort(
   text: string | undefined,
   object: WorkspaceObject,

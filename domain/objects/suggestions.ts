@@ -1,10 +1,11 @@
-// What somebody probably meant: the one known name that is closest to an unknown one.
+// Suggestions: the one known name that is closest to an unknown one.
 
 const longest = 60;
 
 /**
- * The closest of the names, or undefined when none is close. Case and punctuation do not count.
- * @param names only those that the caller may see: a suggestion tells that they exist
+ * Returns the closest of the names, or undefined if none is close. Case and punctuation do not
+ * count.
+ * @param names only those that the caller may see, because a suggestion reveals that they exist
  */
 export function closest(given: string, names: Iterable<string>): string | undefined {
   const wanted = plain(given);
@@ -26,7 +27,10 @@ const plain = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}
 
 const plainNames = new Map<string, string>();
 
-/** The plain form of a known name, kept: a body of many unknown names is held against the same ones again and again. */
+/**
+ * Returns the plain form of a known name. Cached, because a body of many unknown names is compared
+ * with the same ones.
+ */
 function plainName(name: string): string {
   const kept = plainNames.get(name);
   if (kept !== undefined) return kept;
@@ -36,17 +40,21 @@ function plainName(name: string): string {
   return made;
 }
 
-/** True when one is the beginning of the other, as in phone and phone_number; short beginnings say nothing. */
+/**
+ * Returns true if one is the beginning of the other, as in phone and phone_number. Short beginnings
+ * do not count.
+ */
 function beginsWith(a: string, b: string): boolean {
   return a !== b && Math.min(a.length, b.length) >= 4 && (a.startsWith(b) || b.startsWith(a));
 }
 
-/** Three rows of the table of distances, used again and again. */
+/** Three rows of the table of distances, which are reused. */
 let [before, row, next] = [new Uint8Array(longest * 2), new Uint8Array(longest * 2), new Uint8Array(longest * 2)];
 
 /**
- * Letters that were added, left out, replaced or swapped with their neighbour.
- * @returns more than the bound, without counting on, when there are more; so the work grows with the length, not with its square
+ * Counts letters that were added, left out, replaced or swapped with their neighbor.
+ * @returns a number above the bound, without counting further, if there are more; so the work grows
+ * with the length, not with its square
  */
 function distance(a: string, b: string, bound: number): number {
   const beyond = bound + 1;
@@ -54,7 +62,7 @@ function distance(a: string, b: string, bound: number): number {
   for (let j = 0; j <= b.length; j += 1) row[j] = j;
   for (let i = 1; i <= a.length; i += 1) {
     const [from, to] = [Math.max(1, i - bound), Math.min(b.length, i + bound)];
-    // What lies beside the band is too far away to count.
+    // Cells outside of the band are too far away to count.
     next[from - 1] = from === 1 ? Math.min(i, beyond) : beyond;
     next[to + 1] = beyond;
     let least = beyond;

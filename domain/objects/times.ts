@@ -1,32 +1,33 @@
-// Dates and times as callers may write them: one reader for the document and for records.
+// Dates and times in requests: one parser for the OpenAPI document and for records.
 
 const dayPattern = /^(?!0000)\d{4}-\d{2}-\d{2}$/;
 const timePattern =
   /^(\d{4}-\d{2}-\d{2})[Tt ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?([0-5]\d))$/;
 
-/** Hours that a zone is at most away from UTC; PostgreSQL takes no more either. */
+/** The maximum offset of a zone from UTC in hours. PostgreSQL accepts no more either. */
 const largestOffset = 15;
 const minute = 60_000;
 const firstTime = Date.parse('0001-01-01T00:00:00.000Z');
 const lastTime = Date.parse('9999-12-31T23:59:59.999Z');
 
 /**
- * A day that the calendar has, of the years 0001 to 9999.
+ * Parses a day that exists, of the years 0001 to 9999.
  * @returns YYYY-MM-DD, or undefined for anything else
  */
 export function readDay(text: string): string | undefined {
   const day = text.trim();
   if (!dayPattern.test(day)) return undefined;
   const time = Date.parse(`${day}T00:00:00.000Z`);
-  // The parser carries a 30 February over into March, and knows no 32nd.
+  // The parser carries February 30 over into March, but rejects a 32nd.
   return new Date(time).getUTCDate() === Number(day.slice(-2)) ? day : undefined;
 }
 
 /**
- * A moment with its offset, `2026-11-20T23:55:00.000Z`, `2026-11-20T23:55Z`, `2026-11-21T01:55:00+0200`; or a bare day.
- * Digits behind the millisecond are dropped.
- * @param ofDay what a bare day stands for: its first millisecond, or its last, in UTC
- * @returns ISO 8601 in UTC with milliseconds; `out of range` for a moment outside of the years 0001 to 9999 in UTC
+ * Parses a time with its offset, `2026-11-20T23:55:00.000Z`, `2026-11-20T23:55Z`,
+ * `2026-11-21T01:55:00+0200`; or a bare day. Digits after the milliseconds are dropped.
+ * @param ofDay the meaning of a bare day: its first millisecond, or its last, in UTC
+ * @returns ISO 8601 in UTC with milliseconds; `out of range` for a time outside of the years 0001
+ * to 9999 in UTC
  */
 export function readTime(text: string, ofDay: 'start' | 'end' = 'start'): string | 'out of range' | undefined {
   const day = readDay(text);
@@ -39,6 +40,6 @@ export function readTime(text: string, ofDay: 'start' | 'end' = 'start'): string
   const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * minute;
   if (offset === 0) return local;
   const time = Date.parse(local) + (sign === '-' ? offset : -offset);
-  // In UTC the first and last days of the calendar can fall out of it.
+  // In UTC, times of the first and last day can be out of range.
   return time < firstTime || time > lastTime ? 'out of range' : new Date(time).toISOString();
 }

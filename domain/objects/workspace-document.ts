@@ -1,4 +1,4 @@
-// The document as a workspace sees it: operations on the records of each object, with its fields.
+// The OpenAPI document of a workspace: operations on the records of each object, with its fields.
 import type { components } from '../../generated/api.ts';
 import { mostTagNames } from '../service/request-limits.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
@@ -8,16 +8,16 @@ type Json = Record<string, unknown>;
 const methods = ['get', 'post', 'patch', 'delete'] as const;
 type Method = (typeof methods)[number];
 
-/** As it is bundled, where the schemas and tags are. */
+/** The bundled document, with schemas and tags. */
 type ApiDocument = components['schemas']['OpenapiDocument'] & {
   paths: Record<string, { parameters?: readonly object[] } & { [method in Method]?: Json }>;
   components: Json & { schemas: Record<string, Json> };
   tags: readonly { name: string }[];
 };
 
-/** Where the operations are that any object is asked for by. */
+/** The path of the operations for any object. */
 const generic = '/v1/objects/{object}/records';
-/** Schemas that hold what differs from object to object, with what they are for one of them. */
+/** Schemas that differ between objects, with the function that builds the schema of one object. */
 const own: Readonly<Record<string, (object: WorkspaceObject, generic: Json) => Json>> = {
   RecordObjectName: ({ object }) => ({ type: 'string', const: object }),
   CrmRecord: ({ label, fields }, record) => ({
@@ -54,7 +54,7 @@ const isNeeded = (field: Field): boolean => isWritable(field) && field.required 
 const mapped = (fields: readonly Field[], schemaOf: (field: Field) => Json): Json =>
   Object.fromEntries(fields.map((field) => [field.name, schemaOf(field)]));
 
-/** What type a value has in JSON. */
+/** Returns the JSON type of a value. */
 function typeOf({ type, integer }: Field): { type: string; format?: string } {
   switch (type) {
     case 'number':
@@ -76,13 +76,16 @@ function typeOf({ type, integer }: Field): { type: string; format?: string } {
   }
 }
 
-/** A field of an answer. Options come and go, so that what is stored is not held against those of today. */
+/**
+ * Returns the schema of a field in a response. Options are left out, because stored values may have
+ * options that were removed.
+ */
 function toFieldResponse(field: Field): Json {
   const { type, ...format } = typeOf(field);
   return { type: [type, 'null'], ...format, description: field.label };
 }
 
-/** A field of a request, with the limits that it is held against. */
+/** Returns the schema of a field in a request, with its limits. */
 function writtenField(field: Field): Json {
   const { type, ...format } = typeOf(field);
   const options = field.options?.map(({ value }) => value) ?? [];
@@ -98,13 +101,13 @@ function writtenField(field: Field): Json {
   };
 }
 
-/** The tags of a request, for objects whose records have tags. */
+/** Returns the schema of tags in a request, for objects whose records have tags. */
 function writtenTags(tags: WorkspaceObject['tags']): Json {
   if (!tags) return {};
   return { tags: { type: 'array', description: 'Names of tags', maxItems: mostTagNames, items: { type: 'string' } } };
 }
 
-/** `object:service-visits` is ObjectServiceVisits. */
+/** `object:service-visits` becomes ObjectServiceVisits. */
 const typeName = (object: string): string =>
   object
     .split(/[^a-zA-Z0-9]+/)
@@ -114,7 +117,7 @@ const typeName = (object: string): string =>
 const reference = '#/components/schemas/';
 const referenceForm = /"#\/components\/schemas\/(\w+)"/g;
 
-/** The names of schemas that hold others of some names, however deep. */
+/** Returns the names of schemas that contain schemas of some names, at any depth. */
 function holdersOf(texts: ReadonlyMap<string, string>, names: Iterable<string>): ReadonlySet<string> {
   const holders = new Set(names);
   for (let before = 0; before < holders.size; ) {
@@ -129,14 +132,17 @@ const refersTo = (text: string, names: ReadonlySet<string>): boolean =>
 
 const nameFor = (schema: string, type: string): string => `${type}${schema.replace(/^Crm/, '')}`;
 
-/** A path of the document that each object gets for itself. */
+/** A path of the document that is copied for each object. */
 interface Template {
   path: string;
   parameters: readonly object[];
   operations: readonly { method: Method; operation: Json; rest: string }[];
 }
 
-/** The operations on records that tell of an object's fields. Their samples and examples are left out: those of other objects would mislead. */
+/**
+ * Returns the operations on records that depend on an object's fields. Their samples and examples
+ * are left out, because those of other objects would be misleading.
+ */
 function templatesOf(paths: ApiDocument['paths'], holders: ReadonlySet<string>): Template[] {
   return Object.entries(paths)
     .filter(([path]) => path === generic || path === `${generic}/{id}` || path.startsWith(`${generic}:`))
@@ -155,9 +161,9 @@ function templatesOf(paths: ApiDocument['paths'], holders: ReadonlySet<string>):
 const leftOut = new Set(['example', 'examples', 'x-codeSamples']);
 
 /**
- * Adds to the document the paths of each object of a workspace, so that a client that is generated from it knows their fields.
- * What is there stays as it is.
- * @param document the bundled document; its own schemas and paths are used again, and not changed
+ * Adds the paths of each object of a workspace to the document, so that a generated client knows
+ * their fields. The existing paths stay unchanged.
+ * @param document the bundled document; its schemas and paths are reused, and not changed
  * @param objects those that the caller can view
  */
 export function workspaceDocument(document: ApiDocument, objects: readonly WorkspaceObject[]): Json {

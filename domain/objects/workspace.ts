@@ -12,25 +12,28 @@ import type { NamedItem, WorkspaceRows } from './configuration.ts';
 import { foldName } from './name-folding.ts';
 import { type CountryCode, callingCountry } from './phone-numbers.ts';
 
-/** A field as this tenant has it. */
+/** A field in this tenant. */
 export interface Field extends Omit<BuiltinField, 'options'> {
   custom: boolean;
   required: boolean;
-  /** Options that writes accept; on selects only. */
+  /** Options that writes accept; only on selects. */
   options?: readonly FieldOption[];
-  /** The configured list that the options come from, with the items that writes no longer accept. */
+  /** The configured list with the options, including items that writes no longer accept. */
   items?: readonly NamedItem[];
-  /** The options of a tenant's own select, with the retired ones. */
+  /** The options of a custom select, including retired ones. */
   keptOptions?: readonly FieldOption[];
-  /** No two records of a mode have the same value; on custom fields only. */
+  /** No two records of a mode have the same value; only on custom fields. */
   unique?: boolean;
   /** True if a record can have several of the items, such as tags. */
   isMultiple?: boolean;
-  /** Whose numbers may be written without a country code; on telephones, where the tenant's country is known. */
+  /**
+   * The country of numbers without a country code; on phone fields, if the tenant's country is
+   * known.
+   */
   country?: CountryCode;
 }
 
-/** A field whether it is published or not. */
+/** A field, published or not. */
 export interface ConfiguredField extends Field {
   enabled: boolean;
 }
@@ -48,10 +51,13 @@ export interface WorkspaceObject {
   kind: 'builtin' | 'custom';
   /** The module of its scopes: `leads`, or `object:visits`. */
   module: string;
-  /** Published fields by name, in order: enabled ones, custom ones that do not collide with a built-in. */
+  /**
+   * Published fields by name, in order: enabled ones, and custom ones that do not collide with a
+   * built-in one.
+   */
   fields: ReadonlyMap<string, Field>;
   oneOf: readonly string[];
-  /** In the order in which records show them; undefined for an object whose records have none. */
+  /** In display order; undefined for an object whose records have none. */
   tags?: readonly ObjectTag[];
 }
 
@@ -69,7 +75,7 @@ function tagsOf(object: string, rows: WorkspaceRows): ObjectTag[] {
     .map(({ id, name, conditions }) => ({ id, name, isActive: true, isAutomatic: conditions.length > 0 }));
 }
 
-/** Joins the built-in objects with what the tenant changed and added. */
+/** Combines the built-in objects with the tenant's changes and additions. */
 export function buildWorkspace(rows: WorkspaceRows): Workspace {
   const objects = new Map<string, WorkspaceObject>();
   for (const builtin of builtinObjects) {
@@ -100,19 +106,22 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
   return { ...rows, objects, rows };
 }
 
-/** A built-in object as this tenant has it. */
+/** Returns a built-in object in this tenant. */
 export function builtinOf(name: 'leads' | 'deals' | 'customers' | 'accounts', workspace: Workspace): WorkspaceObject {
   const object = workspace.objects.get(name);
   if (!object) throw new Error(`every workspace has ${name}`);
   return object;
 }
 
-/** The built-in fields that an object starts with. */
+/** Returns the initial built-in fields of an object. */
 export function builtinFields(object: string): readonly BuiltinField[] {
   return builtinObject(object)?.fields ?? [customObjectName];
 }
 
-/** All fields of an object, those that are switched off included; a built-in wins over a custom field of its name. */
+/**
+ * Returns all fields of an object, including disabled ones. A built-in field takes precedence over
+ * a custom field of the same name.
+ */
 export function configuredFields(object: string, rows: WorkspaceRows): ConfiguredField[] {
   const builtins = builtinFields(object);
   const country = callingCountry(rows.country);
@@ -162,7 +171,7 @@ function optionsOf(items: readonly NamedItem[]): FieldOption[] {
   return items.filter((item) => item.isActive).map((item) => ({ label: item.name, value: item.name }));
 }
 
-/** The items of a configured list, active or not, in their order. */
+/** Returns the items of a configured list, active or not, in their order. */
 function lookupItems(lookup: Lookup, rows: WorkspaceRows): readonly NamedItem[] {
   switch (lookup) {
     case 'sources':
@@ -178,7 +187,7 @@ function lookupItems(lookup: Lookup, rows: WorkspaceRows): readonly NamedItem[] 
   }
 }
 
-/** Finds an item of a configured list by its name; names that differ in case only are the same. */
+/** Finds an item of a configured list by its name, ignoring case. */
 export function findByName<Item extends { name: string }>(items: readonly Item[], name: string): Item | undefined {
   const trimmed = name.trim();
   // Most callers send a name as it is stored, and folding every name of the list costs more.

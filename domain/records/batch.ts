@@ -1,4 +1,4 @@
-// Batches of records: what each item means, which fail, and the answer's shape.
+// Batches of records: parsing of items, failures, and the format of the response.
 import type { components } from '../../generated/api.ts';
 import { type FieldProblem, fieldProblem, toUuid } from '../objects/field-values.ts';
 import type { CheckedRecord } from './draft.ts';
@@ -15,7 +15,7 @@ const notAnObject = (): FieldProblem => ({
   message: 'Each item must be an object of field values.',
 });
 
-/** What is checked of an item that is no object at all. */
+/** The result of checking an item that is not an object. */
 export function refusedItem(): CheckedRecord {
   return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
 }
@@ -24,7 +24,7 @@ export function invalid(index: number, problems: FieldProblem[]): Failure {
   return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
 }
 
-/** An item whose status asks more of it. */
+/** An item that does not meet the pre-conditions of its status. */
 export function unfulfilled(index: number, problems: FieldProblem[]): Failure {
   const { details, ...failure } = invalid(index, problems);
   return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
@@ -34,7 +34,7 @@ export function repeated(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
-/** An item whose value of a unique field another record has. */
+/** An item with a value of a unique field that another record has. */
 export function taken(index: number, message: string, fields: string[], existingId: string | null): Failure {
   return { index, code: 'ALREADY_EXISTS', message, details: { matched_fields: fields, existing_id: existingId } };
 }
@@ -46,19 +46,19 @@ export function ambiguous(index: number, ids: readonly string[]): Failure {
 
 export const severalMatches = 'Several records match. Match on fields that are unique.';
 
-/** The same for an id that is unknown, malformed or out of reach. */
+/** The same for an id that is unknown, malformed or not visible. */
 export function missing(index: number): Failure {
   return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };
 }
 
-/** A record of a batch by its id, with what the item says beside it. */
+/** A record of a batch by its id, with the other properties of the item. */
 export interface NamedItem {
   index: number;
   id: string;
   fields: Record<string, unknown>;
 }
 
-/** Reads the ids of items; each record may be named once. */
+/** Reads the ids of items. Each record may occur once. */
 export function readItems(items: readonly unknown[]): { named: NamedItem[]; failed: Failure[] } {
   const named: NamedItem[] = [];
   const failed: Failure[] = [];
@@ -98,7 +98,7 @@ export function batchData<Success extends { index: number }>(
   return { object, ...batchResult(succeeded, failed) };
 }
 
-/** Returns what succeeded and what failed, both in the order of the items. */
+/** Returns successes and failures, both in the order of the items. */
 export function batchResult<Success extends { index: number }, Failed extends { index: number }>(
   succeeded: readonly Success[],
   failed: readonly Failed[],

@@ -1,22 +1,29 @@
-// What a record is on its way: a body being checked, what was made of it, and what is stored.
+// The forms of a record while it is written: the checked body, the new record, and the stored one.
 import type { ComparedRecord } from '../objects/comparisons.ts';
 import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { AppliedTag } from '../settings/record-tags.ts';
 
-/** Something that must exist and be visible; the database is asked for all of a body at once. */
+/**
+ * A record or user that must exist and be visible. All references of a body are looked up together.
+ */
 export interface NeededReference {
-  /** The field that a NOT_FOUND names. */
+  /** The field in a NOT_FOUND error. */
   field: string;
   kind: 'user' | 'user_email' | 'lead' | 'deal' | 'customer' | 'account' | 'record';
-  /** An id, or the address for user_email: an active user, whose id becomes the value of assigned_to. */
+  /**
+   * An id, or an address for user_email: an active user, whose id becomes the value of assigned_to.
+   */
   value: string;
-  /** For kind record: the object that the id belongs to. */
+  /** For kind record: the object of the id. */
   object?: string;
 }
 
 export interface CheckedRecord {
-  /** By the field's API name, built-in fields only. Only what the body (or, on create, a default) says; on update, null clears. */
+  /**
+   * By the field's API name, built-in fields only. Only fields in the body or, on create, defaults;
+   * on update, null clears.
+   */
   values: Record<string, StoredValue>;
   /** By the field's API name, custom fields only; on update, null clears. */
   custom: Record<string, StoredValue>;
@@ -24,7 +31,7 @@ export interface CheckedRecord {
   problems: FieldProblem[];
   /** Tags that the body names, with or without conditions; undefined if it does not send `tags`. */
   tagIds?: readonly string[];
-  /** On create: built-in fields that nobody sent and that got a default. */
+  /** On create: built-in fields with a default that were not sent. */
   defaulted: Set<string>;
 }
 
@@ -34,11 +41,14 @@ export interface Draft extends CheckedRecord {
   mode: 'create' | 'update';
   workspace: Workspace;
   now: Date;
-  /** On update, the built-in values that the record has. */
+  /** On update: the stored built-in values of the record. */
   stored: Readonly<Record<string, StoredValue>>;
-  /** Fields that the body names, good or not. */
+  /** Fields in the body, valid or not. */
   sent: ReadonlySet<string>;
-  /** What the record has, or will have, in a built-in field; undefined where the body's value is refused. */
+  /**
+   * Returns the current or future value of a built-in field; undefined if the body's value is
+   * invalid.
+   */
   joined(name: string): StoredValue | undefined;
 }
 
@@ -52,9 +62,12 @@ export interface NewRecord {
   manualTagIds?: readonly string[];
 }
 
-/** A record as it is stored: of its values the read-only ones too, of its custom fields those that have a value. */
+/**
+ * A stored record. Its values include read-only ones; of its custom fields, only those with a
+ * value.
+ */
 export interface StoredRecord extends ComparedRecord {
   version: number;
-  /** Only of a record that was locked to be changed. */
+  /** Only of a record that was locked for a change. */
   tags?: readonly AppliedTag[];
 }

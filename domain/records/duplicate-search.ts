@@ -1,4 +1,4 @@
-// Asking which stored records a new one would duplicate, and in what it is the same.
+// Finds stored records that a new one would duplicate, and the fields with the same values.
 
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
@@ -16,7 +16,7 @@ export interface DuplicateQuestion {
   problems: FieldProblem[];
 }
 
-/** @param names fields to compare in place of those that the workspace selected */
+/** @param names fields to compare instead of those that the workspace selected */
 export function readQuestion(
   object: WorkspaceObject,
   record: Record<string, unknown>,
@@ -25,7 +25,7 @@ export function readQuestion(
   now: Date,
 ): DuplicateQuestion {
   const checked = checkRecord(object, record, 'create', workspace, now);
-  // What is still to be filled in can be asked about already.
+  // The search also works before all required fields are filled.
   const problems = checked.problems
     .filter((each) => each.code !== 'REQUIRED')
     .map((each) => ({ ...each, field: `record.${each.field}` }));
@@ -50,7 +50,7 @@ function setsOf(
   workspace: Workspace,
 ): readonly (readonly DuplicateField[])[] {
   if (names) return [comparedFields(object, values, custom, names)].filter((set) => set.length > 0);
-  // Lead intake refuses the same address by itself.
+  // Lead intake always rejects the same address.
   return duplicateSets(object, workspace, values, custom, object.object === 'leads' ? 'email' : undefined);
 }
 
@@ -73,7 +73,7 @@ function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldP
   );
 }
 
-/** The filter that duplicates pass; undefined when there is nothing to compare. */
+/** Returns a filter for duplicates; undefined if there is nothing to compare. */
 export function duplicateFilter(sets: DuplicateQuestion['sets']): Filter | undefined {
   if (sets.length === 0) return undefined;
   const equal = ({ field, custom, value }: DuplicateField) => ({
@@ -84,7 +84,7 @@ export function duplicateFilter(sets: DuplicateQuestion['sets']): Filter | undef
   return { or: sets.map((set) => ({ and: set.map(equal) })) };
 }
 
-/** The fields in which a record that was found is the same. */
+/** Returns the fields in which a found record has the same value. */
 export function matchedFields(
   object: WorkspaceObject,
   sets: DuplicateQuestion['sets'],

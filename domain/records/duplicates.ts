@@ -1,9 +1,9 @@
-// Which stored records a new one would duplicate, and repeats within a batch.
+// The values by which a new record is compared with stored ones, and repeats within a batch.
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord } from './draft.ts';
 
-/** A field and the value that a duplicate has in it. */
+/** A field, and the value of a duplicate in it. */
 export interface DuplicateField {
   field: string;
   custom: boolean;
@@ -14,8 +14,8 @@ export interface DuplicateField {
 
 /**
  * A stored record that has the same values in all fields of one set is a duplicate.
- * @param always a field that counts by itself, whatever fields the tenant selected
- * @returns no sets when the tenant does not check this object, or when no selected field has a value
+ * @param always a field that counts by itself, regardless of the tenant's selection
+ * @returns no sets if the tenant does not check this object, or if no selected field has a value
  */
 export function duplicateSets(
   object: WorkspaceObject,
@@ -34,7 +34,7 @@ export function duplicateSets(
   return [selected, alone].filter((set) => set.length > 0);
 }
 
-/** Those of the fields that have a value, with it. */
+/** Returns those of the fields that have a value, with the value. */
 export function comparedFields(
   object: WorkspaceObject,
   values: Record<string, StoredValue>,
@@ -50,7 +50,10 @@ export function comparedFields(
   });
 }
 
-/** Problems of the names of fields that new records are to be compared by; only what a new record can be given counts. */
+/**
+ * Returns problems with the names of fields for duplicate checks. Only fields that a new record can
+ * set are allowed.
+ */
 export function checkedFieldProblems(name: string, workspace: Workspace, given: unknown): FieldProblem[] {
   const fields = workspace.objects.get(name)?.fields;
   if (!Array.isArray(given) || !fields) return [];
@@ -65,8 +68,10 @@ export function checkedFieldProblems(name: string, workspace: Workspace, given: 
 }
 
 /**
- * Finds the items of one batch that have the same values as an earlier one in every selected field that they have a value in.
- * @returns the earlier item's index by the later one's; items with problems neither repeat nor are repeated, since they are not stored
+ * Finds the items of a batch that have the same values as an earlier one in every selected field
+ * with a value.
+ * @returns the earlier item's index by the later one's. Items with problems are ignored, because
+ * they are not stored
  */
 export function repeatsOf(
   object: WorkspaceObject,

@@ -1,6 +1,6 @@
-// Names of files that callers send: made safe, and refused where the file could be run.
+// Names of uploaded files: made safe, and rejected if the file could be executed.
 
-/** Of programs and scripts, and of pages that run them. */
+/** Extensions of programs and scripts, and of pages that run them. */
 export const refusedExtensions: readonly string[] = (
   'exe com bat cmd msi scr pif cpl dll sys js mjs cjs jse vbs vbe wsf wsh hta ps1 psm1 sh bash zsh csh py pl rb php phtml jar ' +
   'class apk app dmg pkg deb rpm run bin elf lnk reg svg html htm xhtml'
@@ -9,7 +9,10 @@ const refused = new Set(refusedExtensions);
 
 const longest = 255;
 
-/** Without folders, control and invisible characters, and what file systems do not take; at most 255 characters. */
+/**
+ * Removes folders, control and invisible characters, and characters that file systems reject; at
+ * most 255 characters.
+ */
 export function safeFileName(given: string): string {
   const name = given
     .normalize('NFC')
@@ -24,20 +27,23 @@ export function safeFileName(given: string): string {
   return [...letters.slice(0, longest - extension.length), ...extension].join('');
 }
 
-/** The extension for which a file is refused, wherever it stands in the name and however its letters are written. */
+/**
+ * Returns the extension for which a file is rejected, anywhere in the name and in any case or form
+ * of its letters.
+ */
 export function refusedExtension(given: string): string | undefined {
   const name = given.normalize('NFKC').replace(/[\p{Cc}\p{Cf}]/gu, '');
   const segments = name
     .replace(/^.*[/\\]/s, '')
     .split('.')
     .slice(1);
-  // Windows reads only what is before a colon as the name of the file.
+  // Windows uses only the part before a colon as the file name.
   return segments
     .map((segment) => (segment.split(/[:;]/)[0] ?? '').trim().toLowerCase())
     .find((each) => refused.has(each));
 }
 
-/** The header that makes browsers save a file under its name: RFC 6266. */
+/** Returns the header with which browsers save a file under its name (RFC 6266). */
 export function contentDisposition(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(name).replace(
@@ -47,7 +53,10 @@ export function contentDisposition(name: string): string {
   return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
-/** Where a file is in the storage: only ids of ours, never anything of a request. */
+/**
+ * Returns the key of a file in the storage. It consists of ids of this server, never of parts of a
+ * request.
+ */
 export function storageKey(file: { companyId: string; testMode: boolean; id: string }): string {
   return `${file.companyId}/${file.testMode ? 'test' : 'live'}/${file.id}`;
 }

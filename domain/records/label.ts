@@ -1,9 +1,9 @@
-// What people call a record.
+// The label of a record for people.
 import type { ShownRecord } from './view.ts';
 
 /**
- * Returns the name or title of a record, the name of the person, or else the first text that it has.
- * @param searched fields that are looked at last, in this order
+ * Returns the name or title of a record, the name of the person, or otherwise its first text.
+ * @param searched fields that are tried last, in this order
  */
 export function recordLabel(record: ShownRecord, searched: readonly { name: string }[]): string | null {
   const text = (name: string): string => (typeof record[name] === 'string' ? (record[name] as string).trim() : '');

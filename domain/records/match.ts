@@ -1,4 +1,4 @@
-// Which record an upsert means: the fields that it matches on, with their values in stored form.
+// The record that an upsert identifies: the fields that it matches on, with values in stored form.
 import { checkValue, type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
 import { textForm } from '../objects/filter-values.ts';
 import { closest } from '../objects/suggestions.ts';
@@ -15,12 +15,12 @@ export interface MatchedField {
 
 interface ReadMatch {
   match: Match;
-  /** What the record is to have: all that was sent, without the id where that says which one is meant. */
+  /** The fields to write: all that were sent, without the id if it identifies the record. */
   fields: Record<string, unknown>;
   problems: FieldProblem[];
 }
 
-/** What is wrong with the names alone, whatever the records. */
+/** Returns problems with the names alone, independent of the records. */
 export function matchProblems(object: WorkspaceObject, matchOn: readonly string[]): FieldProblem[] {
   if (matchOn.includes('id')) return matchOn.length > 1 ? [idAlone] : [];
   return matchOn.flatMap((name, index) => {
@@ -31,12 +31,12 @@ export function matchProblems(object: WorkspaceObject, matchOn: readonly string[
 
 const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'must be either id alone or other fields');
 
-/** Records that are named where several match. */
+/** The maximum of records in an error about several matches. */
 export const namedMatches = 10;
 
 /**
  * @param matchOn names of fields, or only `id`
- * @param inside where the record stands in the body
+ * @param inside the path of the record in the body
  */
 export function readMatch(
   object: WorkspaceObject,
@@ -58,7 +58,7 @@ export function readMatch(
         fields.push({ field: name, value: stored(field, checked.value) });
     }
   }
-  // A value that does not fit matches nothing; it is refused where the whole record is checked.
+  // A value that does not fit matches nothing. The check of the whole record rejects it.
   const match = fields.length === matchOn.length ? { fields } : { id: null };
   return { match, fields: record, problems };
 }
@@ -69,7 +69,7 @@ function matchById(record: Record<string, unknown>, matchOn: readonly string[], 
   if (matchOn.length > 1) problems.push(idAlone);
   if (id === null) return { match: { id }, fields, problems };
   if (typeof id !== 'string') problems.push(fieldProblem(`${inside}id`, 'INVALID_TYPE', 'must be a string'));
-  // What is no id names no record, and is looked for as one that does not exist.
+  // A value that is not an id is looked up like an id that does not exist.
   return { match: { id: toUuid(String(id)) ?? nobody }, fields, problems };
 }
 
@@ -93,7 +93,7 @@ function stored(field: Field, value: string | number | boolean): string | number
   return field.custom || typeof value === 'boolean' ? textForm(value) : value;
 }
 
-/** The fields without those that cannot be changed and have the value already. */
+/** Returns the fields without immutable ones that already have the value. */
 export function changeable(
   object: WorkspaceObject,
   fields: Record<string, unknown>,

@@ -1,4 +1,4 @@
-// What a read asks of records: fields, relations to expand, and what must be looked up for them.
+// The parameters of a read: fields, relations to expand, and the lookups that they need.
 import type { components } from '../../generated/api.ts';
 import type { Grants } from '../access/scopes.ts';
 import { type Modules, moduleState } from '../billing/plans.ts';
@@ -11,7 +11,10 @@ import { maxExpansions } from '../service/request-limits.ts';
 import type { StoredRecord } from './draft.ts';
 import { type ShownRecord, showRecord } from './view.ts';
 
-/** What a field refers to: an item of a configured list, a user, or a record of the object that the values tell. */
+/**
+ * The target of a field: an item of a configured list, a user, or a record of an object that the
+ * values determine.
+ */
 type Target = { items: readonly NamedItem[] } | 'user' | { objectOf(values: StoredRecord['values']): string };
 
 interface Relation {
@@ -19,7 +22,7 @@ interface Relation {
   target: Target;
 }
 
-/** The tags of the record, which no field refers to. */
+/** The tags of the record, to which no field refers. */
 interface TagsRelation {
   field: 'tags';
   target: { tagsOf: string };
@@ -57,7 +60,10 @@ function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
   return otherTargets[`${object.object}.${field.name}`];
 }
 
-/** The relations of fields whose values are IDs; a select has the names of its items for values, not their IDs. */
+/**
+ * Returns the relations of fields whose values are ids. The values of a select are names of its
+ * items, not ids.
+ */
 export function relationsOf(object: WorkspaceObject, fields: readonly Field[]): Relation[] {
   return fields.flatMap((field) => {
     const listed = [...object.fields.values()].find(({ items, name }) => items && `${name}_id` === field.name);
@@ -120,21 +126,24 @@ function readRelation(
   });
 }
 
-/** Who reads, as far as it tells which objects are visible. */
+/** The permissions of the caller that decide which objects are visible. */
 interface Reader {
   grants: Grants;
   modules: Modules;
 }
 
-/** Ids to look up, each once: of users, and of records by object; only of objects that the reader can view. */
+/**
+ * Ids to look up, without duplicates: of users, and of records by object. Only of objects that the
+ * reader can view.
+ */
 export interface Wanted {
   users: readonly string[];
   records: ReadonlyMap<string, readonly string[]>;
-  /** Records of one object whose tags are wanted. */
+  /** Records of one object whose tags are needed. */
   tagged?: { object: string; ids: readonly string[] };
 }
 
-/** What the relations of a read refer to, from these records. */
+/** Returns the ids to look up for the relations of a read, from these records. */
 export function wantedBy(
   { relations }: Reading,
   records: readonly StoredRecord[],
@@ -147,7 +156,7 @@ export function wantedBy(
   return tags ? { ...wanted, tagged: { object: tags.target.tagsOf, ids: records.map(({ id }) => id) } } : wanted;
 }
 
-/** What the values of these fields refer to. */
+/** Returns the ids to look up for the values of these fields. */
 export function wantedByReferences(
   relations: readonly Relation[],
   records: readonly Pick<StoredRecord, 'values'>[],
@@ -172,7 +181,7 @@ export function wantedByReferences(
   return { users: [...users], records: new Map(visible.map(([object, found]) => [object, [...found]])) };
 }
 
-/** True for an object of the workspace that the reader may view. */
+/** Returns true for an object of the workspace that the reader may view. */
 export function isVisible(object: string, workspace: Workspace, { grants, modules }: Reader): boolean {
   return workspace.objects.has(object) && grants.allows(`${object}:view`) && moduleState(object, modules) === 'on';
 }
@@ -183,19 +192,19 @@ export interface Person {
   email: string;
 }
 
-/** What was found; what is missing does not exist for the reader. */
+/** The results of the lookups. Missing entries do not exist for the reader. */
 export interface Expansion {
   users: ReadonlyMap<string, Person>;
   records: ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
   tags: ShownTags;
 }
 
-/** Tags by the ids of the records that have them, in the order in which they are shown. */
+/** Tags by the ids of the records that have them, in display order. */
 export type ShownTags = ReadonlyMap<string, readonly components['schemas']['ExpandedTag'][]>;
 
 type Expanded = NonNullable<components['schemas']['CrmRecord']['expanded']>;
 
-/** A record as the read asked for it. */
+/** Returns a record with the requested fields and relations. */
 export function showRead(
   object: WorkspaceObject,
   record: StoredRecord,

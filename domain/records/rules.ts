@@ -1,4 +1,4 @@
-// Rules of single built-in objects that look at more than one field.
+// Rules of single built-in objects that involve more than one field.
 
 import { fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
@@ -12,7 +12,7 @@ const rules: Readonly<Record<string, (draft: Draft) => void>> = {
   activities: checkActivity,
 };
 
-/** Applies the rules of the draft's object; adds problems and references to it. */
+/** Applies the rules of the draft's object. Adds problems and references to it. */
 export function checkRules(draft: Draft): void {
   rules[draft.object.object]?.(draft);
 }
@@ -23,7 +23,8 @@ function checkDeal(draft: Draft): void {
 }
 
 /**
- * A deal that enters a stage that means won or lost has the probability of that outcome: adds a problem if another one is sent along.
+ * Adds a problem if a deal enters a stage with the outcome won or lost, and another probability is
+ * sent. Such a stage determines the probability.
  * @param before the values of the deal; without a stage for a new one
  */
 export function checkProbability(
@@ -47,7 +48,7 @@ function checkCurrency(draft: Draft): void {
   else draft.problems.push(fieldProblem('currency_code', 'INVALID_FORMAT', 'must be an ISO 4217 currency, e.g. EUR'));
 }
 
-/** A task stands alone or on one record: object and record_id come together. */
+/** A task has no record or one: object and record_id must be sent together. */
 function checkTaskTarget(draft: Draft): void {
   if (!draft.sent.has('object') && !draft.sent.has('record_id')) return;
   const object = draft.joined('object');

@@ -1,10 +1,10 @@
-// Tasks as they are added to a record and shown with it.
+// Tasks of a record: validation, and conversion to the API's format.
 import type { components } from '../../generated/api.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from './draft.ts';
 import { checkRecord } from './values.ts';
 
-/** Fields that a new task may name. */
+/** Fields of a new task. */
 const intake = [
   'title',
   'description',
@@ -21,7 +21,9 @@ export function tasksOf(workspace: Workspace): WorkspaceObject {
   return object;
 }
 
-/** Checks a new task for a record, whatever the body's shape: the document's own check may have refused it already. */
+/**
+ * Checks a new task of any shape, because the OpenAPI document's check may have rejected the body.
+ */
 export function checkTask(
   body: Record<string, unknown>,
   record: { object: string; id: string },
@@ -30,7 +32,7 @@ export function checkTask(
 ): CheckedRecord {
   const sent = intake.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]);
   const checked = checkRecord(tasksOf(workspace), Object.fromEntries(sent), 'create', workspace, now);
-  // Fields that the workspace made mandatory and that have no place here are left out.
+  // Ignores mandatory fields of the workspace that this operation does not have.
   const isOurs = ({ field, code }: { field: string; code: string }) =>
     code !== 'REQUIRED' || intake.some((name) => name === field);
   return {
@@ -40,7 +42,7 @@ export function checkTask(
   };
 }
 
-/** A task as the API shows it with its record; a field that the workspace switched off has no value. */
+/** Converts a task to the API's format. A disabled field has no value. */
 export function showTask(record: StoredRecord, workspace: Workspace, now: Date): components['schemas']['Task'] {
   const { fields } = tasksOf(workspace);
   const { values } = record;

@@ -1,4 +1,4 @@
-// Values of unique fields: which ones a write takes, and who has them in a batch.
+// Values of unique fields: the values that a write takes, and conflicts in a batch.
 import type { FieldType } from '../objects/builtin.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import { textForm } from '../objects/filter-values.ts';
@@ -15,13 +15,13 @@ export interface UniqueValue {
 /** A stored record that has a value of a unique field. */
 export interface ValueHolder extends UniqueValue {
   id: string;
-  /** Whether the caller can see the record. */
+  /** True if the caller can see the record. */
   visible: boolean;
 }
 
 /**
  * Returns the values of unique fields that a record has.
- * @param other leaves out the fields in which this has the same value
+ * @param other fields with the same value in these are omitted
  */
 export function uniqueValues({ fields }: WorkspaceObject, custom: Values, other: Values = {}): UniqueValue[] {
   const values: UniqueValue[] = [];
@@ -32,17 +32,17 @@ export function uniqueValues({ fields }: WorkspaceObject, custom: Values, other:
   return values;
 }
 
-/** A record that is to be written, and what that does to the values of unique fields. */
+/** A record to be written, and its changes to values of unique fields. */
 export interface UniqueWrite {
   id: string;
   /** Position in the batch. */
   index: number;
   takes: readonly UniqueValue[];
-  /** Values that the record has now and that it loses. */
+  /** Values that the record has now and loses. */
   releases: readonly UniqueValue[];
 }
 
-/** Why a record cannot be written. */
+/** The reason why a record cannot be written. */
 export type Conflict =
   /** An earlier item of the batch takes one of its values. */
   | { kind: 'repeated'; earlier: number }
@@ -55,8 +55,8 @@ interface BatchHolder extends ValueHolder {
 }
 
 /**
- * Finds the records of a batch whose values others have, in the order of the batch: a value that an earlier item releases is free for a
- * later one.
+ * Finds the records of a batch whose values others have, in the order of the batch. A later item
+ * can take a value that an earlier one releases.
  * @param holders the stored records that have one of the values
  * @returns the conflicts by the positions of their records
  */
@@ -95,14 +95,14 @@ const keyOf = ({ field, value }: UniqueValue): string => `${field}\n${value}`;
 export interface RepeatedValue {
   testMode: boolean;
   value: string;
-  /** Those of the records that the caller can see, the oldest first. */
+  /** The visible ones of the records, the oldest first. */
   ids: readonly string[];
 }
 
-/** Records of a value that an example names. */
+/** Records of a value in an example. */
 const namedRecords = 10;
 
-/** Returns repeated values of a field as an error names them; those of which the caller sees no record are left out. */
+/** Returns repeated values of a field for an error. Values without a visible record are omitted. */
 export function toExamples(repeated: readonly RepeatedValue[], type: FieldType) {
   return repeated
     .filter(({ ids }) => ids.length > 0)

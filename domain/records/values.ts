@@ -1,4 +1,4 @@
-// What a record's body means for a tenant's object: its problems, and its values as stored.
+// Validates a record's body for a tenant's object: problems, and values in stored form.
 
 import { type BuiltinField, builtinObject, commonFields } from '../objects/builtin.ts';
 import {
@@ -19,8 +19,10 @@ import { checkRules } from './rules.ts';
 
 /**
  * Checks a flat body of field values.
- * @param mode create: required fields must be there, defaults are filled in; update: only what is sent is checked
- * @param stored on update, the values the record has (as values: ids for lists, ISO 8601 for times), for rules that join fields
+ * @param mode create: checks required fields and fills in defaults; update: checks only what is
+ * sent
+ * @param stored on update, the record's values (ids for lists, ISO 8601 for times), for rules about
+ * several fields
  */
 export function checkRecord(
   object: WorkspaceObject,
@@ -65,8 +67,8 @@ function checkTags(draft: Draft, given: unknown): void {
 }
 
 /**
- * Checks custom fields that are sent in an object of their own, on create.
- * @param prefix where that object stands in the body; problems name `<prefix>.<field>`
+ * Checks custom fields in a separate object, on create.
+ * @param prefix the path of that object in the body; problems name `<prefix>.<field>`
  */
 export function checkCustomFields(
   object: WorkspaceObject,
@@ -94,7 +96,7 @@ export function checkCustomFields(
   return { custom, problems };
 }
 
-/** Without a prototype, so that a custom field may be called constructor. */
+/** Without a prototype, so that a custom field can have the name constructor. */
 const emptyValues = (): Record<string, StoredValue> => Object.create(null) as Record<string, StoredValue>;
 
 const assigneeEmail = 'assigned_to_email';
@@ -160,10 +162,10 @@ function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): 
   }
 }
 
-/** On create: defaults where nothing is sent, and a problem for each required field that is still without a value. */
+/** On create: sets defaults, and adds a problem for each required field without a value. */
 function complete(draft: Draft): void {
   const { object, values, custom, problems } = draft;
-  // A field that the tenant disabled still gets its default: the record needs its status, seen or not.
+  // A disabled field still gets its default: the record needs its status, visible or not.
   for (const field of builtinObject(object.object)?.fields ?? []) {
     if (field.name in values || problems.some((problem) => problem.field === field.name)) continue;
     const value = defaultOf(draft, field);

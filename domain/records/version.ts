@@ -1,11 +1,14 @@
-// Versions of records, as ETag and If-Match carry them, and the timestamps that go with them.
+// Versions of records for ETag and If-Match, and timestamps of changes.
 
-/** The entity tag of a version. */
+/** Returns the entity tag of a version. */
 export function etagOf({ version }: { version: number }): string {
   return `"${version}"`;
 }
 
-/** True when the header is absent, `*`, or names the version; proxies that compress mark a tag as weak, which says the same here. */
+/**
+ * Returns true if the header is absent, `*`, or contains the version. Compressing proxies mark a
+ * tag as weak, which means the same here.
+ */
 export function isMatch(ifMatch: string | undefined, version: number): boolean {
   if (ifMatch === undefined) return true;
   const tags = ifMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
@@ -13,8 +16,8 @@ export function isMatch(ifMatch: string | undefined, version: number): boolean {
 }
 
 /**
- * The timestamp of a change: later than that of the change before it, whatever the clocks of servers say. A history in the order of its
- * timestamps is then in the order of the versions.
+ * Returns the timestamp of a change. It is later than that of the previous change, even if the
+ * clocks of servers differ. So the order of timestamps is the order of versions.
  * @param before the record, locked
  * @param now read after it was locked
  */

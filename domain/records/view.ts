@@ -1,4 +1,4 @@
-// Records as the API shows them, and what a change of one did.
+// Converts records to the API's format, and changes to audit rows and events.
 import { type StoredValue, toResponseValue } from '../objects/field-values.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import type { Possession } from '../possession.ts';
@@ -11,7 +11,7 @@ export interface ShownRecord {
   [field: string]: StoredValue;
 }
 
-/** Every published field of the object, null where it has no value; nothing else leaves. */
+/** Returns every published field of the object, null without a value. Nothing else is returned. */
 export function showRecord(object: WorkspaceObject, record: StoredRecord): ShownRecord {
   const shown = { ...blankOf(object) };
   shown.id = record.id;
@@ -23,7 +23,10 @@ export function showRecord(object: WorkspaceObject, record: StoredRecord): Shown
 
 const blanks = new WeakMap<WorkspaceObject, Readonly<ShownRecord>>();
 
-/** A record without values, to be copied and filled: an object that grows name by name is slow to make and to write as JSON. */
+/**
+ * Returns a record without values, to be copied and filled. Adding names one by one is slower, also
+ * for JSON.
+ */
 function blankOf(object: WorkspaceObject): Readonly<ShownRecord> {
   const known = blanks.get(object);
   if (known) return known;
@@ -33,26 +36,32 @@ function blankOf(object: WorkspaceObject): Readonly<ShownRecord> {
   return blank;
 }
 
-/** A built-in field without a column of its own is kept among the custom ones. */
+/** A built-in field without a column is stored with the custom ones. */
 function storedValue(record: StoredRecord, field: Field): StoredValue {
   const value = field.custom ? undefined : record.values[field.name];
   if (value !== undefined) return value;
   return Object.hasOwn(record.custom, field.name) ? (record.custom[field.name] ?? null) : null;
 }
 
-/** The built-in values of a stored record, wherever they are kept, for rules that join fields. */
+/**
+ * Returns the built-in values of a stored record, from columns and custom values, for rules about
+ * several fields.
+ */
 export function builtinValues(object: WorkspaceObject, record: StoredRecord): Record<string, StoredValue> {
   const values: Record<string, StoredValue> = { ...record.values };
   for (const field of object.fields.values()) if (!field.custom) values[field.name] = storedValue(record, field);
   return values;
 }
 
-/** Of a field, or of the names of tags. */
+/** The value of a field, or names of tags. */
 type ChangedValue = StoredValue | readonly string[];
 
 export type Changes = Record<string, { from: ChangedValue; to: ChangedValue }>;
 
-/** Published fields that differ between two states of a record, with both values; empty when nothing changed. */
+/**
+ * Returns published fields that differ between two states of a record, with both values; empty if
+ * nothing changed.
+ */
 export function changesBetween(
   object: WorkspaceObject,
   before: Readonly<Record<string, StoredValue>>,
@@ -66,7 +75,7 @@ export function changesBetween(
   return changes;
 }
 
-/** Changes as an audit row may keep them: of telephone numbers only the last digits. */
+/** Returns changes for an audit row: of phone numbers only the last digits. */
 function auditable(object: WorkspaceObject, changes: Changes): Changes {
   const masked: Changes = {};
   for (const [name, { from, to }] of Object.entries(changes))
@@ -88,12 +97,15 @@ const singular: Readonly<Record<string, string>> = {
   activities: 'activity',
 };
 
-/** The name of an action in the audit log: `lead.create`; for custom objects `record.create`. */
+/**
+ * Returns the name of an action in the audit log: `lead.create`; for custom objects
+ * `record.create`.
+ */
 export function actionOf(object: WorkspaceObject, verb: 'create' | 'update' | 'delete'): string {
   return `${singular[object.object] ?? 'record'}.${verb}`;
 }
 
-/** What a new record leaves in the audit log and the outbox. */
+/** Returns the audit row and the event of a new record. */
 export function creationOf(object: WorkspaceObject, id: string, now: Date) {
   const data = { object: object.object, record_id: id, occurred_at: now.toISOString() };
   return {
@@ -104,7 +116,10 @@ export function creationOf(object: WorkspaceObject, id: string, now: Date) {
   };
 }
 
-/** What a change of a record leaves there. @param createdBy where it may be assigned by the change, having been nobody's */
+/**
+ * Returns the audit row and the event of a change.
+ * @param createdBy the creator, if the change may assign an unassigned record
+ */
 export function updateOf(
   object: WorkspaceObject,
   id: string,
@@ -133,13 +148,16 @@ export function updateOf(
   };
 }
 
-/** What a record leaves there that lost its reference to a deleted one. @param tags the names of its tags, if they changed with it */
+/**
+ * Returns the audit row and the event of a record that lost its reference to a deleted one.
+ * @param tags the names of its tags, if they changed with it
+ */
 export function clearingOf(
   object: WorkspaceObject,
   { id, field, from, changedAt }: { id: string; field: string; from: string; changedAt: Date },
   tags?: Changes[string],
 ) {
-  // A field that the workspace switched off is not told of.
+  // Changes of a disabled field are not reported.
   const changes = object.fields.has(field) ? { [field]: { from, to: null } } : {};
   return updateOf(object, id, tags ? { ...changes, tags } : changes, changedAt);
 }
@@ -149,7 +167,7 @@ function possessionBefore(assignedTo: unknown, createdBy: Possession['createdBy'
   return createdBy && { assignedTo: null, createdBy };
 }
 
-/** How much of what belonged to a deleted record went with it. */
+/** How many items were deleted with a record. */
 export interface GoneWithIt {
   activities: number;
   tasks: number;
@@ -157,14 +175,17 @@ export interface GoneWithIt {
   attachments: number;
 }
 
-/** A record that went with another. */
+/** A record that was deleted with another. */
 export interface GoneRecord {
   object: string;
   id: string;
   possession: Possession;
 }
 
-/** What a deletion leaves there; the records that went with it are told one by one. */
+/**
+ * Returns the audit row and the event of a deletion. Records that were deleted with it have their
+ * own.
+ */
 export function deletionOf(
   object: WorkspaceObject,
   { id, gone, possession, records }: Omit<GoneRecord, 'object'> & { gone: GoneWithIt; records: readonly GoneRecord[] },

@@ -1,4 +1,4 @@
-// From a checked body to what is written: references, statuses, and what activities change.
+// Converts a checked body to a write: references, statuses, and the effects of activities.
 
 import { type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
@@ -9,7 +9,7 @@ import { changeTime } from './version.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
 
-/** Adds a problem for each reference that was not found, and puts the user in the place of an address. */
+/** Adds a problem for each reference that was not found, and replaces an address by the user. */
 export function resolveReferences(
   checked: CheckedRecord,
   found: (reference: NeededReference) => string | undefined,
@@ -27,7 +27,7 @@ export function resolveReferences(
   }
 }
 
-/** A record to insert, with what its first status sets. */
+/** Returns a record to insert, with the fields that its first status sets. */
 export function newRecord(
   object: WorkspaceObject,
   id: string,
@@ -42,11 +42,11 @@ export function newRecord(
 }
 
 /**
- * Joins an update with the record, at the timestamp of the change.
+ * Merges an update into the record, with the timestamp of the change.
  * @param before the record, locked
  * @param now read after it was locked
- * @param isRetagged whether tags change, too
- * @returns undefined when nothing would change
+ * @param isRetagged true if tags change, too
+ * @returns undefined if nothing would change
  */
 export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
   object: WorkspaceObject,
@@ -58,7 +58,7 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
 ): Stored | undefined {
   const differs = (given: Values, stored: Values) =>
     Object.entries(given).some(([name, value]) => value !== (Object.hasOwn(stored, name) ? stored[name] : null));
-  // A built-in field without a column of its own is kept among the custom ones.
+  // A built-in field without a column is stored with the custom ones.
   const stored = { ...before.custom, ...before.values };
   if (!isRetagged && !differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
   const values = { ...before.values, ...checked.values };
@@ -72,13 +72,13 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
   };
 }
 
-/** What an activity tells about the lead or deal that it is logged on. */
+/** The contact that an activity records with its lead or deal. */
 export interface LoggedContact {
   entityType: 'lead' | 'deal';
   entityId: string;
-  /** When the activity was performed; null if an update left that time as it was. */
+  /** When the activity was performed; null if an update did not change that time. */
   contactedAt: string | null;
-  /** The types that the activity has and had, by id; the same if no update changed it. */
+  /** The current and the previous type of the activity, by id; equal if no update changed it. */
   activityTypeId: string;
   previousTypeId: string;
   performedAt: string | null;
@@ -86,7 +86,7 @@ export interface LoggedContact {
   followupAt: string | null;
 }
 
-/** The contact that an activity's values stand for, whatever its type. */
+/** Returns the contact of an activity's values, for any type. */
 export function contactOf(values: Values): LoggedContact {
   return {
     entityType: values.entity_type === 'deal' ? 'deal' : 'lead',
@@ -100,11 +100,11 @@ export function contactOf(values: Values): LoggedContact {
 }
 
 export interface ChangedContact extends LoggedContact {
-  /** True when the follow-up was called off. */
+  /** True if the follow-up was cleared. */
   followupCleared: boolean;
 }
 
-/** The contact as far as an update of the activity changed it. */
+/** Returns the parts of the contact that an update of the activity changed. */
 export function changedContact(before: Values, after: Values): ChangedContact {
   const contact = contactOf(after);
   return {
@@ -119,8 +119,8 @@ export function changedContact(before: Values, after: Values): ChangedContact {
 const textOf = (value: StoredValue | undefined): string | null => (typeof value === 'string' ? value : null);
 
 /**
- * Returns the references to records that a body names in a readable form, for locks that come before the body is checked.
- * The check reports what is wrong with the body.
+ * Returns the references to records in a body that can be read, for locks that come before the
+ * check of the body. The check reports problems of the body.
  */
 export function namedReferences(object: WorkspaceObject, body: unknown): NeededReference[] {
   if (typeof body !== 'object' || body === null) return [];

@@ -1,4 +1,4 @@
-// Fields: adding the workspace's own, and changing what may be changed about any.
+// Fields: adds custom ones, and changes custom and built-in ones.
 import { insertCustomFields, overrideField, updateCustomField } from '../../db/objects/object-fields.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { findRepeatedValues } from '../../db/records/unique-values.ts';
@@ -82,17 +82,17 @@ export const updateField: Handler<'updateField'> = async (call) => {
 
 type FieldCall = Call<'createField'> | Call<'updateField'>;
 
-/** The object of the path, with the configuration kept from changing under this call. */
+/** Returns the object of the path, and locks the configuration until the transaction ends. */
 async function lockObject(call: FieldCall): Promise<{ workspace: Workspace; target: WorkspaceObject }> {
   const workspace = await lockSettings(call);
   return { workspace, target: found(workspace.objects.get(call.request.path.object)) };
 }
 
-/** Repeated values of each mode that an error names. */
+/** Repeated values of each mode in an error. */
 const namedRepeats = 20;
 
 /**
- * Keeps others from writing values of the field until the transaction ends, if none is repeated in either mode.
+ * Blocks writes of the field until the transaction ends, if no value is repeated in either mode.
  * @throws ApiError 409 with examples of repeated values, of records that the caller can see
  */
 async function refuseRepeated(

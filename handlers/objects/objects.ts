@@ -1,4 +1,4 @@
-// Objects: which ones a caller can view, their schemas, and the workspace's own.
+// Objects: those that a caller can view, their schemas, and custom ones.
 import { insertCustomFields } from '../../db/objects/object-fields.ts';
 import { insertCustomObject, updateCustomObject } from '../../db/objects/objects.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';

@@ -1,4 +1,4 @@
-// Files on records: uploaded, listed, linked to, deleted, and handed out to whoever brings a link.
+// Files on records: upload, list, link, delete, and download with a signed link.
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import {
@@ -82,7 +82,9 @@ export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call
   return { status: 200, file: found(await call.services.files.open(linked)) };
 };
 
-/** @throws ApiError 404 when there is no such attachment, or its record is not visible to the caller */
+/**
+ * @throws ApiError 404 if the attachment does not exist, or its record is not visible to the caller
+ */
 async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'>): Promise<AttachmentRow> {
   const { caller } = call;
   const { sql } = call.db;

@@ -1,4 +1,4 @@
-// Batches of upserts: each item changes the record that is meant, or creates one.
+// Batches of upserts: each item changes the matching record, or creates one.
 import { findMatchesOfEach } from '../../db/records/matches.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { ambiguous, batchData, invalid, isObject, missing, refusedItem, repeated } from '../../domain/records/batch.ts';
@@ -25,14 +25,14 @@ import { writeChanges, writeNew } from '../../services/records/record-writes.ts'
 type Failure = components['schemas']['RecordBatchFailure'];
 type Upsert = Call<'upsertRecordBatch'>;
 
-/** An item whose shape is good, and which record it means. */
+/** A well-formed item, and how it identifies its record. */
 interface Meant {
   index: number;
   fields: Record<string, unknown>;
   match: Match;
 }
 
-/** An item once it is known whether there is a record. */
+/** An item after the lookup of its record. */
 interface Found extends Meant {
   before: StoredRecord | undefined;
 }
@@ -92,7 +92,7 @@ function check(
   return checkRecord(object, changeable(object, fields, before), 'update', workspace, now, stored);
 }
 
-/** The items of which it can be told which record they mean; each record may be meant once. */
+/** Returns the items that identify a record. Each record may occur once. */
 function readEach({ request: { body } }: Upsert, { object }: Place, failed: Failure[]): Meant[] {
   const first = new Map<string, number>();
   const meant: Meant[] = [];
@@ -115,7 +115,10 @@ function readEach({ request: { body } }: Upsert, { object }: Place, failed: Fail
   return meant;
 }
 
-/** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
+/**
+ * Returns the record of each item, locked; undefined if one will be created. Items fail if their
+ * record does not exist, or if several match.
+ */
 async function recordsOf(call: Upsert, place: Place, meant: readonly Meant[], failed: Failure[]): Promise<Found[]> {
   const { caller } = call;
   const { sql } = call.db;

@@ -1,4 +1,4 @@
-// Many records at once: each stands or falls alone, unless all are to stand together.
+// Many records in one call: each item succeeds or fails alone, unless the batch is atomic.
 import { findExpansion } from '../../db/records/expansion.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
@@ -18,7 +18,7 @@ import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../service
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
-/** A body is a list of items, or an object with the list and how it is to be taken. */
+/** A body is a list of items, or an object with the list and options. */
 function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomic?: boolean }): {
   items: readonly unknown[];
   atomic: boolean;
@@ -97,7 +97,7 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   const deletion = await deleteEach(call, place, ids);
   const gone = new Map(deletion.records.map((record) => [record.id, record]));
   failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missing(index)));
-  // The refusal undoes the deletions.
+  // The error rolls back the deletions.
   settle(body.atomic === true, failed, body.ids.length);
   await noteDeletions(call, place, deletion);
   const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));

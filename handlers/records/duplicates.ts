@@ -1,10 +1,10 @@
-// Asking for duplicates of a record before it is made.
+// Finds duplicates of a record before it is created.
 import { listRecords } from '../../db/records/records.ts';
 import { duplicateFilter, matchedFields, readQuestion } from '../../domain/records/duplicate-search.ts';
 import { found, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
-/** Duplicates that one answer names. */
+/** The maximum of duplicates in a response. */
 const mostMatches = 20;
 
 export const checkRecordDuplicates: Handler<'checkRecordDuplicates'> = async (call) => {

@@ -1,4 +1,4 @@
-// The change feed: pages of what happened, and calls that wait for the next of it.
+// The change feed: pages of changes, and calls that wait for the next ones.
 import { isStillGood } from '../../db/access/standing.ts';
 import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findShownTags } from '../../db/records/record-tags.ts';
@@ -17,7 +17,7 @@ import type { Caller } from '../../runtime/caller.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
-/** Positions that one call looks through for what its credential may hear of. */
+/** Positions that one call scans for visible changes. */
 const stretch = 5000;
 const defaultChanges = 100;
 
@@ -36,7 +36,7 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
   let left = (query.wait ?? 0) * 1000;
   while (page.changes.length === 0 && !page.hasMore && left > 0) {
     left = await call.services.waitForFeed(page.next, left);
-    // What was revoked meanwhile hears nothing more; its next call is refused.
+    // A credential that was revoked meanwhile gets no more changes. Its next call is rejected.
     if (!(await isStillGood(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
     page = await readPage(call, workspace, question, page.next, limit);
   }
@@ -44,12 +44,18 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
   return { status: 200, data: { changes: page.changes, next_cursor: next, has_more: page.hasMore } };
 };
 
-/** Cursors are good for every credential of the workspace and mode, so that a new key goes on where the old one was. */
+/**
+ * Cursors are valid for every credential of the workspace and mode, so that a new key can continue
+ * from an old one's cursor.
+ */
 function feedOf({ caller: { companyId, testMode } }: FeedCall): string {
   return JSON.stringify([companyId, testMode, 'changes']);
 }
 
-/** The position to go on behind; undefined: from the oldest event on; infinity: behind the newest. */
+/**
+ * Returns the position after which to continue; undefined: from the oldest event; infinity: after
+ * the newest.
+ */
 function startOf(call: FeedCall): number | undefined {
   const { cursor } = call.request.query;
   if (cursor === undefined) return undefined;
@@ -57,7 +63,7 @@ function startOf(call: FeedCall): number | undefined {
   return Number(call.services.cursors.decode(cursor, feedOf(call))[0]);
 }
 
-/** @throws ApiError 404 for a name that this workspace does not have */
+/** @throws ApiError 404 if the workspace does not have an object of this name */
 function askedObjects(names: string | undefined, workspace: Workspace): string[] {
   if (names === undefined) return [...workspace.objects.keys()];
   const asked = new Set(names.split(',').map((name) => name.trim()));
@@ -66,7 +72,7 @@ function askedObjects(names: string | undefined, workspace: Workspace): string[]
 
 interface FeedPage {
   changes: FeedChange[];
-  /** The position to go on behind. */
+  /** The position after which to continue. */
   next: number;
   hasMore: boolean;
 }
@@ -97,7 +103,10 @@ async function readPage(
   return { changes, next, hasMore: next < feed.last };
 }
 
-/** @throws ApiError 409 where events behind the cursor are gone; or were never there, after an older database was restored */
+/**
+ * @throws ApiError 409 if events after the cursor are gone, or never existed because an older
+ * database was restored
+ */
 function refuseExpired({ start, last }: FeedStretch, after: number): void {
   if (after >= start && after <= last) return;
   throw conflict('cursor_expired', 'The changes after this cursor are no longer available. Copy all records again.', {
@@ -105,7 +114,7 @@ function refuseExpired({ start, last }: FeedStretch, after: number): void {
   });
 }
 
-/** The records of events as they are now, within reach; by object and id. */
+/** Returns the current visible records of events, by object and id. */
 async function recordsOf(
   { caller, db: { sql } }: FeedCall,
   events: readonly ReadEvent[],
@@ -124,7 +133,10 @@ async function recordsOf(
   return new Map(lists.flat());
 }
 
-/** The tags of records that are shown: one statement for each object that has tags. @param records as `recordsOf` returns them */
+/**
+ * Returns the tags of records: one statement for each object that has tags.
+ * @param records as `recordsOf` returns them
+ */
 async function tagsOf(
   { caller, db: { sql } }: FeedCall,
   { objects }: Workspace,
@@ -146,7 +158,7 @@ async function tagsOf(
   return new Map(lists.flatMap((list) => [...list]));
 }
 
-/** @param tags undefined if they are not asked for */
+/** @param tags undefined if they were not requested */
 function changeOf(
   event: ReadEvent,
   record: StoredRecord | undefined,
@@ -169,7 +181,10 @@ function changeOf(
   };
 }
 
-/** What fields were and are, if that was asked for and the caller still sees the record. */
+/**
+ * Returns the old and new values of fields, if they were requested and the caller can still see the
+ * record.
+ */
 function changesOf(
   { changes }: ReadEvent,
   record: StoredRecord | undefined,
@@ -180,10 +195,13 @@ function changesOf(
   return feedChanges(changes, (name) => object.fields.has(name) || name === tagsField(object)?.name);
 }
 
-/** Data that every event about a record has. */
+/** The data of every event about a record. */
 const commonData = ['object', 'record_id', 'occurred_at'];
 
-/** The data of an event, as webhooks carry them; without its scope only what the event is about. */
+/**
+ * Returns the data of an event as in webhooks. Without the scope of the event, only the common
+ * data.
+ */
 function dataFor({ event, data }: ReadEvent, caller: Caller): Record<string, unknown> {
   const carried = eventData(event, data);
   const scope = scopeOfEventData(event);

@@ -1,4 +1,4 @@
-// The history of a record: the rows of the audit log that are about it.
+// The history of a record: its rows of the audit log.
 import { type AuditPlace, listAuditLogs } from '../../db/access/audit-logs.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
 import type { Handler } from '../../runtime/handler.ts';

@@ -1,4 +1,4 @@
-// Links between records: listed, made and removed, one at a time and in batches.
+// Links between records: list, create and remove, one at a time and in batches.
 import { deleteLinks, findLinks, listLinks as listStored, type StoredLink } from '../../db/records/links.ts';
 import { findRecord, hasRecord } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
@@ -182,7 +182,7 @@ async function removeEach(
       if (!link || !held.has(link.fromId) || !held.has(link.toId)) throw notFound();
       authorizeRemoval(call, workspace, link);
       removable.set(index, link);
-      // An id that is repeated is gone the second time.
+      // A repeated id no longer exists the second time.
       links.delete(link.id);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -221,7 +221,7 @@ function authorizeRemoval(call: Call, workspace: Workspace, link: StoredLink): v
   }
 }
 
-/** @throws ApiError 404 for a record that the caller cannot see, before any problem of the body */
+/** @throws ApiError 404 if the caller cannot see the record, before any problem of the body */
 async function readWantedLink(call: Call<'createLink'>, workspace: Workspace): Promise<WantedLink> {
   const { path, body } = call.request;
   // Clients may send ids in upper case.
@@ -237,7 +237,10 @@ async function readWantedLink(call: Call<'createLink'>, workspace: Workspace): P
   }
 }
 
-/** @throws ApiError 422 for a name that the object does not have, 409 for a link type that accepts no new links */
+/**
+ * @throws ApiError 422 if the object has no link type of this name, 409 if the link type accepts no
+ * new links
+ */
 function openRelation(workspace: Workspace, object: string, name: string): OwnRelation {
   const relations = listRelations(object, workspace).filter(
     ({ otherObject }) => otherObject === null || workspace.objects.has(otherObject),
@@ -247,7 +250,7 @@ function openRelation(workspace: Workspace, object: string, name: string): OwnRe
   return relation;
 }
 
-/** @throws ApiError with the status for a name that is not one of the relations */
+/** @throws ApiError with the status if no relation has this name */
 function findRelation(
   object: string,
   name: string,
@@ -265,7 +268,10 @@ function findRelation(
   );
 }
 
-/** Locks the records on both sides, so that they are not deleted until the transaction ends. @returns the ids of those within reach */
+/**
+ * Locks the records on both sides, so that they cannot be deleted until the transaction ends.
+ * @returns the ids of the visible ones
+ */
 function holdBoth(call: Call, wanted: readonly (WantedLink & { object: string })[]): Promise<ReadonlySet<string>> {
   return holdRecords(
     call,
@@ -285,7 +291,7 @@ async function holdRecords(
   return new Set(references.flatMap((reference) => find(reference) ?? []));
 }
 
-/** @throws ApiError 404 for an object that is disabled */
+/** @throws ApiError 404 if the object is disabled */
 const requireModule = (workspace: Workspace, object: string): string => found(workspace.objects.get(object)).module;
 
 const findTypeName = (workspace: Workspace, { linkTypeId }: StoredLink): string =>

@@ -1,4 +1,4 @@
-// Tags on leads and customers: which a record has, and those that somebody puts on or takes off.
+// Tags on leads and customers: list, add and remove.
 import { listRecordTags as listStored, type RecordTagRow } from '../../db/records/record-tags.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';
@@ -28,7 +28,10 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   return { status: 200, data: { tags: rows.map(toRecordTagResponse), ...rest } };
 };
 
-/** @throws ApiError 404 for an object that this workspace does not have, and for a record that the caller cannot see */
+/**
+ * @throws ApiError 404 if the workspace does not have the object, or if the caller cannot see the
+ * record
+ */
 async function lockTagged(
   call: Call<'createRecordTag'> | Call<'deleteRecordTag'>,
 ): Promise<{ place: Place; before: StoredRecord; manual: string[] }> {
@@ -47,7 +50,7 @@ export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
     const prepared = prepareTags(call, place, before, [...manual, wanted.id]);
     await writeChange(call, place, prepared, { action: 'record.tag', metadata });
   }
-  // Not there if it was deleted meanwhile.
+  // It is missing if it was deleted meanwhile.
   const tag = wanted && (await listStored(call.db.sql, call.caller, path)).find(({ id }) => id === wanted.id);
   if (!tag) {
     const allowed = tags.map(({ name }) => name);

@@ -28,7 +28,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const { sql } = call.db;
-  // A cursor stays valid when a day ends: it belongs to the relative date, not to the days that it means now.
+  // A cursor stays valid when a day ends: it belongs to the relative date, not to its current days.
   const asked = { sort: sort.keys, filter: filter.filter };
   const clock = { now: call.now, timezone: workspace.timezone };
   const meant = { sort: sort.keys, filter: filter.filter && resolveRelativeDates(filter.filter, clock) };
@@ -94,7 +94,7 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   if (object.object === 'activities') await lockEntity(sql, caller, call.request.path.id);
   const deletion = await deleteEach(call, place, [call.request.path.id]);
   const gone = found(deletion.records[0]);
-  // The refusal undoes the deletion.
+  // The error rolls back the deletion.
   if (!isMatch(call.request.headers['If-Match'], gone.version)) throw versionMismatch(gone.version);
   await noteDeletions(call, place, deletion);
   const status = deletion.isClearingPending ? 202 : 200;

@@ -1,4 +1,4 @@
-// Upserts: the record that is meant is changed, or created where there is none.
+// Upserts: change the matching record, or create one if there is none.
 import { findMatches } from '../../db/records/matches.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { severalMatches } from '../../domain/records/batch.ts';
@@ -25,8 +25,8 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
 };
 
 /**
- * The id of the one record that has the values; null when there is none.
- * @throws ApiError 409 when there are several
+ * Returns the id of the only record that has the values; null if there is none.
+ * @throws ApiError 409 if there are several
  */
 async function onlyMatch(
   { caller, db: { sql } }: Writing,

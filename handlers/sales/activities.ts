@@ -52,7 +52,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   const checked = checkActivity(body, workspace, now);
   if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
   const item = await resolve(call, checked);
-  // Nothing else was wrong: there is no such lead or deal.
+  // There are no other problems, so the lead or deal does not exist.
   if (item.checked.problems.length > 0) throw notFound();
 
   const place = { workspace, object };
@@ -66,7 +66,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   };
 };
 
-/** The lead or deal as the activity left it. */
+/** Returns the lead or deal after the activity. */
 async function entityOf(
   { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,

@@ -22,14 +22,14 @@ export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) =>
   return { status: 200, etag, data: { customer, other_matches: match.others } };
 };
 
-/** @throws ApiError 400 for a group that there is not */
+/** @throws ApiError 400 for an unknown group */
 function includeOf(text: string | undefined): ReadonlySet<IncludeGroup> {
   const { include, problems } = parseInclude(text ?? 'contacts');
   if (problems.length > 0) throw validationFailed(problems, 400);
   return include;
 }
 
-/** @throws ApiError 404 for a customer that the caller cannot see */
+/** @throws ApiError 404 if the caller cannot see the customer */
 async function profileOf(
   call: Call<'getCustomer'> | Call<'getCustomerByEmail'>,
   id: string,

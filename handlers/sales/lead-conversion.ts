@@ -1,4 +1,4 @@
-// Converting a lead: the customer, the account and the deal that it becomes, written together.
+// Lead conversion: writes the customer, the account and the deal together.
 
 import { findRecord } from '../../db/records/records.ts';
 import { findDealOfLead, findMatches } from '../../db/sales/lead-conversion.ts';
@@ -17,7 +17,7 @@ import { type Traced, writeChange, writeNewRecord } from '../../services/records
 
 type Convert = Call<'convertLead'>;
 
-/** A customer or an account that a lead becomes. */
+/** A customer or an account of a converted lead. */
 interface Party {
   id: string;
   created: boolean;
@@ -54,8 +54,8 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
 };
 
 /**
- * The deal that the body asks for, checked.
- * @throws ApiError 400, 403 or 422 for a body that is wrong
+ * Returns the deal in the body, after validation.
+ * @throws ApiError 400, 403 or 422 if the body is invalid
  */
 async function wantedDeal(
   call: Convert,
@@ -70,14 +70,14 @@ async function wantedDeal(
   const { change, problems = [] } = wanted === true ? checkDeal(lead, given, workspace, call.now) : {};
   const deal = change && (await resolve(call, change));
   if (deal) problems.push(...deal.checked.problems.map((each) => ({ ...each, field: `deal.${each.field}` })));
-  // What deal holds is refused as a record of its own would be.
+  // Problems of `deal` are rejected like those of a separate record.
   if (problems.length > 0) throw validationFailed([...problems, ...shape, ...call.request.problems], 422);
   if (shape.length > 0 || call.request.problems.length > 0) throw call.request.rejection(shape);
   if (deal) call.authorize('deals:create');
   return deal;
 }
 
-/** 409 with what the lead became, as far as the caller can see it. */
+/** Returns a 409 with the results of the conversion that the caller can see. */
 async function alreadyConverted({ caller, db: { sql } }: Convert, lead: StoredRecord): Promise<ApiError> {
   const { converted_at, converted_customer_id } = lead.values;
   const customer = await findRecord(sql, caller, 'customers', String(converted_customer_id));
@@ -89,7 +89,7 @@ async function alreadyConverted({ caller, db: { sql } }: Convert, lead: StoredRe
   });
 }
 
-/** Finds or makes the customer and, where the lead names a company, the account. */
+/** Finds or creates the customer and, if the lead names a company, the account. */
 async function partiesOf(
   call: Convert,
   lead: StoredRecord,
@@ -130,7 +130,7 @@ async function makeParty(
   return { id: (await writeNewRecord(call, place, prepared)).id, created: true };
 }
 
-/** Content that the conversion itself puts together, from what is stored. */
+/** Content that the conversion itself builds from stored values. */
 const ours = ({ values, custom }: Pick<CheckedRecord, 'values' | 'custom'>): CheckedRecord => ({
   values,
   custom,
@@ -139,7 +139,7 @@ const ours = ({ values, custom }: Pick<CheckedRecord, 'values' | 'custom'>): Che
   defaulted: new Set(),
 });
 
-/** @throws ApiError 422 when the status asks more of the record */
+/** @throws ApiError 422 if the record does not meet the pre-conditions of the status */
 async function writeOwn(
   call: Convert,
   place: Place,
@@ -151,7 +151,10 @@ async function writeOwn(
   return prepared ? writeChange(call, place, prepared, traced) : before;
 }
 
-/** @throws ApiError 422 when its stage asks for more, 409 for a duplicate */
+/**
+ * @throws ApiError 422 if the deal does not meet the pre-conditions of its stage, 409 for a
+ * duplicate
+ */
 async function makeDeal(
   call: Convert,
   deal: ResolvedRecord,
@@ -163,7 +166,7 @@ async function makeDeal(
   return showRecord(place.object, await writeNewRecord(call, place, await prepareNew(call, place, deal)));
 }
 
-/** @throws ApiError 422 when the status asks more of the lead */
+/** @throws ApiError 422 if the lead does not meet the pre-conditions of the status */
 function markConverted(
   call: Convert,
   lead: StoredRecord,

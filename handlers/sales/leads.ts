@@ -1,4 +1,4 @@
-// Lead intake: names resolved, duplicates refused, one lead stored.
+// Lead intake: resolves names, rejects duplicates, and stores one lead.
 import { type Assignee, findAssignee } from '../../db/sales/leads.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
 import type { NewRecord } from '../../domain/records/draft.ts';
@@ -18,7 +18,8 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const place = { workspace, object: builtinOf('leads', workspace) };
   const lead = checkLead(body, workspace, now);
   const refused = call.request.problems.length > 0 || lead.problems.length > 0;
-  // Asked even for a body that is refused, so that an unknown assignee is listed with its other problems.
+  // Also runs for a body that will be rejected, so that an unknown assignee is reported with the
+  // other problems.
   const [assignee, duplicate] = await Promise.all([
     findAssignee(sql, caller, lead.assigneeEmail),
     searchDuplicate(call, place, refused ? [] : lead.duplicates),
@@ -47,7 +48,7 @@ function toLead(
 ): components['schemas']['Lead'] {
   const own = [...builtinOf('leads', workspace).fields.values()].filter((field) => field.custom);
   const text = (field: string) => (values[field] ?? null) as string | null;
-  // What is required or has a default is there.
+  // Required fields and fields with defaults are set.
   const [firstName, statusId] = [values.first_name as string, values.lead_status as string];
   return {
     id,

@@ -1,4 +1,4 @@
-// Moving deals through their stages and leads through their statuses.
+// Moves deals through their stages and leads through their statuses.
 
 import type { Status } from '../../domain/objects/configuration.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
@@ -50,7 +50,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const problems = [...checked.problems, ...inFields];
   const named = new Set(problems.map(({ field }) => field));
   const others = [...checked.shape, ...call.request.problems].filter(({ field }) => !named.has(field));
-  // What fields holds is refused as the same change by the records API would be.
+  // Problems of `fields` are rejected like the same change by the records API.
   if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
   if (others.length > 0 || !status) throw call.request.rejection(checked.shape);
 
@@ -70,7 +70,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   };
 }
 
-/** Writes what the move changes, if anything; the reason is kept in the audit log either way. */
+/** Writes the changes of the move, if any. The reason is stored in the audit log either way. */
 async function write(
   call: MoveCall,
   place: Place,
