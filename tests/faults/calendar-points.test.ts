@@ -1,4 +1,4 @@
-// The job that tells calendars, killed at each point: one event for each booking, none without.
+// The calendar job, killed at each point: one event for each booking, and none without a booking.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ import { calendarPoints, fatal, type Moment, type Statement, Traps } from './sup
 import { FaultProxy, type Link, through, type Watcher } from './support/proxy.ts';
 import { untilAbandoned } from './support/until-abandoned.ts';
 
-/** Waits for a request to the calendar to come by. */
+/** Waits for a request to the calendar. */
 class RequestTrap {
   #waitsFor: { method: string; moment: Moment; act: () => void } | undefined;
 
@@ -23,7 +23,9 @@ class RequestTrap {
     });
   }
 
-  /** For the proxy in front of the calendar, which gets each request on a connection of its own. */
+  /**
+   * Watcher for the proxy in front of the calendar, which gets each request on a new connection.
+   */
   readonly watch = (link: Link): Watcher => {
     let method = '';
     const pass = (moment: Moment, bytes: Buffer) => {
@@ -47,7 +49,7 @@ class RequestTrap {
 
 const program = fileURLToPath(new URL('support/calendar-job.ts', import.meta.url));
 
-describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radicale')}`, () => {
+describe.skipIf(!findProgram('radicale'))(`calendar operations${skipNote('radicale')}`, () => {
   const traps = new Traps({});
   const requests = new RequestTrap();
   const proxies: FaultProxy[] = [];
@@ -59,7 +61,7 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   let server: ReturnType<typeof openCalendarServer>;
   let job: ChildProcess | undefined;
 
-  // A database of its own: another server would carry out what was left.
+  // A separate database, because another server would carry out the remaining operations.
   beforeAll(async () => {
     [url, radicale] = await Promise.all([newDatabase(), TestRadicale.start()]);
     await useDatabase(url);
@@ -87,14 +89,16 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
     job = undefined;
   }
 
-  /** Carries out what is due, as another server does once it takes the first for dead. */
+  /**
+   * Carries out due operations, as another server does once the lease of the killed one has ended.
+   */
   async function recover(): Promise<void> {
     await untilAbandoned('crm calendars');
     await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
     while ((await carryOutOrders(server.context(), server.services)) > 0);
   }
 
-  /** Has a job killed where a trap springs. */
+  /** Runs a job, kills it when a trap springs, and compares the calendar with the bookings. */
   async function killedAt(
     sprung: Promise<void>,
     meanwhile: () => Promise<void> = async () => undefined,
@@ -115,24 +119,33 @@ describe.skipIf(!findProgram('radicale'))(`orders to calendars${skipNote('radica
   const atStatement = (statement: Statement, moment: Moment): Promise<void> =>
     traps.set({ statement, moment, act: () => undefined });
 
-  test.each(fatal(calendarPoints))('with $statement $moment', async ({ statement, moment }) => {
-    await newBooking();
-    await killedAt(atStatement(statement, moment));
-  });
+  test.each(fatal(calendarPoints))(
+    'writes one event if the job is killed with $statement $moment',
+    async ({ statement, moment }) => {
+      await newBooking();
+      await killedAt(atStatement(statement, moment));
+    },
+  );
 
-  test.each(['before', 'sent', 'answered'] as const)('with the event %s', async (moment) => {
-    await newBooking();
-    await killedAt(requests.set('PUT', moment));
-  });
+  test.each(['before', 'sent', 'answered'] as const)(
+    'writes one event if the job is killed with the request %s',
+    async (moment) => {
+      await newBooking();
+      await killedAt(requests.set('PUT', moment));
+    },
+  );
 
-  test.each(['before', 'answered'] as const)('with the removal %s', async (moment) => {
-    const id = await newBooking();
-    await recover();
-    await cancel(id);
-    await killedAt(requests.set('DELETE', moment));
-  });
+  test.each(['before', 'answered'] as const)(
+    'removes an event if the job is killed with the removal %s',
+    async (moment) => {
+      const id = await newBooking();
+      await recover();
+      await cancel(id);
+      await killedAt(requests.set('DELETE', moment));
+    },
+  );
 
-  test('with the event written, and the booking cancelled before that was known', async () => {
+  test('removes a written event whose booking is cancelled before the job knew of it', async () => {
     const id = await newBooking();
     await killedAt(requests.set('PUT', 'answered'), () => cancel(id));
     expect((await calendar.events()).join()).not.toContain(id);

@@ -1,4 +1,4 @@
-// PostgreSQL is killed and hangs under writers: they see only 503, and every write is there once.
+// PostgreSQL is killed or hangs under writers: they only see 503, and every write is stored once.
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -48,7 +48,7 @@ async function newWriters(): Promise<Writers> {
   return new Writers({ servers: [server.url], apiKey, random, count: 16 });
 }
 
-/** Nobody was cut off or saw a failure other than 503, and the tables have what was acknowledged. */
+/** Expects that no client was cut off or saw an error other than 503, and that the tables match. */
 async function expectExactlyOnce(writers: Writers): Promise<Tally> {
   await writers.progress(50);
   await writers.settle();
@@ -62,7 +62,7 @@ async function expectExactlyOnce(writers: Writers): Promise<Tally> {
 }
 
 describe('PostgreSQL killed', () => {
-  test('three times under 16 writers costs no acknowledged write, doubles none, and needs no restart', async () => {
+  test('loses and doubles no acknowledged write of 16 writers when PostgreSQL is killed three times, without a restart', async () => {
     const writers = await newWriters();
     const healthy: number[] = [];
     for (const how of ['all', 'one', 'all'] as const) {
@@ -79,7 +79,7 @@ describe('PostgreSQL killed', () => {
 });
 
 describe('PostgreSQL that hangs for five seconds', () => {
-  test('under 16 writers answers all of them in time, and does nothing twice afterwards', async () => {
+  test('answers 16 writers in time while PostgreSQL hangs, and repeats nothing afterwards', async () => {
     const writers = await newWriters();
     await writers.progress(100);
     const resume = database.pause();
@@ -95,7 +95,7 @@ describe('PostgreSQL that hangs for five seconds', () => {
   test.each([
     ['with an Idempotency-Key', 'in-time-000001'],
     ['without an Idempotency-Key', undefined],
-  ])('does not run a commit %s that reached it before, and that was answered with 503', async (_, key) => {
+  ])('rolls back a commit %s that PostgreSQL received before the 503', async (_, key) => {
     await arrange();
     const created = await askUntilTaken('POST', accounts, 'in-time-created', { name: 'Before' });
     const { id } = JSON.parse(created.text).data.record;
@@ -116,7 +116,7 @@ describe('PostgreSQL that hangs for five seconds', () => {
     } finally {
       resume?.();
     }
-    // It has come to the end of all that it was sent.
+    // PostgreSQL has processed everything that it received.
     await link?.closed;
     expect(link).toBeDefined();
     await server.untilHealthy();
@@ -133,7 +133,7 @@ describe('PostgreSQL that hangs for five seconds', () => {
 const ask = (method: string, path: string, key: string | undefined, body: unknown): Promise<Answered> =>
   send(undefined, server.url, apiKey, { method, path, key, body });
 
-/** Asks again while the answer is 503, which a busy machine may give. */
+/** Repeats the call while the response is 503, which a busy machine may give. */
 async function askUntilTaken(...call: Parameters<typeof ask>): Promise<Answered> {
   return vi.waitFor(async () => {
     const answer = await ask(...call);

@@ -1,4 +1,4 @@
-// The database goes, hangs and comes back: every request ends in time, and no restart is needed.
+// The database stops, hangs and returns: every request ends in time, and no restart is needed.
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -16,8 +16,11 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { useDatabase } from '../support/tenants.ts';
 
-/** Two seconds are promised, and the slowest answer is printed; the rest is for a machine that is busy with other tests. */
-const patience = 15_000;
+/**
+ * The promise is two seconds, and the slowest response is printed. The rest allows for a machine
+ * that is busy with other tests.
+ */
+const requestTimeoutMs = 15_000;
 
 let slowest = 0;
 
@@ -53,12 +56,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A good request for every operation, arranged while the database is there. */
+/** Prepares a valid request for every operation while the database is available. */
 async function prepareAll(): Promise<Prepared[]> {
   const tenant = await newWideTenant();
   const prepared: Prepared[] = [];
   for (const operation of operations) {
-    // What one change of a subscription needs, another takes away.
+    // Changes of a subscription exclude each other, so each has its own tenant.
     const isOfSubscription = /^\/v1\/(subscription\/|checkout-sessions|billing\/)/.test(operation.path);
     const own = isOfSubscription ? await newWideTenant() : tenant;
     prepared.push({ operation, ...(await goodRequest(operation, own)) });
@@ -68,12 +71,12 @@ async function prepareAll(): Promise<Prepared[]> {
 
 async function send({ operation, path, options }: Prepared): Promise<Answer> {
   const started = performance.now();
-  const answer = await call(operation.method, path, { ...options, within: patience });
+  const answer = await call(operation.method, path, { ...options, within: requestTimeoutMs });
   slowest = Math.max(slowest, performance.now() - started);
   return answer;
 }
 
-/** What a public read other than health answers needs no database. */
+/** Returns false for public reads other than the health check, which need no database. */
 const needsDatabase = ({ operation }: Prepared): boolean =>
   operation.method !== 'GET' ||
   operation.id === 'getHealth' ||
@@ -83,37 +86,38 @@ const needsDatabase = ({ operation }: Prepared): boolean =>
 function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
   const isOAuth = operation.declared['x-answer'] === 'oauth';
   const code = isOAuth ? answer.body.error : answer.body.error?.code;
-  // A key's call that cannot be charged is not let through. One that was charged ahead fails later, and not for the quota.
+  // A call of a key that cannot be charged is rejected. A call with a quota lease fails later, with
+  // another code.
   const own = options.key === undefined ? ['SERVICE_UNAVAILABLE'] : ['QUOTA_UNAVAILABLE', 'SERVICE_UNAVAILABLE'];
   expect({ operation: operation.id, status: answer.status }).toEqual({ operation: operation.id, status: 503 });
   expect(isOAuth ? ['temporarily_unavailable'] : own, operation.id).toContain(code);
   expect(answer.headers.get('retry-after')).toBe('1');
 }
 
-/** Sends everything again, one after the other; what was not applied before is accepted now. */
+/** Sends all requests again in order. Calls that did not take effect before succeed now. */
 async function expectAllAccepted(prepared: Prepared[]): Promise<void> {
   for (const each of prepared) {
     const { status, text } = await callWithRetries(each.operation.method, each.path, {
       ...each.options,
-      within: patience,
+      within: requestTimeoutMs,
     });
     if (status >= 300) expect.fail(`${each.operation.id} answered ${status} ${text}`);
   }
 }
 
 const untilHealthy = (): Promise<unknown> =>
-  vi.waitUntil(async () => (await call('GET', '/v1/health', { within: patience })).status === 200, {});
+  vi.waitUntil(async () => (await call('GET', '/v1/health', { within: requestTimeoutMs })).status === 200, {});
 
-/** Starts the database again where it was, and waits until the server uses it. */
+/** Starts the database again on the same port, and waits until the server uses it. */
 async function revive(): Promise<void> {
   const { port } = new URL(database.url);
-  // Its memory may still be in use for a moment by connections that are dying: then it is started again.
+  // Dying connections may still use its shared memory for a moment, so the start is retried.
   database = await vi.waitFor(() => startEmbedded(folder, () => undefined, Number(port)), { interval: 100 });
   await untilHealthy();
 }
 
 describe('a database that was stopped', () => {
-  test('is answered with 503 by every operation, and used again when it is back', async () => {
+  test('returns 503 from every operation while the database is stopped, and uses it again afterwards', async () => {
     const prepared = await prepareAll();
     await database.stop();
     try {
@@ -127,8 +131,8 @@ describe('a database that was stopped', () => {
         method: 'POST',
         body: new URLSearchParams(form),
       });
-      const told = [answer.status, answer.headers.get('retry-after'), await answer.json()];
-      expect(told).toMatchObject([503, '1', { error: 'temporarily_unavailable' }]);
+      const response = [answer.status, answer.headers.get('retry-after'), await answer.json()];
+      expect(response).toMatchObject([503, '1', { error: 'temporarily_unavailable' }]);
       expect(seriesValue(await readMetrics(server), 'crm_database_up')).toBe(0);
     } finally {
       await revive();
@@ -136,7 +140,7 @@ describe('a database that was stopped', () => {
     await expectAllAccepted(prepared);
   });
 
-  test('and was killed is used again too', async () => {
+  test('uses a killed database again after its return', async () => {
     const prepared = await prepareAll();
     for (const pid of [database.pid, ...backends()]) process.kill(pid, 'SIGKILL');
     try {
@@ -150,7 +154,7 @@ describe('a database that was stopped', () => {
   });
 });
 
-test('a database that was stopped keeps nobody from where a link in an email leads', async () => {
+test('redirects links of emails while the database is stopped', async () => {
   const tokens = new SignedTokens(new Secrets('5e'.repeat(32)));
   const [companyId, draftId, target] = [randomUUID(), randomUUID(), 'https://bluelake.example/offer'];
   const visit = (path: string) => fetch(server.url + path, { redirect: 'manual' });
@@ -164,19 +168,19 @@ test('a database that was stopped keeps nobody from where a link in an email lea
   } finally {
     await revive();
   }
-  // There is no such email.
+  // The email does not exist.
   expect((await visit(link)).status).toBe(404);
 });
 
 describe('a database that hangs', () => {
-  test('lets no request wait longer than two seconds, and applies nothing that was answered with 503', async () => {
+  test('answers every request within two seconds while the database hangs, and applies nothing after its 503', async () => {
     const prepared = await prepareAll();
     await Promise.all(prepared.filter(({ operation }) => operation.method === 'GET').map(send));
     const paused = [database.pid, ...backends()];
     for (const pid of paused) process.kill(pid, 'SIGSTOP');
     try {
       const since = performance.now();
-      // For five seconds, more at once than there are connections.
+      // For five seconds, sends more requests at the same time than there are connections.
       expect(seriesValue(await readMetrics(server), 'crm_database_up')).toBe(0);
       while (performance.now() - since < 5000) {
         const crowd = [...prepared, ...prepared.filter(({ operation }) => operation.method === 'GET')];
@@ -192,14 +196,14 @@ describe('a database that hangs', () => {
   });
 });
 
-/** The processes of the database's connections and its own helpers. */
+/** Returns the processes of the database's connections and its helpers. */
 function backends(): number[] {
   const found = execFileSync('pgrep', ['-P', String(database.pid)], { encoding: 'utf8' });
   return found.trim().split('\n').map(Number);
 }
 
 describe('one connection', () => {
-  test('is enough for every operation', async () => {
+  test('serves every operation with a single connection', async () => {
     const small = await startServer({
       ...testSettings,
       DATABASE_URL: database.url,

@@ -1,4 +1,4 @@
-// The embedded PostgreSQL: started again when it dies, or the server ends too; of one server alone.
+// The embedded PostgreSQL: restarted when it dies, or the server exits; used by one server only.
 import { renameSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,9 +30,10 @@ async function newWorkspace(): Promise<Tenant> {
 }
 
 /**
- * Kills it as nothing in it can notice. What serves connections would answer until it sees that its parent is gone;
- * one process never sees it, as one that waits for a lock of the killed does not.
- * @returns the process
+ * Kills the database without any of its processes noticing. Backends would answer until they see
+ * that their parent is gone. The walwriter stays stopped, as a process that waits for a lock of a
+ * killed one does.
+ * @returns the process id
  */
 async function killDatabase(): Promise<number> {
   const [row] = await database()`
@@ -52,8 +53,8 @@ const runs = (pid: number): boolean => {
   }
 };
 
-describe('that is killed', () => {
-  test('three times under 16 writers is back within seconds, and has every acknowledged write once', async () => {
+describe('an embedded database that is killed', () => {
+  test('returns within seconds after three kills under 16 writers, with every acknowledged write once', async () => {
     process.stdout.write(`faults: the seed of the embedded database's deaths is ${random.seed}\n`);
     const server = await OwnServer.start(settings);
     try {
@@ -64,7 +65,7 @@ describe('that is killed', () => {
       for (let kill = 0; kill < 3; kill += 1) {
         await writers.progress(random.whole(20, 100));
         await killDatabase();
-        // Before it could be back: it says so, and does not hang.
+        // Before the database can be back, the server answers 503 and does not hang.
         expect((await call('GET', '/v1/me', { key: apiKey, baseUrl: server.url, within: 15_000 })).status).toBe(503);
         back.push(await server.untilHealthy());
       }
@@ -83,13 +84,13 @@ describe('that is killed', () => {
   });
 });
 
-describe('on whose folder a second server starts', () => {
-  test('stays with the first, and is taken from it when it was killed', async () => {
+describe('an embedded database whose folder a second server uses', () => {
+  test('keeps the database with the first server, and gives it to the second after the first is killed', async () => {
     const first = await startServer(settings);
     const { key } = await newWorkspace();
     const refused = /Another server \(process \d+\) uses the database in .*, or set DATA_DIR to another folder\./;
     await expect(startServer(settings)).rejects.toThrow(refused);
-    // Its database was not touched.
+    // The rejected start did not touch the database of the first server.
     useServer(first.url);
     const { id } = await createRecord(key, 'accounts', { name: 'Kept' });
     const running = findRunning(folder);
@@ -106,9 +107,15 @@ describe('on whose folder a second server starts', () => {
   });
 });
 
-describe('that cannot be started again', () => {
-  /** A server whose database has been killed, and lacks a file that it needs. */
-  async function strike(): Promise<{ server: TestServer; pid: number; mend: () => void; id: string; key: string }> {
+describe('an embedded database that cannot be started again', () => {
+  /** Starts a server and kills its database, which then lacks a file that it needs. */
+  async function startWithLostDatabase(): Promise<{
+    server: TestServer;
+    pid: number;
+    repair: () => void;
+    id: string;
+    key: string;
+  }> {
     const server = await startServer(settings);
     useServer(server.url);
     const { key } = await newWorkspace();
@@ -117,22 +124,22 @@ describe('that cannot be started again', () => {
     const needed = `${row?.data_directory}/global/pg_control`;
     renameSync(needed, `${needed}.away`);
     const pid = await killDatabase();
-    return { server, pid, mend: () => renameSync(`${needed}.away`, needed), id, key };
+    return { server, pid, repair: () => renameSync(`${needed}.away`, needed), id, key };
   }
 
-  test('ends the server with a sentence after some tries; started again, both are back', async () => {
-    const { server, pid, mend, id, key } = await strike();
+  test('exits with a message after several attempts, and works again after a restart', async () => {
+    const { server, pid, repair, id, key } = await startWithLostDatabase();
     await expectStatus(503, 'GET', '/v1/me', { key });
     await vi.waitFor(() => expect(server.output()).toContain('The server ends, since'), { timeout: 60_000 });
     expect(await server.stop()).toBe(1);
     expect(runs(pid)).toBe(false);
     const lines = server.output().split('\n');
-    const told = (kind: string) => lines.filter((line) => line.includes(`"alert":"${kind}"`));
-    expect(told('embedded_database_died')).toHaveLength(7);
-    expect(told('embedded_database_died')[0]).toContain('"reason":"It ended by SIGKILL.","again_in_ms":100');
-    expect(told('embedded_database_lost')).toHaveLength(1);
-    expect(told('embedded_database_lost')[0]).toContain('pg_control');
-    mend();
+    const alertsOf = (kind: string) => lines.filter((line) => line.includes(`"alert":"${kind}"`));
+    expect(alertsOf('embedded_database_died')).toHaveLength(7);
+    expect(alertsOf('embedded_database_died')[0]).toContain('"reason":"It ended by SIGKILL.","again_in_ms":100');
+    expect(alertsOf('embedded_database_lost')).toHaveLength(1);
+    expect(alertsOf('embedded_database_lost')[0]).toContain('pg_control');
+    repair();
     const again = await startServer(settings);
     try {
       useServer(again.url);
@@ -142,14 +149,14 @@ describe('that cannot be started again', () => {
     }
   });
 
-  test('does not keep a server from stopping', async () => {
-    const { server, pid, mend } = await strike();
+  test('stops while its database cannot be started', async () => {
+    const { server, pid, repair } = await startWithLostDatabase();
     await sleep(500);
     const asked = performance.now();
     expect(await server.stop()).toBe(0);
     expect(performance.now() - asked).toBeLessThan(30_000);
     expect(runs(pid)).toBe(false);
-    mend();
+    repair();
     expect(findRunning(folder)).toBeUndefined();
   });
 });

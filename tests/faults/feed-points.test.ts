@@ -1,4 +1,4 @@
-// The feed and the webhooks cut at each of their points: each change is told once, to each once.
+// The feed and the webhooks, cut at each point: each change has one position and one delivery.
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newDatabase } from '../support/databases.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
@@ -12,7 +12,7 @@ import { send } from './support/writers.ts';
 
 const traps = new Traps();
 let proxy: FaultProxy;
-/** The only one of its database, so that it is this one that is cut. */
+/** The only server of its database, so that the cut hits it. */
 let server: OwnServer;
 
 beforeAll(async () => {
@@ -31,7 +31,7 @@ afterAll(async () => {
   await useDatabase(undefined);
 });
 
-/** Creates an account, once: a busy machine may answer 503 before. */
+/** Creates an account once. A busy machine may answer 503 before. */
 async function createAccount(tenant: Tenant, name: string): Promise<void> {
   const call = { method: 'POST', path: '/v1/objects/accounts/records', key: crypto.randomUUID(), body: { name } };
   await vi.waitFor(async () => expect((await send(undefined, server.url, tenant.key, call)).status).toBe(201));
@@ -40,7 +40,7 @@ async function createAccount(tenant: Tenant, name: string): Promise<void> {
 const kill = (): void => void process.kill(server.pid, 'SIGKILL');
 const reset = (link: Link): void => link.reset();
 
-describe('a dispatcher cut', () => {
+describe('a dispatcher, cut', () => {
   async function cut(point: Point, act: (link: Link) => void): Promise<void> {
     const tenant = await newTenant();
     const create = (name: string): Promise<void> => createAccount(tenant, name);
@@ -59,23 +59,23 @@ describe('a dispatcher cut', () => {
     expect(names.map(({ name }) => name)).toEqual(['before', 'cut', 'after']);
   }
 
-  test.each(dispatcherPoints)('with $statement $moment tells what it told once, and then the rest', (point) =>
-    cut(point, reset),
+  test.each(dispatcherPoints)(
+    'assigns each position once after a reset with $statement $moment, and continues',
+    (point) => cut(point, reset),
   );
 
-  // For PostgreSQL a killed server is a connection that ends: here the new server begins where the old one was.
-  const killed = dispatcherPoints.filter(({ statement }) => /^(taking|commit)/.test(statement));
-  test.each(killed)('by the death of its server, with $statement $moment, goes on in the next', (point) =>
-    cut(point, kill),
-  );
+  // For PostgreSQL, a killed server is a connection that ends. These points differ in where the
+  // next server begins.
+  const killed = dispatcherPoints.filter(({ statement }) => /^(claim|commit)/.test(statement));
+  test.each(killed)('continues on the next server after a kill with $statement $moment', (point) => cut(point, kill));
 });
 
-describe('a matcher of webhooks cut', () => {
+describe('a webhook matcher, cut', () => {
   const subscriptions = 2;
 
   async function cut(point: Point, act: (link: Link) => void): Promise<void> {
     const tenant = await newTenant();
-    // Nobody is there: what is asked is which deliveries were made.
+    // The receiver does not exist, because the test only looks at the created deliveries.
     for (let number = 0; number < subscriptions; number += 1)
       await newWebhook(tenant, 'live', { url: 'https://127.0.0.1:9/' });
     const create = (name: string): Promise<void> => createAccount(tenant, name);
@@ -95,11 +95,10 @@ describe('a matcher of webhooks cut', () => {
       .toEqual({ made: 2 * subscriptions, different: 2 * subscriptions, left: 0 });
   }
 
-  test.each(matcherPoints)('with $statement $moment makes each delivery once', (point) => cut(point, reset));
-
-  const killed = matcherPoints.filter(({ statement }) => /^(making|removal)/.test(statement));
-  test.each(killed)(
-    'by the death of its server, with $statement $moment, has the next make each delivery once',
-    (point) => cut(point, kill),
+  test.each(matcherPoints)('creates each delivery once after a reset with $statement $moment', (point) =>
+    cut(point, reset),
   );
+
+  const killed = matcherPoints.filter(({ statement }) => /^(insert|removal)/.test(statement));
+  test.each(killed)('creates each delivery once after a kill with $statement $moment', (point) => cut(point, kill));
 });

@@ -1,4 +1,4 @@
-// The feed under writers, readers and faults: every change once for everybody, causes first.
+// The feed under writers, readers and faults: each reader gets every change once, causes first.
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { newDatabase } from '../support/databases.ts';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
@@ -20,7 +20,7 @@ import { Random } from './support/random.ts';
 import { settingsFor } from './support/settings.ts';
 import { send, Writers } from './support/writers.ts';
 
-/** Changes that a run makes at least. */
+/** The number of changes after which a run ends. */
 const goal = Number(process.env.CHANGES ?? 1200);
 /** Calls of the writers between two kills. */
 const between = Number(process.env.CHANGES_BETWEEN ?? 100);
@@ -33,7 +33,7 @@ beforeAll(async () => {
   const url = await newDatabase();
   await useDatabase(url);
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
-  // The first one by way of the proxy, so that its dispatcher can be cut.
+  // The first server connects through the proxy, so that its dispatcher can be cut.
   const settings = [through(url, proxy), url].map((each) => ({
     ...settingsFor(each, '.test-data'),
     SECRET_KEY: inject('secretKey'),
@@ -47,7 +47,7 @@ afterAll(async () => {
   await useDatabase(undefined);
 });
 
-test(`${goal} changes by 16 writers and a chain of 4, with kills of either server, are read by 3 readers once and in order`, {
+test(`delivers ${goal} changes of 16 writers and a chain of 4 to 3 readers once and in order, under kills of both servers`, {
   timeout: 300_000 + goal * 50,
 }, async () => {
   const random = new Random();
@@ -59,12 +59,12 @@ test(`${goal} changes by 16 writers and a chain of 4, with kills of either serve
   const chain = new Chain(urls, apiKey, 4);
   const writers = new Writers({ servers: urls, apiKey, random, count: 16 });
   let kills = 0;
-  const told = async (): Promise<number> => {
+  const lastPosition = async (): Promise<number> => {
     const [row] =
       await database()`select coalesce(max(last_position), 0)::int as last from feeds where company_id = ${tenant.companyId}`;
     return row?.last;
   };
-  while ((await told()) < goal) {
+  while ((await lastPosition()) < goal) {
     await writers.progress(between);
     await random.pick(servers).restart();
     kills += 1;
@@ -76,7 +76,7 @@ test(`${goal} changes by 16 writers and a chain of 4, with kills of either serve
   await writers.replayAll();
   expect(writers.violations).toEqual([]);
   expect(servers.flatMap(({ failures }) => failures)).toEqual([]);
-  // Nothing of the chain is in the judge's tables.
+  // The oracle's tables contain nothing of the chain.
   expect(await check(sql, tenant.companyId, writers.writes).then((lines) => lines.filter(isNotOfChain(chain)))).toEqual(
     [],
   );
@@ -91,7 +91,7 @@ test(`${goal} changes by 16 writers and a chain of 4, with kills of either serve
 });
 
 describe('a server that holds a feed', () => {
-  test('and dies without a word, gives way to another within seconds', async () => {
+  test('moves the feed to another server within seconds if the network of its server dies', async () => {
     const [first, second] = servers as [OwnServer, OwnServer];
     await second.kill();
     const tenant = await newTenant();
@@ -106,7 +106,8 @@ describe('a server that holds a feed', () => {
     await create(first);
     await hit;
     await second.restart();
-    // It waits for a minute at most. PostgreSQL itself would wait for the silent connection for hours.
+    // storedFeed waits for at most a minute. PostgreSQL itself would keep the silent connection for
+    // hours.
     expect(await storedFeed(database(), tenant.companyId)).toHaveLength(1);
   });
 });

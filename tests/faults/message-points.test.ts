@@ -1,4 +1,4 @@
-// The job that sends messages, killed at each point: all that was approved is sent, under one name.
+// The job that sends messages, killed at each point: every approved message is sent under one id.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
@@ -28,7 +28,7 @@ let tenant: Tenant;
 let server: Awaited<ReturnType<typeof openMessageServer>>;
 let job: ChildProcess | undefined;
 
-// A database of its own: another server would send what was left.
+// A separate database, because another server would send the remaining messages.
 beforeAll(async () => {
   [url, smtp, twilio] = await Promise.all([newDatabase(), startSmtp(), TestTwilio.start()]);
   await useDatabase(url);
@@ -56,14 +56,14 @@ async function kill(): Promise<void> {
   job = undefined;
 }
 
-/** Sends what is due, as another server does once it takes the first for dead. */
+/** Sends due messages, as another server does once the lease of the killed one has ended. */
 async function recover(channel: 'email' | 'sms'): Promise<void> {
   await untilAbandoned('crm messages');
   await database()`update message_drafts set due_at = now() - interval '1 second', leased_until = null where status = 'approved'`;
   while ((await sendDue(contextOf('messages', server.pools), server.services, [channel])) > 0);
 }
 
-/** Messages that arrived for somebody, by the names that they came under. */
+/** Returns the ids of the messages that arrived for a recipient. */
 const arrivedAt = (channel: 'email' | 'sms', recipient: string): (string | undefined)[] =>
   channel === 'email'
     ? smtp.received
@@ -71,7 +71,10 @@ const arrivedAt = (channel: 'email' | 'sms', recipient: string): (string | undef
         .map(({ raw }) => /^Message-ID: <([^@>]+)@/m.exec(raw)?.[1])
     : twilio.to(recipient).map(({ sid }) => sid);
 
-/** Has a job killed where something springs, and looks at what became of the message. @param most times that it may arrive */
+/**
+ * Runs a job, kills it when the trap springs, and checks the message.
+ * @param most how often it may arrive
+ */
 async function killedAt(channel: 'email' | 'sms', most: number, sprung: Promise<void>): Promise<void> {
   const to = (): string => (channel === 'email' ? `${randomUUID()}@x.example` : someNumber());
   const [recipient, undecided] = [to(), to()];
@@ -104,16 +107,19 @@ const nothing = (): void => undefined;
 describe.each([
   ['email', 2],
   ['sms', 1],
-] as const)('with an approved message by %s, which may arrive %i times', (channel, most) => {
-  test.each(fatal(messagePoints))('and $statement $moment', async ({ statement, moment }) => {
-    await killedAt(channel, most, traps.set({ statement, moment, act: nothing }));
-  });
+] as const)('an approved message by %s, which may arrive %i times', (channel, most) => {
+  test.each(fatal(messagePoints))(
+    'sends the message if the job is killed with $statement $moment',
+    async ({ statement, moment }) => {
+      await killedAt(channel, most, traps.set({ statement, moment, act: nothing }));
+    },
+  );
 });
 
 test.each([
   ['recipient', 1],
   ['message', 2],
-] as const)('with the mail server before its answer to the %s, which may arrive %i times', async (at, most) => {
+] as const)('sends an email if the job is killed before the response to the %s, at most %i times', async (at, most) => {
   await killedAt(
     'email',
     most,
@@ -128,16 +134,19 @@ test.each([
   );
 });
 
-test.each(['lose', 'swallow'] as const)('with the provider of texts about to %s it', async (how) => {
-  await killedAt(
-    'sms',
-    1,
-    new Promise((resolve) => {
-      twilio.behave = () => {
-        twilio.behave = () => undefined;
-        setImmediate(resolve);
-        return how;
-      };
-    }),
-  );
-});
+test.each(['lose', 'swallow'] as const)(
+  'sends a text message if the job is killed while the provider is about to %s it',
+  async (how) => {
+    await killedAt(
+      'sms',
+      1,
+      new Promise((resolve) => {
+        twilio.behave = () => {
+          twilio.behave = () => undefined;
+          setImmediate(resolve);
+          return how;
+        };
+      }),
+    );
+  },
+);

@@ -1,4 +1,4 @@
-// Many approved messages under kill -9: each is sent under its name. MESSAGES says how many.
+// Many approved messages under kill -9: each is sent under its id. MESSAGES sets the number.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -19,7 +19,10 @@ import { untilAbandoned } from './support/until-abandoned.ts';
 const count = Number(process.env.MESSAGES ?? 300);
 const tenantCount = 5;
 const kills = 10;
-/** Of so many drafts of a run one is to a suppressed address; as many more are of a run that nobody decides about. */
+/**
+ * One of this many drafts of a run has a suppressed recipient. A run without a decision has as many
+ * drafts.
+ */
 const oneIn = 10;
 
 const program = fileURLToPath(new URL('support/message-job.ts', import.meta.url));
@@ -57,7 +60,10 @@ function start(): void {
   });
 }
 
-/** A run that has prepared mails. @returns its place and hash */
+/**
+ * Creates a campaign run with email drafts.
+ * @returns its ids and content hash
+ */
 async function preparedRun({ companyId }: Tenant, mails: readonly string[]) {
   const [campaignId, runId] = [uuidv7(), uuidv7()];
   const by = { created_by_kind: 'system', created_by_id: 'tests', created_at: new Date() };
@@ -82,7 +88,7 @@ async function preparedRun({ companyId }: Tenant, mails: readonly string[]) {
   return { campaignId, runId, hash: '07'.repeat(32) };
 }
 
-test(`${count} approved messages under ${kills} kills are all sent, and none that was not approved or is suppressed`, async () => {
+test(`sends all ${count} approved messages under ${kills} kills, and no unapproved or suppressed ones`, async () => {
   const sql = database();
   const suppressed: string[] = [];
   const undecided: string[] = [];
@@ -109,7 +115,7 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
     peak = Math.max(peak, peakMegabytes(job?.pid ?? 0));
     await kill();
     await untilAbandoned('crm messages');
-    // As if the time of the server that ended had passed.
+    // Ends the leases of the killed process.
     await sql`update message_drafts set due_at = now(), leased_until = null where status = 'approved' and due_at is not null`;
   }
   start();
@@ -126,7 +132,7 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
 
   const rows = await sql<{ id: string; recipient: string; status: string; error_code: string | null }[]>`
     select id, recipient, status, error_code from message_drafts`;
-  const told = await sql<{ outcome: string; times: number }[]>`
+  const outcomes = await sql<{ outcome: string; times: number }[]>`
     select (data->>'draft_id') || ' ' || (data->>'to') as outcome, count(*)::int as times from ${toldEvents(sql)}
     where event = 'message.draft.status_changed' and data->>'to' in ('sent', 'failed') group by 1`;
   const names = Map.groupBy(smtp.received, ({ recipients }) => recipients[0] ?? '');
@@ -147,19 +153,19 @@ test(`${count} approved messages under ${kills} kills are all sent, and none tha
       if (arrived.length > 1) counted.twice += 1;
     }
   }
-  // What became of each draft is told once, and of what nobody decided nothing (A8).
-  expect(told.filter(({ times }) => times !== 1)).toEqual([]);
+  // Each decided draft has one status event, and undecided drafts have none (A8).
+  expect(outcomes.filter(({ times }) => times !== 1)).toEqual([]);
   const decided = rows.filter(({ status }) => status !== 'draft').map(({ id, status }) => `${id} ${status}`);
-  expect(told.map(({ outcome }) => outcome).sort()).toEqual(decided.sort());
+  expect(outcomes.map(({ outcome }) => outcome).sort()).toEqual(decided.sort());
   expect(counted).toMatchObject({ sent: expected, failed: suppressed.length, undecided: undecided.length });
-  // Each kill meets no more than are on their way at once.
+  // Each kill affects at most the messages in flight.
   expect(counted.twice).toBeLessThanOrEqual(kills * 8);
   expect(smtp.received.length).toBeLessThanOrEqual(expected + kills * 8);
   process.stdout.write(
-    `${JSON.stringify({ ...counted, told: told.length, arrived: smtp.received.length, seconds: Math.round(seconds), each_second: Math.round(expected / seconds), peak_megabytes: peak })}\n`,
+    `${JSON.stringify({ ...counted, status_events: outcomes.length, arrived: smtp.received.length, seconds: Math.round(seconds), each_second: Math.round(expected / seconds), peak_megabytes: peak })}\n`,
   );
 }, 900_000);
 
-/** The most memory that a process had so far. */
+/** Returns the peak memory of a process in megabytes. */
 const peakMegabytes = (pid: number): number =>
   Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024);

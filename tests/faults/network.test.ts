@@ -1,4 +1,4 @@
-// A slow, stalled, reset or silent network to PostgreSQL: every write is there once.
+// A slow, stalled, reset or silent network to PostgreSQL: every write is stored once.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import { besideCommon } from '../support/databases.ts';
@@ -42,7 +42,7 @@ async function arrange(): Promise<void> {
   apiKey = await newKey(tenant, { perMinute: 1_000_000, perHour: 10_000_000 });
 }
 
-describe('a network that', () => {
+describe('the network to PostgreSQL', () => {
   test.each<[string, number, () => void]>([
     [
       'is slow',
@@ -66,7 +66,7 @@ describe('a network that', () => {
         proxy.mode = 'swallow';
       },
     ],
-  ])('%s costs no acknowledged write and doubles none', async (_, milliseconds, harm) => {
+  ])('loses and doubles no acknowledged write when the network %s', async (_, milliseconds, harm) => {
     await arrange();
     const writers = new Writers({ servers: [server.url], apiKey, random, count: 16 });
     await writers.progress(50);
@@ -89,7 +89,7 @@ describe('a network that', () => {
     ['change', 'sent', false],
     ['change', 'answered', true],
     ['commit', 'answered', true],
-  ])('goes silent with %s %s does not keep the key taken for ever', async (statement, moment, applied) => {
+  ])('frees the key when the network goes silent with %s %s', async (statement, moment, applied) => {
     await arrange();
     await ask('POST', accounts, 'silent-000000', { name: 'First' });
     let silent = false;
@@ -115,12 +115,12 @@ describe('a network that', () => {
     });
   });
 
-  test('is silent lets a call of a tool wait no longer than any other, and does nothing after it was told so', async () => {
+  test('answers a tool call as fast as other calls while the network is silent, and does nothing after the error', async () => {
     await arrange();
     const create = (name: string) =>
       callTool('create_record', { object: 'accounts', record: { name } }, { key: apiKey, baseUrl: server.url });
     const waits: number[] = [];
-    // A busy machine may make one of them late.
+    // A busy machine may delay one of them.
     while (waits.length < 4 && Math.min(...waits) > 3000) {
       const isKnown = async () => (await create('Known from now on')).body.result?.isError === undefined;
       await expect.poll(isKnown).toBe(true);
@@ -134,7 +134,8 @@ describe('a network that', () => {
       });
       proxy.mode = 'pass';
     }
-    // Asked by the operation, and once more who calls, it would take two deadlines of 1.8 seconds.
+    // If both the operation and the lookup of the caller waited, it would take two deadlines of 1.8
+    // seconds.
     expect(Math.min(...waits)).toBeLessThan(3000);
     await expect.poll(async () => (await create('There again')).body.result?.isError).toBeUndefined();
     const names =

@@ -1,4 +1,4 @@
-// A server without routes: every call to another machine fails at once, and none ends the process.
+// A server without routes: calls to other machines fail immediately, and none crashes the process.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
@@ -26,7 +26,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
   let tenant: Tenant;
 
   beforeAll(async () => {
-    // A database of its own: another server would send what this one cannot.
+    // A separate database, because another server would send what this one cannot.
     databaseUrl = await newDatabase();
     await useDatabase(databaseUrl);
     server = await ServerWithoutRoutes.start({
@@ -51,14 +51,14 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     if (databaseUrl) await dropDatabase(databaseUrl);
   });
 
-  /** The server is the same one, and was not about to end. */
+  /** Expects that the server still runs and logged no unexpected error. */
   async function isAlive(): Promise<void> {
     expect((await call('GET', '/v1/health', {})).status).toBe(200);
     expect(server.output()).not.toContain('process_crashed');
     expect(server.output()).not.toContain('"msg":"unexpected error"');
   }
 
-  test.each(names)('survives an app that describes itself at %s', async (name) => {
+  test.each(names)('survives an app with metadata at %s', async (name) => {
     const app = { client_id: `https://${name}/app.json`, redirect_uris: [`https://${name}/callback`] };
     const address = authorizeAddress(app, newProof().challenge);
     const answer = await fetch(server.url + address, { redirect: 'manual' });
@@ -88,7 +88,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     await isAlive();
   });
 
-  test('survives mails and texts, and tries them again', async () => {
+  test('survives emails and text messages, and retries them', async () => {
     await newPhoneNumber(tenant.key, { is_default: true });
     const drafts = [
       await newDraft(tenant.key),
@@ -112,7 +112,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     await isAlive();
   });
 
-  test('survives a storage of files and a payment provider', async () => {
+  test('survives a file storage and a payment provider', async () => {
     const path = `${recordsPath('accounts', await newAccount(tenant.key))}/attachments`;
     const upload = await call('POST', path, { key: tenant.key, ...fileForm() });
     expect(upload.status).toBe(503);
@@ -123,7 +123,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     await isAlive();
   });
 
-  test('counts rate limits by itself while Redis is out of reach', async () => {
+  test('counts rate limits in the process while Redis is unreachable', async () => {
     expect((await call('GET', '/v1/health', {})).body.data.status).toBe('degraded');
     await isAlive();
   });

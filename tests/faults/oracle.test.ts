@@ -1,4 +1,4 @@
-// The judge of the fault runs itself: it must notice every single thing that could go wrong.
+// The oracle of the fault runs: it must detect every kind of fault.
 import { beforeAll, expect, inject, test } from 'vitest';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
   expect(writers.violations).toEqual([]);
 });
 
-test('good runs are found good', async () => {
+test('reports no problems of a correct run', async () => {
   const waiting = () => database()`select from outbox_events where company_id = ${tenant.companyId}`;
   await expect.poll(async () => (await waiting()).length).toBe(0);
   expect(await check(database(), tenant.companyId, writes)).toEqual([]);
@@ -26,10 +26,7 @@ test('good runs are found good', async () => {
 
 test.each([
   ['a lost record', 'delete from leads where id = (select id from leads where company_id = $1 limit 1)'],
-  [
-    'a change that was lost',
-    'update accounts set version = 1, description = null where company_id = $1 and version > 1',
-  ],
+  ['a lost change', 'update accounts set version = 1, description = null where company_id = $1 and version > 1'],
   [
     'a doubled record',
     `insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
@@ -43,9 +40,9 @@ test.each([
      from feed_events e where company_id = $1 limit 1`,
   ],
   ['a lost audit row', 'delete from audit_logs where id = (select id from audit_logs where company_id = $1 limit 1)'],
-  ['a kept answer that was altered', "update idempotency_records set body = body || ' ' where company_id = $1"],
-  ['a kept answer that was lost', 'delete from idempotency_records where company_id = $1'],
-])('%s is noticed', async (_, harm) => {
+  ['an altered stored response', "update idempotency_records set body = body || ' ' where company_id = $1"],
+  ['a lost stored response', 'delete from idempotency_records where company_id = $1'],
+])('detects %s', async (_, harm) => {
   const sql = database();
   const undo = new Error('undone');
   let noticed: string[] = [];

@@ -1,4 +1,4 @@
-// A server killed at each point around a call to the payment provider: paid once, and told so.
+// A server killed at each point around a payment: charged once, and retries return the success.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -17,7 +17,7 @@ let proxy: FaultProxy;
 let server: OwnServer;
 let url: string;
 
-// A database of its own: another file's server would take up what was left, and may be killed with it.
+// A separate database, because a server of another test file would take over the work.
 beforeAll(async () => {
   url = await newDatabase();
   proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
@@ -42,7 +42,7 @@ async function upgrade(
       'content-type': 'application/json',
       'idempotency-key': key,
       'x-forwarded-for': anyAddress(),
-      // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
+      // A kept-alive connection may close just as the call is sent, which would look like a kill.
       connection: 'close',
     },
     body: JSON.stringify({ package_code: 'growth' }),
@@ -50,18 +50,21 @@ async function upgrade(
   return { status: response.status, body: (await response.json()) as never };
 }
 
-/** Sends the same call again until nobody else is at it; who does not come to an end on a busy machine is taken for dead as well. */
-async function upgradeAtLast(tenant: Tenant, key: string): ReturnType<typeof upgrade> {
+/**
+ * Repeats the call until no other call is in progress. On a busy machine, it also ends the leases
+ * now and then.
+ */
+async function upgradeUntilServed(tenant: Tenant, key: string): ReturnType<typeof upgrade> {
   for (let again = 1; ; again += 1) {
-    const told = await upgrade(tenant, key);
-    // A busy machine may answer 503 for lack of time.
-    if (told.status !== 503 && told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    const answer = await upgrade(tenant, key);
+    // A busy machine may answer 503.
+    if (answer.status !== 503 && answer.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return answer;
     if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
 }
 
-/** As if a minute had passed, after which whoever held something is taken for dead. */
+/** Ends the leases of killed processes. */
 async function passMinute({ companyId }: Tenant): Promise<void> {
   const sql = database();
   await sql`update billing_operations set leased_until = now() - interval '1 second' where company_id = ${companyId} and status = 'pending'`;
@@ -70,30 +73,33 @@ async function passMinute({ companyId }: Tenant): Promise<void> {
     where company_id = ${companyId} and leased_until is not null`;
 }
 
-test.each(fatal(paymentPoints))('with $statement $moment', async ({ statement, moment }) => {
-  const tenant = await newTenant();
-  await subscribed(tenant);
-  const key = randomUUID();
-  const sprung = traps.set({ statement, moment, act: () => void process.kill(server.pid, 'SIGKILL') });
-  const first = await upgrade(tenant, key).catch(() => undefined);
-  // The caller heard nothing.
-  expect(first).toBeUndefined();
-  await sprung;
-  traps.clear();
-  await server.kill();
-  await untilAbandoned();
-  await server.restart();
-  await passMinute(tenant);
-  const again = await upgradeAtLast(tenant, key);
-  expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
-  const { companyId } = tenant;
-  const sql = database();
-  const [row] = await sql`
+test.each(fatal(paymentPoints))(
+  'charges once if the server is killed with $statement $moment',
+  async ({ statement, moment }) => {
+    const tenant = await newTenant();
+    await subscribed(tenant);
+    const key = randomUUID();
+    const sprung = traps.set({ statement, moment, act: () => void process.kill(server.pid, 'SIGKILL') });
+    const first = await upgrade(tenant, key).catch(() => undefined);
+    // The caller got no response.
+    expect(first).toBeUndefined();
+    await sprung;
+    traps.clear();
+    await server.kill();
+    await untilAbandoned();
+    await server.restart();
+    await passMinute(tenant);
+    const again = await upgradeUntilServed(tenant, key);
+    expect(again).toMatchObject({ status: 200, body: { data: { action: 'upgrade', applies: 'immediately' } } });
+    const { companyId } = tenant;
+    const sql = database();
+    const [row] = await sql`
     select (select package_code from subscriptions where company_id = ${companyId}) as package,
       (select count(*)::int from invoices where company_id = ${companyId}) as invoices,
       (select count(*)::int from billing_operations where company_id = ${companyId} and status = 'done') as done,
       (select count(*)::int from billing_operations where company_id = ${companyId} and status <> 'done') as others,
       (select count(*)::int from audit_logs where company_id = ${companyId} and action = 'subscription.upgrade') as audit`;
-  expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
-  expect(await charged(tenant)).toEqual([3500]);
-});
+    expect(row).toEqual({ package: 'growth', invoices: 1, done: 1, others: 0, audit: 1 });
+    expect(await charged(tenant)).toEqual([3500]);
+  },
+);

@@ -1,4 +1,4 @@
-// Redis is shared, hangs, dies and comes back: limits hold, at least for each process.
+// Redis is shared, hangs, dies and returns: rate limits hold, at least in each process.
 import { randomBytes, randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -47,8 +47,9 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
     remaining: headers.get('x-ratelimit-remaining'),
   });
 
-  // A Redis that does not get the processor for longer than it is given is out of reach: then it is tried once more.
-  test('two servers count together', { retry: 2 }, async () => {
+  // On a busy machine, Redis may exceed its timeout and count as unreachable. Then the test is
+  // retried.
+  test('shares rate limits between two servers', { retry: 2 }, async () => {
     const key = await newKey(tenant, { perMinute: 6 });
     const statuses: number[] = [];
     for (let turn = 0; turn < 8; turn += 1) statuses.push((await ask(key, turn % 2)).status);
@@ -59,14 +60,14 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
     expect(refused.body.error.details.retry_after).toBeLessThanOrEqual(60);
   });
 
-  test('an address that failed at one server is refused by the other', { retry: 2 }, async () => {
+  test('rejects an address on one server that failed on the other', { retry: 2 }, async () => {
     const ip = `172.20.${randomInt(256)}.${randomInt(256)}`;
     const fail = (server: number) => call('GET', '/v1/me', { ip, baseUrl: servers[server]?.url ?? '' });
     for (let turn = 0; turn < 30; turn += 1) expect((await fail(0)).status).toBe(401);
     expect([(await fail(0)).status, (await fail(1)).status]).toEqual([429, 429]);
   });
 
-  test('a key that was good at one server is let through by the other, whatever its address did', {
+  test('accepts a key on one server that was valid on the other, whatever its address did', {
     retry: 2,
   }, async () => {
     const ip = `172.20.${randomInt(256)}.${randomInt(256)}`;
@@ -85,12 +86,12 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
   test.each([
     ['at once', 0],
     ['at once, and stalls again and again', 5],
-  ])('a server that gets 200 calls %s lets 20 of them through', async (_, stalls) => {
+  ])('accepts 20 of 200 calls %s on a server', async (_, stalls) => {
     const key = await newKey(tenant, { perMinute: 20 });
     const { pid } = servers[0] as TestServer;
     const stalling = (async () => {
       for (let turn = 0; turn < stalls; turn += 1) {
-        // Longer than Redis is given; Redis itself goes on.
+        // Longer than the timeout of Redis, which itself continues to run.
         process.kill(pid, 'SIGSTOP');
         await sleep(120);
         process.kill(pid, 'SIGCONT');
@@ -107,9 +108,9 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
     ['hangs', async () => redis.pause(), async () => redis.resume()],
     ['is killed', () => redis.kill(), () => redis.restart()],
   ])(
-    'a Redis that %s under load leaves each process to count for itself, fails no request, and is used again when it is back',
+    'counts limits in each process while Redis %s under load, fails no request, and shares counts again afterwards',
     { retry: 2 },
-    async (_, harm, mend) => {
+    async (_, harm, repair) => {
       await untilHealthy();
       const before = { alone: logged(alone), together: logged(together) };
       const key = await newKey(tenant, { perMinute: 5 });
@@ -123,7 +124,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
       );
       await harm();
       expect(new Set((await load).flat())).toEqual(new Set([200]));
-      // What this process let through before still counts.
+      // Calls that this process accepted before still count.
       const answers: Answer[] = [];
       for (let turn = 0; turn < 8; turn += 1) answers.push(await ask(key));
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429, 429, 429, 429]);
@@ -132,7 +133,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
       expect(refused.body.error.details).toMatchObject({ limit: 5, remaining: 0 });
       expect(refused.body.error.details.retry_after).toBeLessThanOrEqual(60);
       expect(await health()).toBe('200 degraded');
-      await mend();
+      await repair();
       await untilHealthy();
       await vi.waitUntil(() => logged(together) > before.together);
       expect(logged(alone) - before.alone).toBe(1);
@@ -143,7 +144,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
     },
   );
 
-  test('a Redis that was never there does not keep a server from starting', async () => {
+  test('starts a server whose Redis never existed', async () => {
     const server = await startServer({ ...settings(), REDIS_URL: 'redis://127.0.0.1:1' });
     try {
       const key = await newKey(tenant, { perMinute: 2 });

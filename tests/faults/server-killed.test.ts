@@ -1,4 +1,4 @@
-// A server killed at any moment: nothing acknowledged is lost, and nothing is done twice.
+// A server killed at random times: no acknowledged write is lost or doubled.
 import { afterAll, expect, inject, test } from 'vitest';
 import { besideCommon } from '../support/databases.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
@@ -13,7 +13,7 @@ let server: OwnServer | undefined;
 
 afterAll(() => server?.kill());
 
-test(`${kills} times kill -9 under 16 writers lose, double or change no acknowledged write`, {
+test(`loses, doubles and changes no acknowledged write of 16 writers under ${kills} kills`, {
   timeout: 300_000,
 }, async () => {
   const random = new Random();

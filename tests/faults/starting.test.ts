@@ -1,4 +1,4 @@
-// A server that cannot start says what to change, ends with 1 and leaves nothing running.
+// A server that cannot start says what to change, exits with 1 and leaves no process behind.
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -20,7 +20,7 @@ beforeAll(async () => {
   const base = resolve(process.env.TEST_DATA_DIR ?? '.test-data');
   mkdirSync(base, { recursive: true });
   folder = mkdtempSync(join(base, 'start-'));
-  // A database of its own beside the common one, since some of these tests break it.
+  // A separate database, because some of these tests break it.
   const name = `start_${process.pid}`;
   const sql = postgres(inject('databaseUrl'), { max: 1 });
   await sql.unsafe(`create database ${name}`);
@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Starts a server that is expected to end by itself. */
+/** Starts a server that is expected to exit. */
 function start(env: Record<string, string>): Promise<{ code: number | null; said: string }> {
   const settings = {
     PATH: process.env.PATH ?? '',
@@ -61,7 +61,7 @@ function start(env: Record<string, string>): Promise<{ code: number | null; said
   });
 }
 
-/** Expects one sentence for the operator, without a trace of the code. */
+/** Expects one sentence for the operator, without a stack trace. */
 async function expectRefusal(env: Record<string, string>, ...mentioned: string[]): Promise<void> {
   const { code, said } = await start(env);
   expect({ env, code }).toEqual({ env, code: 1 });
@@ -69,10 +69,10 @@ async function expectRefusal(env: Record<string, string>, ...mentioned: string[]
   for (const word of mentioned) expect(said).toContain(word);
 }
 
-/** What an operator is told, without a trace of the code. */
+/** Matches one sentence without a stack trace. */
 const oneSentence = /^[A-Z/][^\n]+$/;
 
-describe('settings', () => {
+describe('invalid settings', () => {
   test.each([
     ['PORT', 'web'],
     ['PORT', '-1'],
@@ -99,29 +99,30 @@ describe('settings', () => {
     ['DEMO', 'yes'],
     ['ONBOARDING_PER_HOUR', '0'],
     ['ONBOARDING_PER_HOUR', 'many'],
-  ])('%s=%s is refused by its name', (name, value) => {
+  ])('rejects %s=%s by its name', (name, value) => {
     const read = () => readConfig({ [name]: value });
     expect(read).toThrow(ConfigError);
     expect(read).toThrow(oneSentence);
     expect(read).toThrow(name);
   });
 
-  // What reading them says reaches whoever starts the server: the first that is read, one that needs another, and the last.
+  // The start prints the error of readConfig: for the first setting, one that needs another, and
+  // the last.
   test.each([
     ['PORT', 'web'],
     ['WORKERS', '2'],
     ['ONBOARDING_PER_HOUR', 'many'],
     ['PAUSED_JOBS', 'billing, invoices'],
-  ])('%s=%s ends the start with that sentence', (name, value) => expectRefusal({ [name]: value }, name));
+  ])('exits with the sentence of readConfig for %s=%s', (name, value) => expectRefusal({ [name]: value }, name));
 });
 
 describe('the network', () => {
-  test('a port that is taken', () => expectRefusal({ PORT: takenPort }, 'PORT'));
-  test('a port that is taken, for workers', () =>
+  test('rejects a port in use', () => expectRefusal({ PORT: takenPort }, 'PORT'));
+  test('rejects a port in use for workers', () =>
     expectRefusal({ PORT: takenPort, WORKERS: '2', REDIS_URL: 'redis://127.0.0.1:1' }, 'PORT'));
-  test('a port for the metrics that is taken', () => expectRefusal({ METRICS_PORT: takenPort }, 'METRICS_PORT'));
-  test('an address that is not of this machine', () => expectRefusal({ HOST: '203.0.113.1' }, 'HOST'));
-  test('a name that is no address', () => expectRefusal({ HOST: 'no-such-host.invalid' }, 'HOST'));
+  test('rejects a metrics port in use', () => expectRefusal({ METRICS_PORT: takenPort }, 'METRICS_PORT'));
+  test('rejects an address of another machine', () => expectRefusal({ HOST: '203.0.113.1' }, 'HOST'));
+  test('rejects a host name without an address', () => expectRefusal({ HOST: 'no-such-host.invalid' }, 'HOST'));
 });
 
 describe('the database', () => {
@@ -131,7 +132,7 @@ describe('the database', () => {
     return { DATABASE_URL: parts.href };
   };
 
-  test('that nobody answers for', () =>
+  test('exits if the database does not answer', () =>
     expectRefusal(
       changed((parts) => {
         parts.port = '1';
@@ -139,7 +140,7 @@ describe('the database', () => {
       'DATABASE_URL',
     ));
 
-  test('with a wrong password', () =>
+  test('exits for a wrong database password', () =>
     expectRefusal(
       changed((parts) => {
         parts.password = 'wrong';
@@ -148,7 +149,7 @@ describe('the database', () => {
       'DATABASE_URL',
     ));
 
-  test('that does not exist', () =>
+  test('exits if the database does not exist', () =>
     expectRefusal(
       changed((parts) => {
         parts.pathname = '/nowhere';
@@ -156,7 +157,7 @@ describe('the database', () => {
       'DATABASE_URL',
     ));
 
-  test('on a host that does not exist', () =>
+  test('exits if the database host does not exist', () =>
     expectRefusal(
       changed((parts) => {
         parts.hostname = 'no-such-host.invalid';
@@ -164,14 +165,14 @@ describe('the database', () => {
       'DATABASE_URL',
     ));
 
-  // Fails for its port alone, after it has set the database up.
+  // Fails only for its port, after it has set up the database.
   beforeAll(() => expectRefusal({ PORT: takenPort }, 'PORT'));
 
-  test('that was set up under another SECRET_KEY', async () => {
+  test('exits if the database was set up with another SECRET_KEY', async () => {
     await expectRefusal({ SECRET_KEY: 'ab'.repeat(32) }, 'SECRET_KEY');
   });
 
-  test('whose migrations are not those of this version', async () => {
+  test('exits if the database has migrations of another version', async () => {
     const sql = postgres(url, { max: 1 });
     const [first] = await sql<
       { name: string; digest: string }[]
@@ -192,20 +193,20 @@ describe('the database', () => {
 });
 
 describe('the embedded database', () => {
-  test('does not stay behind when the server does not start', async () => {
+  test('leaves no embedded database behind if the server does not start', async () => {
     const dataDir = join(folder, 'embedded');
     await expectRefusal({ DATABASE_URL: '', DATA_DIR: dataDir, PORT: takenPort }, 'PORT');
     expect(processesOf(dataDir)).toEqual([]);
   });
 
-  test('in a folder that is not one is refused by its name', async () => {
+  test('rejects a DATA_DIR that is a file by its name', async () => {
     const file = join(folder, 'file');
     writeFileSync(file, '');
     await expectRefusal({ DATABASE_URL: '', DATA_DIR: file }, 'DATA_DIR');
   });
 });
 
-/** Processes that name a folder on their command line. */
+/** Returns the processes with a folder on their command line. */
 function processesOf(path: string): string[] {
   if (!existsSync('/proc/self/cmdline')) return [];
   const pids = execFileSync('pgrep', ['postgres', '-x'], { encoding: 'utf8' }).trim().split('\n');

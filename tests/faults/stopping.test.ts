@@ -1,4 +1,4 @@
-// A server that is told to stop: requests in flight finish, clients move over, nobody notices.
+// A server that is asked to stop: requests in flight finish, clients move, and no call fails.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { besideCommon } from '../support/databases.ts';
@@ -25,7 +25,7 @@ const start = (): Promise<TestServer> =>
   });
 
 describe('SIGTERM', () => {
-  test('under load, with a second server beside, fails no request and loses or doubles no write', async () => {
+  test('fails no request under load with a second server, and loses or doubles no write', async () => {
     const [first, second] = await Promise.all([start(), start()]);
     let finished = false;
     const clients = Array.from({ length: 16 }, () => keepWriting(key, [first.url, second.url], () => finished));
@@ -38,12 +38,13 @@ describe('SIGTERM', () => {
     expect(done.flatMap((client) => client.failures)).toEqual([]);
     const acknowledged = done.flatMap((client) => client.written);
     expect(await namesOfAccounts(tenant)).toEqual(acknowledged.toSorted());
-    // Each client is asked to go in an answer, or finds the door closed; none is cut off time and again.
+    // Each client is asked to disconnect in a response, or finds the port closed. None is cut off
+    // repeatedly.
     expect(Math.max(...done.map((client) => client.moved))).toBeLessThanOrEqual(2);
     expect(await second.stop('SIGTERM')).toBe(0);
   });
 
-  test('lets a request that is being sent finish, and then closes its connection', async () => {
+  test('finishes a request that is being received, and then closes its connection', async () => {
     const server = await start();
     const connection = new Connection(server.url);
     const idle = new Connection(server.url);
@@ -64,7 +65,7 @@ describe('SIGTERM', () => {
     expect(await stopped).toBe(0);
   });
 
-  test('does not wait for ever for a client that never finishes', async () => {
+  test('does not wait forever for a client that never finishes', async () => {
     const server = await start();
     const connection = new Connection(server.url);
     connection.send(requestText('POST', '/v1/leads', { 'x-api-key': key, 'content-length': '100' }));
@@ -73,14 +74,14 @@ describe('SIGTERM', () => {
     connection.close();
   });
 
-  test('given twice ends as one', async () => {
+  test('treats a second SIGTERM like one', async () => {
     const server = await start();
     process.kill(server.pid, 'SIGTERM');
     expect(await server.stop('SIGTERM')).toBe(0);
   });
 });
 
-/** True from the second time on. */
+/** Returns a function that returns true from its second call on. */
 function once(): () => boolean {
   let asked = false;
   return () => {

@@ -1,4 +1,4 @@
-// Each request of a change to Stripe lost, unanswered or failed: charged once, and told so.
+// Each Stripe request of a change is lost, unanswered or failed: charged once, and reported.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -17,16 +17,19 @@ beforeAll(async () => {
     proxy = await FaultProxy.start(Number(new URL(url).port), traps.watch);
     return through(url, proxy);
   });
-  // Prices are made by whoever needs them first.
-  await changed(await arranged(), randomUUID());
+  // The first change creates the prices.
+  await upgrade(await newSubscriber(), randomUUID());
 });
 afterAll(async () => {
   await world?.close();
   await proxy?.close();
 });
 
-/** On starter, with a module that is to leave: what is changed at once has to take the schedule off, and put it back. */
-async function arranged(): Promise<Tenant> {
+/**
+ * Creates a tenant on starter with a module that is scheduled for removal. An immediate change must
+ * release the schedule and create a new one.
+ */
+async function newSubscriber(): Promise<Tenant> {
   const tenant = await newTenant();
   await world.subscribe(tenant);
   expect((await change(tenant, 'modules', { module_key: 'campaigns' })).status).toBe(200);
@@ -35,12 +38,12 @@ async function arranged(): Promise<Tenant> {
   return tenant;
 }
 
-interface Told {
+interface UpgradeAnswer {
   status: number;
   body: { error?: { code: string; details?: { reason?: string } } };
 }
 
-async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
+async function upgrade({ key }: Tenant, idempotencyKey: string): Promise<UpgradeAnswer> {
   const response = await fetch(`${world.server.url}/v1/subscription/upgrade`, {
     method: 'POST',
     headers: {
@@ -48,27 +51,30 @@ async function changed({ key }: Tenant, idempotencyKey: string): Promise<Told> {
       'content-type': 'application/json',
       'idempotency-key': idempotencyKey,
       'x-forwarded-for': anyAddress(),
-      // One that was kept open may end by itself just as the call is sent, which would look as if it had been cut.
+      // A kept-alive connection may close just as the call is sent, which would look like a kill.
       connection: 'close',
     },
     body: JSON.stringify({ package_code: 'growth' }),
   });
-  return { status: response.status, body: (await response.json()) as Told['body'] };
+  return { status: response.status, body: (await response.json()) as UpgradeAnswer['body'] };
 }
 
-/** Sends the same call again until nobody else is at it; who does not come to an end on a busy machine is taken for dead as well. */
-async function changedAtLast(tenant: Tenant, idempotencyKey: string): Promise<Told> {
+/**
+ * Repeats the call until no other call is in progress. On a busy machine, it also ends the leases
+ * now and then.
+ */
+async function upgradeUntilServed(tenant: Tenant, idempotencyKey: string): Promise<UpgradeAnswer> {
   for (let again = 1; ; again += 1) {
-    const told = await changed(tenant, idempotencyKey);
-    // A busy machine may answer 503 for lack of time.
-    const isOverload = told.status === 503 && told.body.error?.details === undefined;
-    if (!isOverload && told.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return told;
+    const answer = await upgrade(tenant, idempotencyKey);
+    // A busy machine may answer 503.
+    const isOverload = answer.status === 503 && answer.body.error?.details === undefined;
+    if (!isOverload && answer.body.error?.code !== 'IDEMPOTENCY_IN_PROGRESS') return answer;
     if (again % 20 === 0) await passMinute(tenant);
     await sleep(50);
   }
 }
 
-/** As if a minute had passed, after which whoever held something is taken for dead. */
+/** Ends the leases of killed processes. */
 async function passMinute({ companyId }: Tenant): Promise<void> {
   const sql = database();
   const past = new Date(Date.now() - 1000);
@@ -92,12 +98,12 @@ async function expectOnce(tenant: Tenant): Promise<void> {
   expect(operations).toEqual({ done: 3, others: 0, audit: 1 });
 }
 
-/** What a change asks of Stripe, in its order: it looks at everything before and after. */
+/** The Stripe requests of a change in order. It reads the whole state before and after. */
 const requests = [
-  'first look before',
-  'second look before',
-  'third look before',
-  'fourth look before',
+  'first read before',
+  'second read before',
+  'third read before',
+  'fourth read before',
   'preview of the next invoice before',
   'subscriptions of the customer',
   'prices',
@@ -105,35 +111,35 @@ const requests = [
   'change',
   'subscriptions again',
   'new schedule',
-  'schedule that was taken off',
+  'previous schedule',
   'phases',
-  'first look',
-  'second look',
-  'third look',
-  'fourth look',
+  'first read',
+  'second read',
+  'third read',
+  'fourth read',
   'preview of the next invoice',
 ].map((name, number) => ({ name, number }));
 
-/** What only reads does nothing, however it ends. */
+/** Requests that only read change nothing, however they end. */
 const writing = requests.filter(({ name }) => /release|change|new schedule|phases/.test(name));
-/** Before anything is written, between what is, and after all of it. */
-const reading = ['first look before', 'subscriptions of the customer', 'first look'];
-const wherever = requests.filter((each) => writing.includes(each) || reading.includes(each.name));
+/** Reads before, between and after the writes. */
+const reading = ['first read before', 'subscriptions of the customer', 'first read'];
+const everyKind = requests.filter((each) => writing.includes(each) || reading.includes(each.name));
 
-test('a change makes just these requests', async () => {
-  const tenant = await arranged();
+test('sends exactly the expected requests for a change', async () => {
+  const tenant = await newSubscriber();
   const before = world.standIn.asked.length;
-  expect((await changed(tenant, randomUUID())).status).toBe(200);
+  expect((await upgrade(tenant, randomUUID())).status).toBe(200);
   const asked = world.standIn.asked.slice(before).map(({ call }) => call.replace(/\w+_\w{18}/, '{id}'));
-  // A look, whose requests are sent together.
-  const look = [
+  // A read of the whole state, whose requests are sent together.
+  const reads = [
     'GET /v1/checkout/sessions',
     'GET /v1/customers/{id}',
     'GET /v1/invoices',
     'GET /v1/subscriptions',
     'POST /v1/invoices/create_preview',
   ];
-  expect(asked.slice(0, 5).toSorted()).toEqual(look);
+  expect(asked.slice(0, 5).toSorted()).toEqual(reads);
   expect(asked.slice(5, 13)).toEqual([
     'GET /v1/subscriptions',
     'GET /v1/prices',
@@ -144,58 +150,58 @@ test('a change makes just these requests', async () => {
     'GET /v1/subscription_schedules',
     'POST /v1/subscription_schedules/{id}',
   ]);
-  expect(asked.slice(13).toSorted()).toEqual(look);
+  expect(asked.slice(13).toSorted()).toEqual(reads);
   await expectOnce(tenant);
 });
 
 describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
-  { how: 'refused', what: 'answered with a failure, and not done', at: wherever },
-  { how: 'failed', what: 'done, and answered with a failure', at: writing },
+  { how: 'refused', what: 'rejected without effect', at: everyKind },
+  { how: 'failed', what: 'failed after taking effect', at: writing },
 ])('$what', ({ how, at }) => {
-  test.each(at)('at the $name: 503, and a retry succeeds', async ({ number }) => {
-    const tenant = await arranged();
+  test.each(at)('returns 503 for a failure at the $name, and succeeds on retry', async ({ number }) => {
+    const tenant = await newSubscriber();
     const key = randomUUID();
     world.standIn.faults.push({ of: /./, skip: number, how });
-    // A request that only reads is sent again at once.
-    const first = await changed(tenant, key);
+    // A request that only reads is repeated immediately.
+    const first = await upgrade(tenant, key);
     expect([200, 503]).toContain(first.status);
     if (first.status === 503) expect(first.body.error?.details).toEqual({ reason: 'provider_error' });
-    expect((await changedAtLast(tenant, key)).status).toBe(200);
+    expect((await upgradeUntilServed(tenant, key)).status).toBe(200);
     await expectOnce(tenant);
   });
 });
 
 describe.each<{ how: Fault['how']; what: string; at: typeof requests }>([
-  { how: 'lost', what: 'before it is done', at: wherever },
-  { how: 'cut', what: 'once it is done', at: writing },
+  { how: 'lost', what: 'before it takes effect', at: everyKind },
+  { how: 'cut', what: 'after it takes effect', at: writing },
 ])('the server killed at a request, $what', ({ how, at }) => {
-  test.each(at)('at the $name: the retry is told the success', async ({ number }) => {
-    const tenant = await arranged();
+  test.each(at)('returns the success on retry after a kill at the $name', async ({ number }) => {
+    const tenant = await newSubscriber();
     const key = randomUUID();
     world.standIn.faults.push({ of: /./, skip: number, how, act: () => world.server.kill() });
-    expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
+    expect(await upgrade(tenant, key).catch(() => undefined)).toBeUndefined();
     await world.server.restart();
     await passMinute(tenant);
-    // Whoever is first: the job, or the caller.
+    // The job and the caller take turns being first.
     if (number % 2 === 0) await world.catchUp();
-    expect((await changedAtLast(tenant, key)).status).toBe(200);
+    expect((await upgradeUntilServed(tenant, key)).status).toBe(200);
     await expectOnce(tenant);
   });
 });
 
-describe('the server killed at a statement of its own', () => {
+describe('the server killed at its own statements', () => {
   test.each(fatal(stripePoints))(
-    'with $statement $moment: the retry is told the success',
+    'returns the success on retry after a kill with $statement $moment',
     async ({ statement, moment }) => {
-      const tenant = await arranged();
+      const tenant = await newSubscriber();
       const key = randomUUID();
       const sprung = traps.set({ statement, moment, act: () => void process.kill(world.server.pid, 'SIGKILL') });
-      expect(await changed(tenant, key).catch(() => undefined)).toBeUndefined();
+      expect(await upgrade(tenant, key).catch(() => undefined)).toBeUndefined();
       await sprung;
       traps.clear();
       await world.server.restart();
       await passMinute(tenant);
-      expect((await changedAtLast(tenant, key)).status).toBe(200);
+      expect((await upgradeUntilServed(tenant, key)).status).toBe(200);
       await expectOnce(tenant);
     },
   );

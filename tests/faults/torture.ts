@@ -1,4 +1,4 @@
-// make torture: all faults in turn under 16 writers, and in the end a table of what held.
+// make torture: injects all faults in turn under 16 writers, and prints a table of the results.
 import { mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { database, newKey, newTenant, useDatabase } from '../support/tenants.ts';
@@ -15,16 +15,16 @@ import {
 } from './support/feed-readers.ts';
 import { check } from './support/oracle.ts';
 import { Random } from './support/random.ts';
-import { Stand } from './support/test-rig.ts';
+import { TestRig } from './support/test-rig.ts';
 import { WebhookWatch } from './support/webhook-watch.ts';
 import { Writers } from './support/writers.ts';
 
 const seconds = Number(process.env.TORTURE_SECONDS ?? 600);
-/** Goes on, beyond the time, until the server was killed so often. */
+/** The run continues past its time until the server was killed this many times. */
 const kills = Number(process.env.KILLS ?? 0);
-/** Only faults whose name contains one of these. */
+/** Selects faults whose name contains one of these. */
 const wanted = process.env.FAULTS?.split(',');
-// Each run another, unlike tests.
+// Unlike in tests, each run has another seed.
 const random = new Random(Number(process.env.SEED) || (Date.now() ^ (process.pid << 10)) >>> 0);
 
 interface Row {
@@ -54,13 +54,13 @@ const runsOf = (figure: string): number =>
   [...rows.values()].filter((row) => row.figure === figure).reduce((sum, row) => sum + row.runs, 0);
 const isOver = (): boolean => stopping || (elapsed() > seconds && runsOf('A1') >= kills);
 
-/** One fault under the writers, and their recovery from it. */
-async function strike(fault: Fault, stand: Stand, writers: Writers): Promise<void> {
+/** Injects one fault under the writers, and waits for their recovery. */
+async function strike(fault: Fault, rig: TestRig, writers: Writers): Promise<void> {
   const row = rowOf(fault.name, fault.figure);
   const before = writers.violations.length;
   writers.takeTally();
   const scene = {
-    stand,
+    rig,
     writers,
     random,
     measure: (name: string, value: number) => void row.measured.set(name, Math.max(value, row.measured.get(name) ?? 0)),
@@ -76,34 +76,37 @@ async function strike(fault: Fault, stand: Stand, writers: Writers): Promise<voi
   row.violations.push(...judge(fault, writers.takeTally()), ...writers.violations.slice(before));
 }
 
-/** All faults, in an order of its own, on a company of its own; then what was acknowledged is compared with the tables. */
-async function round(stand: Stand): Promise<void> {
+/**
+ * Injects all faults in random order on a new company, and compares the acknowledged writes with
+ * the tables.
+ */
+async function round(rig: TestRig): Promise<void> {
   const tenant = await newTenant();
-  // In test mode, which may be told to send to receivers of this machine.
+  // Test mode may send to receivers on this machine.
   const apiKey = await newKey(tenant, { environment: 'test', perMinute: 1_000_000, perHour: 10_000_000 });
   const watch = await WebhookWatch.start(database(), tenant.companyId);
-  const servers = [stand.server.url, stand.second.url];
+  const servers = [rig.server.url, rig.second.url];
   const readers = [1, 2, 5].map((wait) => new FeedReader(servers, apiKey, wait));
   const chain = new Chain(servers, apiKey, 2);
   const writers = new Writers({ servers, apiKey, random, count: 16 });
   const possible = faults
-    .filter((fault) => !fault.needsRedis || stand.redis)
+    .filter((fault) => !fault.needsRedis || rig.redis)
     .filter((fault) => !wanted || wanted.some((name) => fault.name.includes(name)));
   for (const fault of random.shuffled(possible.flatMap((each) => Array.from({ length: each.times }, () => each)))) {
     if (isOver()) break;
     const shown = rowOf(fault.name, fault.figure).violations.length;
-    await strike(fault, stand, writers);
+    await strike(fault, rig, writers);
     for (const line of rowOf(fault.name, fault.figure).violations.slice(shown)) say(`VIOLATION ${fault.name}: ${line}`);
   }
   const before = writers.violations.length;
   await Promise.all([writers.settle(), chain.end()]);
-  await stand.server.untilHealthy();
+  await rig.server.untilHealthy();
   await writers.replayAll();
-  const row = rowOf('what was acknowledged against the tables', 'all');
+  const row = rowOf('acknowledged writes against the tables', 'all');
   const wrong = [
     ...writers.violations.slice(before),
     ...(await check(database(), tenant.companyId, writers.writes)).filter(isNotOfChain(chain)),
-    ...stand.server.failures.map((line) => `the server logged ${line.slice(0, 1000)}`),
+    ...rig.server.failures.map((line) => `the server logged ${line.slice(0, 1000)}`),
   ];
   for (const line of wrong.slice(0, 20)) say(`VIOLATION ${line}`);
   row.runs += 1;
@@ -114,7 +117,7 @@ async function round(stand: Stand): Promise<void> {
   rounds += 1;
 }
 
-/** What the readers of the feed read and what receivers were sent, against the feed as it is stored. */
+/** Compares what readers and receivers got with the stored feed. */
 async function judgeFeed(
   companyId: string,
   readers: readonly FeedReader[],
@@ -123,7 +126,7 @@ async function judgeFeed(
 ): Promise<void> {
   const stored = await storedFeed(database(), companyId);
   await Promise.all(readers.map((reader) => reader.end()));
-  const row = rowOf('what was read of the feed against what is there', 'C14');
+  const row = rowOf('readers against the stored feed', 'C14');
   const order = await orderOfChanges(database(), companyId);
   judged(row, [
     ...gaps(stored),
@@ -132,7 +135,7 @@ async function judgeFeed(
   ]);
   row.counted.set('changes', (row.counted.get('changes') ?? 0) + stored.length);
   row.counted.set('in chains', (row.counted.get('in chains') ?? 0) + chain.pairs.length);
-  const sent = rowOf('what receivers were sent against what is in the feed', 'A8');
+  const sent = rowOf('webhook receivers against the feed', 'A8');
   judged(sent, await watch.judge(stored));
   for (const [what, count] of Object.entries(watch.counts))
     sent.counted.set(what, (sent.counted.get(what) ?? 0) + count);
@@ -162,13 +165,13 @@ function report(): void {
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `torture-${process.pid}`);
 mkdirSync(folder, { recursive: true });
 say(`torture: seed ${random.seed}, ${seconds} s`);
-const stand = await Stand.start(folder);
-await useDatabase(stand.database.url);
-/** Nothing that this run started or paused may outlive it. */
+const rig = await TestRig.start(folder);
+await useDatabase(rig.database.url);
+/** Exits after stopping everything that this run started or paused. */
 function giveUp(code: number): void {
   if (stopping) return;
   stopping = true;
-  void stand.stop().finally(() => process.exit(code));
+  void rig.stop().finally(() => process.exit(code));
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => giveUp(130));
 process.on('uncaughtException', (error) => {
@@ -180,7 +183,7 @@ const progress = setInterval(() => {
   say(`${Math.round(elapsed())} s: ${struck} faults, ${allViolations().length} violations`);
 }, 10_000);
 try {
-  while (!isOver() && allViolations().length < 200) await round(stand);
+  while (!isOver() && allViolations().length < 200) await round(rig);
 } catch (error) {
   const line = error instanceof Error ? (error.stack ?? error.message) : String(error);
   rowOf('the run itself', 'all').violations.push(line);
@@ -188,7 +191,7 @@ try {
 } finally {
   clearInterval(progress);
   await useDatabase(undefined);
-  await stand.stop();
+  await rig.stop();
 }
 report();
 process.exit(allViolations().length > 0 ? 1 : 0);

@@ -1,4 +1,4 @@
-// A sender killed at every point of an attempt: all that was committed arrives, and nothing else.
+// A webhook sender killed at every point of an attempt: all committed events arrive, and no others.
 
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -15,11 +15,11 @@ import { OwnServer } from './support/own-server.ts';
 import { FaultProxy, type Passed } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
 
-/** Events that are committed for each kill; as many others are rolled back. */
+/** Committed events per kill. As many others are rolled back. */
 const perKill = Number(process.env.WEBHOOK_EVENTS_PER_KILL ?? 40);
 const tenantCount = 4;
 
-/** Statements of a sender, each the last of what it does before something else happens. */
+/** Statements of a sender, each the last of one phase. */
 const statements = {
   'takes deliveries': /with due as materialized/,
   'ends its look': /is_held = coalesce/,
@@ -28,7 +28,10 @@ const statements = {
 } as const;
 const commit = /require_time_left/;
 
-/** Where the sender is killed: with a statement, or with the commit behind it, that PostgreSQL gets or never gets; or during its request. */
+/**
+ * Points of a kill: with a statement or its commit, which PostgreSQL receives or does not, or
+ * during the request.
+ */
 const points = [
   ...Object.entries(statements).flatMap(([name, pattern]) =>
     [false, true].flatMap((isCommit) => [false, true].map((arrives) => ({ name, pattern, isCommit, arrives }))),
@@ -42,7 +45,7 @@ let server: OwnServer;
 let receiver: Receiver;
 let pool: Pool;
 let tenants: Tenant[];
-/** What waits for a statement to come by. */
+/** The statement to wait for. */
 let trap: { pattern: RegExp; isCommit: boolean; arrives: boolean; spring: () => void } | undefined;
 
 beforeAll(async () => {
@@ -60,7 +63,7 @@ beforeAll(async () => {
         }
         const { arrives, spring } = trap;
         trap = undefined;
-        // Named so by the proxy, which calls it and awaits nothing.
+        // The proxy calls `afterwards` and awaits nothing.
         return { bytes: arrives ? bytes : Buffer.alloc(0), afterwards: spring };
       },
       toClient: (bytes) => ({ bytes }),
@@ -69,7 +72,7 @@ beforeAll(async () => {
   const proxied = new URL(url);
   proxied.port = String(proxy.port);
   const folder = process.env.TEST_DATA_DIR ?? '.test-data';
-  // Each statement with its text, so that it can be seen.
+  // Sends the text of each statement, so that the proxy sees it.
   server = await OwnServer.prepare({ ...settingsFor(proxied.href, folder), DATABASE_PREPARE: '0' });
   receiver = await Receiver.start();
   pool = new Pool({ url, role: 'crm_app', lanes: 2, prepare: true, spread: false, wait: 5000, statementTimeout: 5000 });
@@ -86,8 +89,8 @@ afterAll(async () => {
   await dropDatabase(url);
 });
 
-/** Has deliveries made of events, in a transaction that is committed or undone. */
-async function tell(tenant: Tenant, count: number, commits: boolean): Promise<string[]> {
+/** Creates deliveries of events in a transaction that commits or rolls back. */
+async function createDeliveries(tenant: Tenant, count: number, commits: boolean): Promise<string[]> {
   const scope = { companyId: tenant.companyId, testMode: true };
   const events = Array.from(
     { length: count },
@@ -103,26 +106,26 @@ async function tell(tenant: Tenant, count: number, commits: boolean): Promise<st
   );
   await inTransaction(pool, scope, 5000, async (sql) => {
     await deliver(sql, scope, await findSubscribed(sql, scope), events, new Date());
-    if (!commits) throw new Error('undone');
+    if (!commits) throw new Error('rolled back');
   }).catch((error: Error) => {
-    if (error.message !== 'undone') throw error;
+    if (error.message !== 'rolled back') throw error;
   });
   return events.map(({ id }) => `evt_${id}`);
 }
 
-/** As if the time of the senders that ended had passed. */
+/** Ends the leases of killed senders. */
 async function endLeases(): Promise<void> {
   await database()`update webhook_deliveries set leased_until = null, next_attempt_at = now() where leased_until is not null`;
   await database()`update webhook_subscriptions set due_at = now()`;
 }
 
-test(`kill -9 at each of ${points.length} points loses no event that was committed, and sends none that was not`, async () => {
+test(`delivers all committed events and no others under kill -9 at each of ${points.length} points`, async () => {
   const committed: string[] = [];
-  const undone: string[] = [];
+  const rolledBack: string[] = [];
   for (const { pattern, isCommit, arrives } of points) {
     for (const tenant of tenants) {
-      committed.push(...(await tell(tenant, perKill / tenantCount, true)));
-      undone.push(...(await tell(tenant, perKill / tenantCount, false)));
+      committed.push(...(await createDeliveries(tenant, perKill / tenantCount, true)));
+      rolledBack.push(...(await createDeliveries(tenant, perKill / tenantCount, false)));
     }
     await server.restart();
     await new Promise<void>((resolve) => {
@@ -140,7 +143,7 @@ test(`kill -9 at each of ${points.length} points loses no event that was committ
   const arrived = (): Set<string> => new Set(receiver.bodies.map(({ id }) => id));
   await vi.waitFor(
     async () => {
-      // Asked once: this process is the network and the receiver as well.
+      // Computed once per poll, because this process is the network and the receiver as well.
       const there = arrived();
       expect(committed.filter((id) => !there.has(id))).toEqual([]);
     },
@@ -148,12 +151,12 @@ test(`kill -9 at each of ${points.length} points loses no event that was committ
   );
   expect(committed.length).toBe(points.length * perKill);
   const sent = arrived();
-  expect(undone.filter((id) => sent.has(id))).toEqual([]);
+  expect(rolledBack.filter((id) => sent.has(id))).toEqual([]);
   await vi.waitFor(async () => {
     const [row] = await database()`select count(*)::int as count from webhook_deliveries where status <> 'succeeded'`;
     expect(row?.count).toBe(0);
   }, 40_000);
-  // Twice are only those that were on their way when their sender ended.
+  // Only deliveries in flight during a kill arrive twice.
   const doubled = receiver.requests.length - sent.size;
   expect(doubled).toBeLessThanOrEqual(points.length * tenantCount * 10);
   expect(server.failures).toEqual([]);

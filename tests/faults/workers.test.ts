@@ -1,4 +1,4 @@
-// Workers: they share a port and the rate limits, each can go at any time, and nobody notices.
+// Workers: they share a port and rate limits, and each can end at any time without failed calls.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -14,7 +14,7 @@ import { keepWriting, namesOfAccounts } from '../support/writers.ts';
 
 const isRunning = (pid: number): boolean => existsSync(`/proc/${pid}`);
 
-/** The alerts that a server raised. */
+/** Returns the alerts that a server raised. */
 const alertsOf = (server: TestServer): unknown[] =>
   server
     .output()
@@ -22,13 +22,13 @@ const alertsOf = (server: TestServer): unknown[] =>
     .filter((line) => line.includes('"alert":'))
     .map((line) => JSON.parse(line));
 
-/** The processes of its workers, the oldest first. */
+/** Returns the process ids of its workers, oldest first. */
 function workersOf(server: TestServer): number[] {
   const found = spawnSync('pgrep', ['-P', String(server.pid)], { encoding: 'utf8' }).stdout;
   return found.split('\n').filter(Boolean).map(Number);
 }
 
-/** Requests that a server answered, or one worker of it. */
+/** Returns the number of requests that a server or one of its workers answered. */
 async function answered(server: TestServer, labels: Record<string, string> = {}): Promise<number> {
   return seriesValue(await readMetrics(server), 'crm_http_request_duration_seconds_count', labels) ?? 0;
 }
@@ -61,10 +61,13 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     await redis?.kill();
   });
 
-  /** On a connection of its own: the system gives each to one of the workers. */
+  /** Sends each call on a new connection, which the system gives to one of the workers. */
   const ask = async (path: string, headers: Record<string, string> = {}): Promise<{ status: number; body: string }> =>
     await exchange(requestText('GET', path, headers), server.url);
-  /** Writes without a pause until the work is done; every acknowledged write must be there, once. */
+  /**
+   * Writes continuously until the work is done, and checks that every acknowledged write is stored
+   * once.
+   */
   async function underLoad(work: () => Promise<unknown>, ...others: string[]): Promise<string[]> {
     const before = await namesOfAccounts(tenant);
     let finished = false;
@@ -84,15 +87,16 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     const moved = done.reduce((sum, client) => sum + client.moved, 0);
     return [...done.flatMap((client) => client.failures), ...(moved > 0 ? [`${moved} calls not taken`] : [])];
   }
-  /** Waits until another process is there in its place, and serves. */
+  /** Waits until another process serves in its place. */
   const untilReplaced = (pid: number): Promise<unknown> =>
     vi.waitUntil(
       async () =>
         !workersOf(server).includes(pid) && seriesValue(await readMetrics(server), 'crm_workers_serving') === 2,
     );
 
-  // A machine that stalls longer than Redis is given opens the limits, as it should: then it is tried once more.
-  test('answer on one port, and count rate limits together', { retry: 2 }, async () => {
+  // A machine that stalls longer than the timeout of Redis opens the limits, as it should. Then the
+  // test is retried.
+  test('serves one port from several workers, and shares rate limits between them', { retry: 2 }, async () => {
     const limited = await newKey(tenant, { perMinute: 6 });
     const statuses = [];
     for (let turn = 0; turn < 8; turn += 1) statuses.push((await ask('/v1/me', { 'x-api-key': limited })).status);
@@ -104,7 +108,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     expect(workersOf(server).length).toBe(2);
   });
 
-  test('are shown together by the metrics, each under its number', async () => {
+  test('reports the metrics of all workers, each with its number', async () => {
     const text = await readMetrics(server);
     expect(seriesValue(text, 'crm_workers')).toBe(2);
     expect(seriesValue(text, 'crm_workers_serving')).toBe(2);
@@ -113,15 +117,15 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
       expect(seriesValue(text, 'crm_redis_up', { worker })).toBe(1);
       expect(seriesValue(text, 'crm_http_request_duration_seconds_count', { worker })).toBeGreaterThan(0);
     }
-    // A name is described once, whoever tells its values.
+    // Each metric is described once for all workers.
     expect(text.split('# TYPE crm_database_up gauge').length).toBe(2);
   });
 
-  test('refuse a port on which somebody listens, workers of another server among them', async () => {
+  test('rejects a port in use, also by workers of another server', async () => {
     await expect(start({ PORT: new URL(server.url).port })).rejects.toThrow('The port is in use');
   });
 
-  test('of which one is told to stop under load fail no request, and another takes its place', async () => {
+  test('replaces a worker that is stopped under load, and fails no request', async () => {
     const [pid = 0] = workersOf(server);
     const failures = await underLoad(async () => {
       process.kill(pid, 'SIGTERM');
@@ -131,7 +135,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     expect(alertsOf(server)).toEqual([]);
   });
 
-  test('of which one is killed under load lose and double nothing, and raise one critical alert', async () => {
+  test('replaces a worker that is killed under load, loses and doubles nothing, and raises one critical alert', async () => {
     const [pid = 0] = workersOf(server);
     await underLoad(async () => {
       process.kill(pid, 'SIGKILL');
@@ -141,7 +145,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     expect(seriesValue(await readMetrics(server), 'crm_worker_deaths_total')).toBe(1);
   });
 
-  test('of which one dies that had not taken its connections keep no client waiting', async () => {
+  test('keeps no client waiting if a worker dies before it accepted its connections', async () => {
     const [pid = 0] = workersOf(server);
     process.kill(pid, 'SIGSTOP');
     const answers = Array.from({ length: 16 }, () =>
@@ -150,7 +154,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
         () => 'cut',
       ),
     );
-    // Some wait in the socket of the one that hangs.
+    // Some connections wait in the socket of the stopped worker.
     await new Promise((resolve) => setTimeout(resolve, 500));
     process.kill(pid, 'SIGKILL');
     const found = await Promise.all(answers);
@@ -159,27 +163,27 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     await untilReplaced(pid);
   });
 
-  test('of which one hangs do not keep the metrics from being read', async () => {
+  test('serves metrics while a worker hangs', async () => {
     const [pid = 0] = workersOf(server);
     process.kill(pid, 'SIGSTOP');
     try {
       const text = await readMetrics(server);
       expect(seriesValue(text, 'crm_workers_serving')).toBe(2);
-      // Of the one that answered.
+      // This is the figure of the worker that answered.
       expect(seriesValue(text, 'crm_database_up')).toBe(1);
     } finally {
       process.kill(pid, 'SIGCONT');
     }
   });
 
-  test('are all degraded without Redis, and all well when it is back', async () => {
+  test('reports degraded health for all workers without Redis, and good health afterwards', async () => {
     const states = async (): Promise<string[]> => {
       const found = [];
       for (let turn = 0; turn < 4; turn += 1) found.push(JSON.parse((await ask('/v1/health')).body).data?.status);
       return found;
     };
     await redis.kill();
-    // Each worker notices for itself.
+    // Each worker notices separately.
     await vi.waitUntil(async () => (await states()).every((state) => state === 'degraded'));
     expect(seriesValue(await readMetrics(server), 'crm_redis_up')).toBe(0);
     expect(seriesValue(await readMetrics(server), 'crm_rate_limit_local_total')).toBeGreaterThan(0);
@@ -187,21 +191,21 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
     await vi.waitUntil(async () => (await states()).every((state) => state === 'ok'));
   });
 
-  test('stop with their primary under load, fail no request that they took, and leave nothing behind', async () => {
+  test('stops workers with their primary under load, fails no accepted request, and leaves no process behind', async () => {
     const [first, second] = [server, await start()];
     const all = [first.pid, ...workersOf(first)];
     const failures = await underLoad(async () => {
       expect(await first.stop('SIGTERM')).toBe(0);
       await vi.waitUntil(async () => (await answered(second)) > 100);
     }, second.url);
-    // Whatever is found now, it is the one that is left.
+    // Later tests use the server that is left.
     server = second;
     expect(failures.filter((text) => !text.endsWith('not taken'))).toEqual([]);
     expect(all.filter(isRunning)).toEqual([]);
     await expect(fetch(metricsUrl(first))).rejects.toThrow();
   });
 
-  test('end when their primary is killed', async () => {
+  test('ends the workers when their primary is killed', async () => {
     const workers = workersOf(server);
     expect(workers.filter(isRunning).length).toBe(2);
     await server.stop('SIGKILL');

@@ -1,4 +1,4 @@
-// A write cut at each of its points: all of it is there or nothing, and the key tells which.
+// A write cut at each point: all of it is stored or nothing, and its key tells which.
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
@@ -7,7 +7,7 @@ import { toldEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
-import { entrance, fatal, type Point, points, type Statement, Traps } from './support/points.ts';
+import { fatal, type Point, points, preamble, type Statement, Traps } from './support/points.ts';
 import { FaultProxy, type Link, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
 import { type Answered, batchOf, isFinal, send, type Write } from './support/writers.ts';
@@ -17,7 +17,7 @@ const accounts = '/v1/objects/accounts/records';
 let proxy: FaultProxy;
 let server: OwnServer;
 let tenant: Tenant;
-/** All that were sent, whatever became of them. */
+/** All writes that were sent, whatever their outcome. */
 const writes: Write[] = [];
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const ask = (write: Write): Promise<Answered> => send(undefined, server.url, tenant.key, write);
 
-/** Repeats a write that is not cut until it has a final answer: a busy machine may answer 503 before. */
+/** Repeats an uncut write until it has a final response. A busy machine may answer 503 before. */
 async function askUntilFinal(write: Write): Promise<Answered> {
   return vi.waitFor(async () => {
     const answer = await ask(write);
@@ -68,7 +68,7 @@ const kinds: Record<string, () => Promise<Write>> = {
   batch: async () => newWrite({ kind: 'batch', method: 'POST', path: `${accounts}:batch`, body: undefined }),
 };
 
-/** How many rows the company has in the tables that writes leave rows in. */
+/** Counts the company's rows in the tables that writes add to. */
 async function contents(): Promise<{ records: number; audit: number; events: number; kept: number }> {
   const { companyId } = tenant;
   const [row] = await database()<{ records: number; audit: number; events: number; kept: number }[]>`
@@ -89,14 +89,15 @@ const effects: Record<string, { records: number; changes: number }> = {
   batch: { records: 9, changes: 9 },
 };
 
-/** Cuts a write at a point, looks at what is there, and repeats the write until it has its answer. */
+/** Cuts a write at a point, checks the tables, and repeats the write until it has its response. */
 async function cut(
   point: Point,
   kind: string,
   act: (link: Link) => void,
   afterwards: () => Promise<void>,
 ): Promise<void> {
-  // What a server reads first from a company is not meant, nor what a connection asks about a statement that is new on it.
+  // Warms up: the first call of a company and a new statement on a connection send additional
+  // statements.
   const usual = await (kinds[kind] as () => Promise<Write>)();
   usual.answer = await askUntilFinal(usual);
   const write = await (kinds[kind] as () => Promise<Write>)();
@@ -111,12 +112,12 @@ async function cut(
   });
   const first = await ask(write).catch(() => undefined);
   traps.clear();
-  // It was cut there, and its caller has no good answer.
+  // The cut happened, and the caller got no success.
   expect({ hit: closed !== undefined, status: first?.status }).toEqual({
     hit: true,
     status: act === reset ? 503 : undefined,
   });
-  // PostgreSQL has come to the end of what it was sent.
+  // PostgreSQL has processed everything that it received.
   await closed;
   const { records, changes } = effects[kind] as { records: number; changes: number };
   const done = point.applied ? 1 : 0;
@@ -137,35 +138,41 @@ const restart = (): Promise<void> => server.restart();
 const goOn = async (): Promise<void> => undefined;
 
 const turns = Object.keys(kinds);
-/** What a call of each kind sends together with its commit, beside its traces: once it is answered, PostgreSQL has that, too. */
+/**
+ * Statements that a call of each kind sends together with its commit, besides audit row and event:
+ * once they are answered, the transaction is committed.
+ */
 const withCommit: Readonly<Record<string, readonly Statement[]>> = {
-  create: ['begin and locks of the key', entrance, 'change'],
-  // These ask something before: whether it is there already, and what there is.
+  create: ['begin and locks of the key', preamble, 'change'],
+  // These send a query first: for a duplicate, or for the record.
   lead: ['change'],
   update: ['change'],
 };
-/** By turns; where it is the writing itself that is cut, the kind that writes most. */
+/** All kinds in turn. If the change itself is cut, the kind that writes most. */
 const killedPoints = fatal(points).map((point, index) => ({
   ...point,
   kind: ['change', 'commit'].includes(point.statement) ? 'batch' : (turns[index % turns.length] as string),
 }));
 
 describe('a server killed', () => {
-  test.each(killedPoints)('with $statement $moment, in a call of the kind $kind', (point) =>
+  test.each(killedPoints)('stores all or nothing if the server is killed with $statement $moment in a $kind', (point) =>
     cut(point, point.kind, kill, restart),
   );
 });
 
 describe('a connection to PostgreSQL reset', () => {
-  test.each(points)('with $statement $moment, in a call of any kind', async (point) => {
-    for (const kind of turns) {
-      const isBehind = point.moment === 'answered' && withCommit[kind]?.includes(point.statement);
-      await cut({ ...point, applied: point.applied || isBehind === true }, kind, reset, goOn);
-    }
-  });
+  test.each(points)(
+    'stores all or nothing if the connection is reset with $statement $moment, in calls of every kind',
+    async (point) => {
+      for (const kind of turns) {
+        const isBehind = point.moment === 'answered' && withCommit[kind]?.includes(point.statement);
+        await cut({ ...point, applied: point.applied || isBehind === true }, kind, reset, goOn);
+      }
+    },
+  );
 });
 
-test('afterwards every write is there once, with its traces', async () => {
+test('has stored every write once after the cuts, with audit row and event', async () => {
   for (const write of writes) {
     const again = await askUntilFinal(write);
     expect({ status: again.status, text: again.text }).toEqual({

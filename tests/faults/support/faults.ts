@@ -1,122 +1,131 @@
-// The faults of a long run: what each does to the stand, and what must hold meanwhile.
+// The faults of a long run: what each breaks in the test rig, and what must hold meanwhile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from './figures.ts';
 import { dispatcherPoints, matcherPoints, type Point, points, senderPoints } from './points.ts';
 import type { FaultProxy, Link } from './proxy.ts';
 import type { Random } from './random.ts';
-import type { Stand } from './test-rig.ts';
+import type { TestRig } from './test-rig.ts';
 import { unkeyedDuring } from './unkeyed.ts';
 import type { Tally, Writers } from './writers.ts';
 
 interface Scene {
-  stand: Stand;
+  rig: TestRig;
   writers: Writers;
   random: Random;
-  /** Remembers a measurement; the report has the greatest. */
+  /** Records a measurement. The report shows the maximum. */
   measure(name: string, value: number): void;
-  /** Adds to a count of the report. */
+  /** Adds to a count in the report. */
   count(name: string, value: number): void;
 }
 
 export interface Fault {
   name: string;
-  /** The figure that it proves. */
+  /** The guarantee that it tests, as in docs/faults.md. */
   figure: string;
-  /** How often it comes in a round. */
+  /** How often it occurs in a round. */
   times: number;
-  /** True where clients are cut off, which must not happen otherwise. */
+  /** True if clients may be cut off, which must not happen otherwise. */
   cutsClients?: boolean;
-  /** True where no call may be answered with 503. */
+  /** True if no call may be answered with 503. */
   serves?: boolean;
   needsRedis?: boolean;
-  /** @returns what was wrong */
+  /** @returns the violations */
   strike(scene: Scene): Promise<string[]>;
 }
 
-/** Milliseconds until an answer that the figures allow, and what a client beside a busy server adds. */
+/**
+ * The guaranteed milliseconds until a response, plus the delay of a client next to a busy server.
+ */
 const answerTime = 2000 + 250;
 
-async function killServer({ stand, writers, random }: Scene): Promise<string[]> {
+async function killServer({ rig, writers, random }: Scene): Promise<string[]> {
   await writers.progress(random.whole(0, 80));
-  await stand.server.restart();
+  await rig.server.restart();
   return [];
 }
 
-async function killDatabase({ stand, measure }: Scene): Promise<string[]> {
-  stand.database.kill();
-  await stand.database.restart();
-  const milliseconds = await stand.server.untilHealthy();
+async function killDatabase({ rig, measure }: Scene): Promise<string[]> {
+  rig.database.kill();
+  await rig.database.restart();
+  const milliseconds = await rig.server.untilHealthy();
   measure('ms until healthy', milliseconds);
   return milliseconds > 1000 ? [`healthy only ${Math.round(milliseconds)} ms after PostgreSQL accepted`] : [];
 }
 
-async function killBackend({ stand, random }: Scene): Promise<string[]> {
-  stand.database.killOne((processes) => random.pick(processes));
-  await stand.server.untilHealthy();
+async function killBackend({ rig, random }: Scene): Promise<string[]> {
+  rig.database.killOne((processes) => random.pick(processes));
+  await rig.server.untilHealthy();
   return [];
 }
 
-/** Cuts the next write at a point. */
+/** Cuts the next write at a random point. */
 async function cutWrite(scene: Scene, how: 'kill' | 'reset' | 'silence', endpoint?: string): Promise<string[]> {
-  const { stand, random } = scene;
+  const { rig, random } = scene;
   const late = points.filter(({ statement }) => !endpoint || statement !== 'begin and locks of the key');
   const point = random.pick(late);
   const acts: Record<typeof how, (link: Link) => void> = {
-    kill: () => void process.kill(stand.server.pid, 'SIGKILL'),
+    kill: () => void process.kill(rig.server.pid, 'SIGKILL'),
     reset: (link) => link.reset(),
     silence: (link) => link.silence(),
   };
   const hit = await Promise.race([
-    stand.traps.set({ ...point, ...(endpoint ? { endpoint } : {}), act: acts[how] }).then(() => true),
+    rig.traps.set({ ...point, ...(endpoint ? { endpoint } : {}), act: acts[how] }).then(() => true),
     sleep(10_000).then(() => false),
   ]);
-  stand.traps.clear();
-  if (how === 'kill') await stand.server.restart();
+  rig.traps.clear();
+  if (how === 'kill') await rig.server.restart();
   return hit ? [] : [`no write came to: ${point.statement} ${point.moment}`];
 }
 
 /** How a part of the server is cut off from its database. */
 type Cut = 'kill' | 'reset' | 'silence';
 
-/** Milliseconds in which each part comes to each of its points: what a killed sender had on its way is looked at again after 30 s. */
-const patience = 45_000;
+/**
+ * Milliseconds in which each part reaches each of its points. Deliveries of a killed sender are
+ * retried after 30 s.
+ */
+const pointTimeoutMs = 45_000;
 
-/** Points at which a part has not been cut in this way yet, by the way and the part: each comes before one comes again. */
-const undone = new Map<string, Point[]>();
+/**
+ * Points that a part has left in this way, by way and part. Each occurs once before any occurs
+ * again.
+ */
+const remainingPoints = new Map<string, Point[]>();
 
-/** Cuts what works behind the writes at its next point. */
-async function cutJob({ stand, random, measure }: Scene, part: readonly Point[], how: Cut): Promise<string[]> {
+/** Cuts a background job at its next point. */
+async function cutJob({ rig, random, measure }: Scene, part: readonly Point[], how: Cut): Promise<string[]> {
   const deck = `${how} ${part[0]?.statement}`;
-  const left = undone.get(deck) ?? [];
+  const left = remainingPoints.get(deck) ?? [];
   const point = left.pop() ?? random.pick(part);
-  if (!undone.has(deck)) undone.set(deck, random.shuffled(part.filter((each) => each !== point)));
+  if (!remainingPoints.has(deck)) remainingPoints.set(deck, random.shuffled(part.filter((each) => each !== point)));
   const acts: Record<Cut, (link: Link) => void> = {
-    kill: () => void process.kill(stand.server.pid, 'SIGKILL'),
+    kill: () => void process.kill(rig.server.pid, 'SIGKILL'),
     reset: (link) => link.reset(),
     silence: (link) => link.silence(),
   };
   const hit = await Promise.race([
-    stand.traps.set({ ...point, act: acts[how] }).then(() => true),
-    sleep(patience).then(() => false),
+    rig.traps.set({ ...point, act: acts[how] }).then(() => true),
+    sleep(pointTimeoutMs).then(() => false),
   ]);
-  stand.traps.clear();
-  if (how === 'kill') await stand.server.restart();
-  measure(`points of ${part.length}`, part.length - (undone.get(deck) ?? []).length);
+  rig.traps.clear();
+  if (how === 'kill') await rig.server.restart();
+  measure(`points of ${part.length}`, part.length - (remainingPoints.get(deck) ?? []).length);
   return hit ? [] : [`nothing came to: ${point.statement} ${point.moment}`];
 }
 
-async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise<string[]> {
+async function pauseDatabase({ rig, writers, count, measure }: Scene): Promise<string[]> {
   await writers.progress(20);
   writers.takeTally();
-  const { refused, doneBefore, doneAfter } = await unkeyedDuring(stand.server.url, 8, async () => {
+  const { refused, doneBefore, doneAfter } = await unkeyedDuring(rig.server.url, 8, async () => {
     await sleep(300);
-    const resume = stand.database.pause();
+    const resume = rig.database.pause();
     await sleep(5000);
     resume();
-    await stand.server.untilHealthy();
+    await rig.server.untilHealthy();
   });
   count('unkeyed calls answered with 503', refused);
-  // What was committed when everything stood still, and only its answer was missing, cannot be called back.
+  // A change that PostgreSQL committed before the pause cannot be rolled back if only its response
+  // is missing.
   count('of them committed before it', doneBefore);
   const slowest = Math.max(...writers.takeTally().latencies);
   measure('ms of the slowest answer', slowest);
@@ -126,34 +135,34 @@ async function pauseDatabase({ stand, writers, count, measure }: Scene): Promise
   ];
 }
 
-async function tellToStop({ stand, writers, measure }: Scene): Promise<string[]> {
-  await stand.second.restart();
+async function stopServers({ rig, writers, measure }: Scene): Promise<string[]> {
+  await rig.second.restart();
   const wrong: string[] = [];
-  for (const server of [stand.server, stand.second]) {
+  for (const server of [rig.server, rig.second]) {
     await writers.progress(100);
     const started = performance.now();
     const code = await server.stop();
     measure('ms until stopped', performance.now() - started);
-    if (code !== 0) wrong.push(`a server that was told to stop ended with ${code}`);
-    if (server === stand.server) await server.restart();
+    if (code !== 0) wrong.push(`a stopped server exited with ${code}`);
+    if (server === rig.server) await server.restart();
   }
   return wrong;
 }
 
-async function harmRedis(
+async function breakRedis(
   scene: Scene,
   harm: () => Promise<void> | void,
-  mend: () => Promise<void> | void,
+  repair: () => Promise<void> | void,
 ): Promise<string[]> {
-  const { stand, writers, measure } = scene;
+  const { rig, writers, measure } = scene;
   writers.takeTally();
   await writers.progress(100);
   const calm = percentile(writers.takeTally().latencies, 99);
   await harm();
   await writers.progress(100);
   measure('ms added at the 99th percentile', percentile(writers.takeTally().latencies, 99) - calm);
-  await mend();
-  await stand.server.untilHealthy();
+  await repair();
+  await rig.server.untilHealthy();
   return [];
 }
 
@@ -161,7 +170,7 @@ const modes = (proxy: FaultProxy | undefined, mode: FaultProxy['mode']) => (): v
   if (proxy) proxy.mode = mode;
 };
 
-async function slowNetwork({ stand: { databaseProxy }, writers }: Scene): Promise<string[]> {
+async function slowNetwork({ rig: { databaseProxy }, writers }: Scene): Promise<string[]> {
   databaseProxy.delay = 30;
   await writers.progress(80).finally(() => {
     databaseProxy.delay = 0;
@@ -170,7 +179,7 @@ async function slowNetwork({ stand: { databaseProxy }, writers }: Scene): Promis
 }
 
 async function deadNetwork(
-  { stand: { databaseProxy } }: Scene,
+  { rig: { databaseProxy } }: Scene,
   mode: 'stall' | 'swallow',
   milliseconds: number,
 ): Promise<string[]> {
@@ -191,10 +200,10 @@ export const faults: readonly Fault[] = [
     serves: true,
     needsRedis: true,
     strike: (scene) =>
-      harmRedis(
+      breakRedis(
         scene,
-        () => scene.stand.redis?.kill(),
-        () => scene.stand.redis?.restart(),
+        () => scene.rig.redis?.kill(),
+        () => scene.rig.redis?.restart(),
       ),
   },
   {
@@ -204,10 +213,10 @@ export const faults: readonly Fault[] = [
     serves: true,
     needsRedis: true,
     strike: (scene) =>
-      harmRedis(
+      breakRedis(
         scene,
-        () => scene.stand.redis?.pause(),
-        () => scene.stand.redis?.resume(),
+        () => scene.rig.redis?.pause(),
+        () => scene.rig.redis?.resume(),
       ),
   },
   {
@@ -216,8 +225,7 @@ export const faults: readonly Fault[] = [
     times: 1,
     serves: true,
     needsRedis: true,
-    strike: (scene) =>
-      harmRedis(scene, modes(scene.stand.redisProxy, 'swallow'), modes(scene.stand.redisProxy, 'pass')),
+    strike: (scene) => breakRedis(scene, modes(scene.rig.redisProxy, 'swallow'), modes(scene.rig.redisProxy, 'pass')),
   },
   {
     name: 'server killed at a point of a write',
@@ -315,27 +323,27 @@ export const faults: readonly Fault[] = [
     name: 'all connections reset',
     figure: 'B2',
     times: 2,
-    strike: async ({ stand }) => {
-      stand.databaseProxy.reset();
+    strike: async ({ rig }) => {
+      rig.databaseProxy.reset();
       return [];
     },
   },
   {
-    name: 'told to stop, with a second server',
+    name: 'stopped, with a second server',
     figure: 'B4',
     times: 1,
     serves: true,
     cutsClients: true,
-    strike: tellToStop,
+    strike: stopServers,
   },
 ];
 
-/** What the writers met during a fault that they must not meet. */
+/** Returns what the writers met during a fault and must not meet. */
 export function judge(fault: Fault, { refusals, broken }: Tally): string[] {
   const wrong: string[] = [];
   if (fault.serves && refusals.length > 0)
     wrong.push(`${refusals.length} calls were answered with 503, the first ${refusals[0]}`);
-  // A server that does not run takes nothing: that is no failure.
+  // A stopped server refuses connections, which is no violation.
   for (const [code, times] of broken)
     if (code === 'NO_ANSWER' || (code !== 'ECONNREFUSED' && !fault.cutsClients))
       wrong.push(`${times} calls had no answer: ${code}`);

@@ -1,4 +1,4 @@
-// Readers that follow a feed as they should: from page to page, trying again whatever fails.
+// Readers that follow a feed page by page, and retry every failure.
 
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,10 +11,10 @@ export interface FeedEntry {
   record_id: string;
 }
 
-/** Follows a feed until it is told to end at its end. */
+/** Follows a feed until `end` is called and the end is reached. */
 export class FeedReader {
   readonly read: FeedEntry[] = [];
-  /** What no reader may ever meet. */
+  /** Responses that no reader may ever get. */
   readonly violations: string[] = [];
   readonly #servers: readonly string[];
   readonly #apiKey: string;
@@ -22,14 +22,14 @@ export class FeedReader {
   readonly #following: Promise<void>;
   #ending = false;
 
-  /** @param wait seconds that its calls wait; each reader another */
+  /** @param wait seconds that its calls wait, different for each reader */
   constructor(servers: readonly string[], apiKey: string, wait: number) {
     this.#servers = servers;
     this.#apiKey = apiKey;
     this.#following = this.#follow(wait);
   }
 
-  /** Reads to the end, and ends. Only once nothing waits for its position any more. */
+  /** Reads to the end and stops. Call it only when the outbox is empty. */
   async end(): Promise<void> {
     this.#ending = true;
     await this.#following;
@@ -39,7 +39,7 @@ export class FeedReader {
   async #follow(wait: number): Promise<void> {
     let cursor: string | undefined;
     for (let turn = 0; ; turn += 1) {
-      // Known before the page is asked for: what is told later need not be on it.
+      // Read before the request: later changes need not be on the page.
       const isLast = this.#ending;
       const query = new URLSearchParams({
         limit: String(1 + (turn % 50)),
@@ -55,7 +55,7 @@ export class FeedReader {
         continue;
       }
       if (answer.status !== 200) {
-        this.violations.push(`the feed was answered with ${answer.status}: ${answer.text}`);
+        this.violations.push(`the feed answered ${answer.status}: ${answer.text}`);
         return;
       }
       const { changes, next_cursor, has_more } = JSON.parse(answer.text).data;
@@ -66,9 +66,12 @@ export class FeedReader {
   }
 }
 
-/** Writers of whom each begins once another's change was acknowledged: what they write must be told in that order. */
+/**
+ * Writers that each start after another's change was acknowledged, so the feed must have their
+ * changes in that order.
+ */
 export class Chain {
-  /** Pairs of records: the first was there before the second was asked for. */
+  /** Pairs of records. The first existed before the second was requested. */
   readonly pairs: [string, string][] = [];
   readonly #servers: readonly string[];
   readonly #apiKey: string;
@@ -96,7 +99,7 @@ export class Chain {
     }
   }
 
-  /** A deal, created once, however often it is asked for. */
+  /** Creates a deal once, repeating the call with its key. */
   async #create(key: string, index: number): Promise<string> {
     const call = { method: 'POST', path: '/v1/objects/deals/records', key, body: { name: key } };
     for (let attempt = index; ; attempt += 1) {
@@ -117,30 +120,40 @@ export interface StoredEvent {
   request_id: string;
 }
 
-/** The feed of a company, in its positions; once nothing waits any more. @throws Error when that takes too long */
+/**
+ * Returns the feed of a company by position, once its outbox is empty.
+ * @throws Error if that takes more than a minute
+ */
 export async function storedFeed(sql: Sql, companyId: string): Promise<StoredEvent[]> {
   const tooLate = performance.now() + 60_000;
   const waiting = async () => (await sql`select from outbox_events where company_id = ${companyId}`).length;
   for (let left = await waiting(); left > 0; left = await waiting()) {
-    if (performance.now() > tooLate) throw new Error(`${left} events wait for their positions in vain`);
+    if (performance.now() > tooLate) throw new Error(`${left} events got no positions in time`);
     await sleep(20);
   }
   return sql<StoredEvent[]>`
     select id, event, object, position::text, record_id, request_id from feed_events where company_id = ${companyId} order by feed_events.position`;
 }
 
-/** @param stored the feed of the company, in its positions @returns what of the reading is wrong, one line each */
+/**
+ * Compares a reader with the feed. @param stored the feed of the company by position
+ * @returns the problems, one line each
+ */
 export function compare(reader: FeedReader, stored: readonly StoredEvent[]): string[] {
   const [read, there] = [reader.read.map(({ id }) => id), stored.map(({ id }) => `evt_${id}`)];
   const wrong = read.findIndex((id, place) => id !== there[place]);
   return [
     ...reader.violations,
-    ...(read.length === there.length ? [] : [`${read.length} changes were read, and ${there.length} are there`]),
-    ...(wrong === -1 ? [] : [`the ${wrong + 1}th change that was read is not the ${wrong + 1}th that is there`]),
+    ...(read.length === there.length ? [] : [`${read.length} changes were read of ${there.length}`]),
+    ...(wrong === -1 ? [] : [`the ${wrong + 1}th change that was read is not the ${wrong + 1}th of the feed`]),
   ];
 }
 
-/** @returns what comes before its cause: pairs in the wrong order, and records whose changes are not in their own */
+/**
+ * Checks causality.
+ * @returns pairs in the wrong order, and records whose changes are in another order than in the
+ * audit log
+ */
 export function disorder(
   stored: readonly StoredEvent[],
   pairs: readonly (readonly [string, string])[],
@@ -150,16 +163,19 @@ export function disorder(
   const inverted = pairs.filter(([before, after]) => (places.get(before) ?? -1) >= (places.get(after) ?? -2));
   const ofRecord = Map.groupBy(stored, ({ record_id }) => record_id);
   const shuffled = [...ordered].filter(([id, requests]) => {
-    const told = (ofRecord.get(id) ?? []).map(({ request_id }) => request_id);
-    return JSON.stringify(told) !== JSON.stringify(requests);
+    const order = (ofRecord.get(id) ?? []).map(({ request_id }) => request_id);
+    return JSON.stringify(order) !== JSON.stringify(requests);
   });
   return [
-    ...inverted.map(([before, after]) => `${after} is told before ${before}, which was there when it began`),
-    ...shuffled.map(([id]) => `the changes of ${id} are not told in their order`),
+    ...inverted.map(([before, after]) => `${after} precedes ${before}, which existed before it began`),
+    ...shuffled.map(([id]) => `the changes of ${id} are not in their order`),
   ];
 }
 
-/** @param stored a feed from its beginning on @returns what is wrong with its positions and events, one line each */
+/**
+ * Checks positions and ids. @param stored a feed from its beginning
+ * @returns the problems, one line each
+ */
 export function gaps(stored: readonly StoredEvent[]): string[] {
   const wrong = stored.findIndex(({ position }, index) => Number(position) !== index + 1);
   const ids = new Set(stored.map(({ id }) => id));
@@ -169,7 +185,7 @@ export function gaps(stored: readonly StoredEvent[]): string[] {
   ];
 }
 
-/** The requests that changed each record, in the order in which they did. */
+/** Returns the requests that changed each record, in order. */
 export async function orderOfChanges(sql: Sql, companyId: string): Promise<Map<string, string[]>> {
   const rows = await sql<{ record_id: string; request_id: string }[]>`
     select record_id, request_id from audit_logs where company_id = ${companyId} and record_id is not null order by seq`;
@@ -177,7 +193,9 @@ export async function orderOfChanges(sql: Sql, companyId: string): Promise<Map<s
   return new Map([...groups].map(([id, changes]) => [id, changes.map(({ request_id }) => request_id)]));
 }
 
-/** True for lines of the judge that are not about the records of a chain, which are in none of its tables. */
+/**
+ * Returns a filter for the oracle's lines that removes records of a chain, which it does not know.
+ */
 export function isNotOfChain({ pairs }: Chain): (line: string) => boolean {
   const ids = new Set(pairs.flat());
   return (line) =>

@@ -1,6 +1,6 @@
-// Figures of many measurements.
+// Statistics of measurements.
 
-/** The value that so many of a hundred do not exceed. */
+/** Returns the value that a percentage of the values do not exceed. */
 export function percentile(values: readonly number[], hundredths: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil((sorted.length * hundredths) / 100) - 1)] ?? 0;

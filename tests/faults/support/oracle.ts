@@ -1,11 +1,11 @@
-// What the tables must hold in the end: every acknowledged change once, with its traces.
+// The expected contents of the tables: every acknowledged change once, with audit row and event.
 
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../../db/client/pool.ts';
 import { toldEvents } from '../../support/events.ts';
 import type { Write } from './writers.ts';
 
-/** The rows of one company, as lines of text that can be compared. */
+/** Rows of one company as comparable lines of text. */
 type Lines = string[];
 
 interface Expected {
@@ -17,8 +17,8 @@ interface Expected {
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** What the acknowledged answers say. */
-function expectedBy(writes: readonly Write[]): Expected {
+/** Returns the rows that follow from the acknowledged responses. */
+function expectedAfter(writes: readonly Write[]): Expected {
   const expected: Expected = { records: new Map(), audit: [], events: [], kept: [] };
   const { records } = expected;
   for (const write of writes) {
@@ -55,8 +55,11 @@ function expectedBy(writes: readonly Write[]): Expected {
   return expected;
 }
 
-/** What is there. */
-async function found(sql: Sql, companyId: string): Promise<Record<'records' | 'audit' | 'events' | 'kept', Lines>> {
+/** Reads the stored rows. */
+async function readStored(
+  sql: Sql,
+  companyId: string,
+): Promise<Record<'records' | 'audit' | 'events' | 'kept', Lines>> {
   const [records, audit, events, kept] = await Promise.all([
     sql<{ line: string }[]>`
       select concat_ws(' ', id, name, coalesce(description, 'null'), version) as line from accounts where company_id = ${companyId}
@@ -74,29 +77,29 @@ async function found(sql: Sql, companyId: string): Promise<Record<'records' | 'a
   return { records: lines(records), audit: lines(audit), events: lines(events), kept: lines(kept) };
 }
 
-/** Compares as bags: a line that is there twice is not the same as once. */
+/** Compares as multisets, so a doubled line is a difference. */
 function difference(what: string, expected: Lines, actual: Lines): string[] {
   const counts = new Map<string, number>();
   for (const line of expected) counts.set(line, (counts.get(line) ?? 0) + 1);
   for (const line of actual) counts.set(line, (counts.get(line) ?? 0) - 1);
   return [...counts].flatMap(([line, count]) =>
-    count === 0 ? [] : [`${what} ${count > 0 ? 'lost' : 'that no answer accounts for, or doubled'}: ${line}`],
+    count === 0 ? [] : [`${what} ${count > 0 ? 'lost' : 'that no response accounts for, or doubled'}: ${line}`],
   );
 }
 
 /**
- * Compares what was acknowledged with the tables of a company that only these writers wrote to.
- * @returns what is wrong, one line each
+ * Compares acknowledged writes with the tables of a company that only these writers wrote to.
+ * @returns the problems, one line each
  */
 export async function check(sql: Sql, companyId: string, writes: readonly Write[]): Promise<string[]> {
-  const expected = expectedBy(writes);
-  const actual = await found(sql, companyId);
+  const expected = expectedAfter(writes);
+  const actual = await readStored(sql, companyId);
   const records = [...expected.records].map(([id, { text, version }]) => `${id} ${text} ${version}`);
   return [
     ...writes.filter((write) => !write.answer).map(({ kind, key }) => `${kind} ${key} has no final answer`),
     ...difference('a record', records, actual.records),
     ...difference('an audit row', expected.audit, actual.audit),
     ...difference('an event', expected.events, actual.events),
-    ...difference('a kept answer', expected.kept, actual.kept),
+    ...difference('a stored response', expected.kept, actual.kept),
   ];
 }

@@ -1,4 +1,4 @@
-// A server that is killed and started again, always at the same address.
+// A server that is killed and restarted at the same address.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anyAddress } from '../../support/client.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -8,7 +8,7 @@ export class OwnServer {
   readonly url: string;
   readonly #settings: Record<string, string>;
   #server: TestServer | undefined;
-  /** Settles when it has started; undefined where it does not start just now. */
+  /** The start in progress, or undefined. */
   #starting: Promise<TestServer> | undefined;
   #isOver = false;
   readonly #failures: string[] = [];
@@ -24,7 +24,7 @@ export class OwnServer {
     return server;
   }
 
-  /** One with an address, that does not run yet. */
+  /** Returns a server with an address that does not run yet. */
   static async prepare(settings: Record<string, string>): Promise<OwnServer> {
     return new OwnServer(await freePort(), settings);
   }
@@ -34,13 +34,13 @@ export class OwnServer {
     return this.#server.pid;
   }
 
-  /** What it logged as a fault of its own, since its first start. */
+  /** Unexpected errors that it logged since its first start. */
   get failures(): readonly string[] {
     this.#collect();
     return this.#failures;
   }
 
-  /** Alerts that it has raised since it was started last. */
+  /** Critical alerts since the last start. */
   alerts(): object[] {
     const lines = (this.#server?.output() ?? '').split('\n');
     return lines.filter((line) => line.includes('"severity":"critical"')).map((line) => JSON.parse(line));
@@ -52,7 +52,7 @@ export class OwnServer {
     for (const line of found) if (!this.#failures.includes(line)) this.#failures.push(line);
   }
 
-  /** Starts it; ends it before by SIGKILL if it still runs. */
+  /** Starts the server, and kills it first if it runs. */
   async restart(): Promise<void> {
     await this.kill();
     if (this.#isOver) throw new Error('the run has ended');
@@ -62,7 +62,7 @@ export class OwnServer {
     });
   }
 
-  /** Kills it for good: whoever is about to start it again does not. */
+  /** Kills the server permanently, so a later restart fails. */
   async end(): Promise<void> {
     this.#isOver = true;
     await (await this.#starting?.catch(() => undefined))?.stop('SIGKILL');
@@ -75,7 +75,10 @@ export class OwnServer {
     this.#server = undefined;
   }
 
-  /** Asks it to stop, and waits until it has. @returns its exit code */
+  /**
+   * Stops the server with SIGTERM.
+   * @returns its exit code
+   */
   async stop(): Promise<number | null> {
     const code = await this.#server?.stop('SIGTERM');
     this.#collect();
@@ -83,11 +86,15 @@ export class OwnServer {
     return code ?? null;
   }
 
-  /** Milliseconds until its health is good. @throws Error when it takes too long */
+  /**
+   * Waits until the server is healthy.
+   * @returns the milliseconds
+   * @throws Error on timeout
+   */
   async untilHealthy(milliseconds = 60_000): Promise<number> {
     const started = performance.now();
     for (;;) {
-      // From another address each time: an address may ask for health only so often.
+      // Another address each time, because the health check has a rate limit per address.
       const headers = { 'x-forwarded-for': anyAddress() };
       const text = await fetch(`${this.url}/v1/health`, { headers, signal: AbortSignal.timeout(milliseconds) }).then(
         (response) => response.text(),

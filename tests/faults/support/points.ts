@@ -1,105 +1,108 @@
-// The named points of writes, dispatcher and webhook senders, seen from statements as they pass.
+// Named points of writes, dispatcher and webhook senders, recognized by passing statements.
 import { readSeed } from '../../support/seed.ts';
 import type { Link, Passed, Watcher } from './proxy.ts';
 
-/** Tells the tenant, and, where the call claims a key, what the call is. */
-export const entrance = 'settings, version of the API key and what is kept';
+/** Sets the tenant. If the call claims a key, the statement names the call as well. */
+export const preamble = 'preamble, API key version and stored response';
 
-/** Every statement of a write with an Idempotency-Key, in their order, and how each is recognised. */
+/** The statements of a write with an Idempotency-Key in order, with the pattern of each. */
 export const statements = {
   'begin and locks of the key': /^select case when .* pg_try_advisory_xact_lock\(/s,
-  [entrance]: /^select (case\s+when )?set_config\('app\.company_id'/,
+  [preamble]: /^select (case\s+when )?set_config\('app\.company_id'/,
   change: /\b(insert into|update|delete from) "?(accounts|leads)\b/,
   'audit row': /^insert into audit_logs/,
   event: /^insert into outbox_events/,
-  'kept answer': /^insert into idempotency_records/,
+  'stored response': /^insert into idempotency_records/,
   commit: /^select case when set_config\('app\.deadline'/,
 } as const;
 
-/** Every statement with which the dispatcher moves a feed; on connections of its own. */
+/** Statements of the dispatcher, on its own connections. */
 const dispatches = {
-  'look for what waits': /^select company_id, .* from "outbox_events"/s,
+  'query for pending events': /^select company_id, .* from "outbox_events"/s,
   'begin of a dispatch': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of the feed': /^select last_position as last from feeds/,
-  'taking of events': /^with taken as/,
-  'move of the feed': /^update feeds set last_position/,
-  'note of a stretch': /^insert into webhook_backlog/,
+  'claim of events': /^with taken as/,
+  'advance of the feed': /^update feeds set last_position/,
+  'insert of a backlog': /^insert into webhook_backlog/,
   'commit of a dispatch': /^select case when set_config\('app\.deadline'/,
 } as const;
 
-/** Every statement with which deliveries are taken and the outcome of their attempts is noted; on connections of the senders. */
+/** Statements that take deliveries and record outcomes, on the senders' own connections. */
 const sendings = {
-  'look for due webhooks': /^select company_id, .* from webhook_subscriptions\s+where due_at/s,
+  'query for due webhooks': /^select company_id, .* from webhook_subscriptions\s+where due_at/s,
   'begin of a sender': /^select (case\s+when )?set_config\('app\.company_id'/,
   'lock of a webhook': /^select url, sealed_secret/,
-  'count of what is on its way': /^select count\(\*\)::int as in_flight/,
-  'taking of deliveries': /^with due as materialized/,
-  'end of a look': /^update webhook_subscriptions\s+set recent_attempts/,
+  'count of deliveries in flight': /^select count\(\*\)::int as in_flight/,
+  'claim of deliveries': /^with due as materialized/,
+  'end of a scan': /^update webhook_subscriptions\s+set recent_attempts/,
   'lock of the health': /^select failing_since/,
   'outcome of an attempt': /^update webhook_deliveries d\s+set status = /,
-  'trace of an attempt': /^update webhook_subscriptions\s+set last_delivery_at/,
+  'last delivery of a webhook': /^update webhook_subscriptions\s+set last_delivery_at/,
   'commit of a sender': /^select case when set_config\('app\.deadline'/,
 } as const;
 
-/** Every statement with which deliveries are made, but its begin and commit, which are those of a sender; on the same connections. */
+/**
+ * Statements that create deliveries, on the senders' connections. Begin and commit are those of a
+ * sender.
+ */
 const matchings = {
-  'look for stretches': /^select company_id, .* from "webhook_backlog"/s,
-  'lock of a stretch': /^select first_position as first.*for update/s,
+  'query for backlogs': /^select company_id, .* from "webhook_backlog"/s,
+  'lock of a backlog': /^select first_position as first.*for update/s,
   'reading of events': /^select position, id, event/,
-  'making of deliveries': /^insert into webhook_deliveries/,
-  'waking of webhooks': /^update webhook_subscriptions\s+set due_at = case/,
-  'removal of a stretch': /^delete from webhook_backlog/,
+  'insert of deliveries': /^insert into webhook_deliveries/,
+  'due time of webhooks': /^update webhook_subscriptions\s+set due_at = case/,
+  'removal of a backlog': /^delete from webhook_backlog/,
 } as const;
 
-/** Every statement with which a call has a payment provider asked, the books of the test provider included. */
+/** Statements of a call around a payment, including the tables of the test provider. */
 export const payments = {
   'lock of the subscription': /^select .* from "subscriptions" .* for no key update/s,
   operation: /^insert into billing_operations/,
-  'hold of the key': /^insert into idempotency_records .*leased_until\)/s,
+  'lease of the key': /^insert into idempotency_records .*leased_until\)/s,
   charge: /^insert into test_charges/,
-  'look at the charge': /^select .* from test_charges/s,
+  'query of the charge': /^select .* from test_charges/s,
   outcome: /^update billing_operations set status/,
   'new subscription': /^update "subscriptions" set/,
   invoice: /^insert into "?invoices/,
   'audit row': /^insert into audit_logs/,
-  'kept answer': /^insert into idempotency_records .*created_at\)/s,
+  'stored response': /^insert into idempotency_records .*created_at\)/s,
 } as const;
 
-/** Every statement with which a call has Stripe asked, and writes what Stripe has then. */
+/** Statements of a call around Stripe requests, and those that store the state of Stripe. */
 export const stripePayments = {
   operation: payments.operation,
-  'hold of the key': payments['hold of the key'],
+  'lease of the key': payments['lease of the key'],
   'customer at Stripe': /^select customer_id/,
-  'begin of the look': /^update provider_customers set asked/,
-  'end of the look': /^update provider_customers\s+set written/,
+  'begin of a synchronization': /^update provider_customers set asked/,
+  'end of a synchronization': /^update provider_customers\s+set written/,
   'new subscription': payments['new subscription'],
   'mirrored invoice': /^insert into invoices .*on conflict/s,
   outcome: payments.outcome,
   'audit row': payments['audit row'],
-  'kept answer': payments['kept answer'],
+  'stored response': payments['stored response'],
 } as const;
 
-/** Every statement with which an order to a calendar is taken up and ended; on connections of their own. */
+/** Statements that take and finish a calendar operation, on their own connections. */
 const calendarOrders = {
-  'taking of an order': /^update calendar_orders set attempts/,
-  'look at the booking': /^select start_at, end_at, meeting_title/,
-  'end of an order': /^update calendar_orders\s+set leased_until = null, event_url/,
-  'commit of an order': /^select case when set_config\('app\.deadline'/,
+  'claim of a calendar operation': /^update calendar_orders set attempts/,
+  'query of the booking': /^select start_at, end_at, meeting_title/,
+  'end of a calendar operation': /^update calendar_orders\s+set leased_until = null, event_url/,
+  'commit of a calendar operation': /^select case when set_config\('app\.deadline'/,
 } as const;
 
-/** Every statement with which a step of a workforce is taken up and ended; the call that does it is a write as any other. */
+/** Statements that take and finish a workforce step. Its call is a write like any other. */
 const workforceSteps = {
-  'taking of a run': /^update workforce_runs set attempts/,
-  'keeping of the call': /^update workforce_runs set "call"/,
-  'move of the run': /^update workforce_runs set "status"/,
+  'claim of a run': /^update workforce_runs set attempts/,
+  'storage of the call': /^update workforce_runs set "call"/,
+  'status of the run': /^update workforce_runs set "status"/,
   'outcome of a step': /^insert into workforce_run_steps/,
   'commit of a step': /^select case when set_config\('app\.deadline'/,
 } as const;
 
-/** Every statement with which a message is taken up, and its end noted; on connections of their own. */
+/** Statements that take and finish a message, on their own connections. */
 const messageSendings = {
-  'taking of a draft': /^with next as materialized .* update message_drafts d\s+set attempts/s,
-  'look at the company': /^select c\.name, c\.disabled_modules/,
+  'claim of a draft': /^with next as materialized .* update message_drafts d\s+set attempts/s,
+  'query of the company': /^select c\.name, c\.disabled_modules/,
   'end of a draft': /^update message_drafts set "?status/,
   'row of the timeline': /^insert into messages/,
   'audit row': statements['audit row'],
@@ -118,29 +121,34 @@ export type Statement =
   | keyof typeof matchings
   | keyof typeof payments;
 
-/** before: it never reaches PostgreSQL. sent: PostgreSQL has it. answered: PostgreSQL has done it, and the server does not learn. */
+/**
+ * before: PostgreSQL does not receive it. sent: PostgreSQL receives it. answered: PostgreSQL has
+ * executed it, and the server does not get the response.
+ */
 export type Moment = 'before' | 'sent' | 'answered';
 
 export interface Point {
   statement: Statement;
   moment: Moment;
-  /** True when what is cut here is nevertheless done. */
+  /** True if the transaction commits despite the cut. */
   applied: boolean;
 }
 
-/** Always sent together with the commit behind them: once they are answered, PostgreSQL has it. */
-const withCommit: readonly Statement[] = ['audit row', 'event', 'kept answer'];
+/**
+ * These are sent together with the commit: once they are answered, the transaction is committed.
+ */
+const withCommit: readonly Statement[] = ['audit row', 'event', 'stored response'];
 
-/** Everywhere that a write can be cut. */
+/** All points of a write. */
 export const points: readonly Point[] = pointsOf(Object.keys(statements) as Statement[]);
 
-/** Everywhere that the dispatcher can be cut. */
+/** All points of the dispatcher. */
 export const dispatcherPoints: readonly Point[] = pointsOf(Object.keys(dispatches) as Statement[]);
 
-/** Everywhere that a sender of webhooks can be cut. */
+/** All points of a webhook sender. */
 export const senderPoints: readonly Point[] = pointsOf(Object.keys(sendings) as Statement[]);
 
-/** Everywhere that the matcher of webhooks can be cut. */
+/** All points of the webhook matcher. */
 export const matcherPoints: readonly Point[] = pointsOf(Object.keys(matchings) as Statement[]);
 
 function pointsOf(names: readonly Statement[]): Point[] {
@@ -154,17 +162,20 @@ function pointsOf(names: readonly Statement[]): Point[] {
 export interface Trap {
   statement: Statement;
   moment: Moment;
-  /** Only for calls whose method and path contain it: known from the entrance on. */
+  /** Restricts the trap to calls whose method and path contain it. Known from the preamble on. */
   endpoint?: string;
-  /** What happens there. */
+  /** Runs when the trap springs. */
   act: (link: Link) => void;
-  /** With the moment before: what is at hand is handed on after all. Otherwise the connection loses everything from here on. */
+  /**
+   * With the moment "before": passes the current bytes on. Otherwise the connection loses
+   * everything from here on.
+   */
   handOn?: boolean;
 }
 
 /**
- * Where the death of a server leaves something else behind than at the point before: what is not sent with its commit is undone, whether
- * PostgreSQL had it or not.
+ * Returns the points at which a kill has another outcome than at the point before. A statement that
+ * is not sent with its commit is rolled back, whether PostgreSQL received it or not.
  */
 export const fatal = (all: readonly Point[]): Point[] =>
   drawn(
@@ -175,40 +186,43 @@ export const fatal = (all: readonly Point[]): Point[] =>
     ),
   );
 
-/** Of points where something is killed, each fourth one. Another SEED takes others; POINTS=all takes all of them. */
+/** Selects every fourth point. Another SEED selects others, and POINTS=all selects all. */
 function drawn(all: readonly Point[]): Point[] {
   if (process.env.POINTS === 'all') return [...all];
   const first = readSeed('SEED') % 4;
   return all.filter((_, index) => index % 4 === first);
 }
 
-/** Everywhere that an order to a calendar can be cut, as far as the database sees it. */
+/** All points of a calendar operation that the database sees. */
 export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
 
-/** Everywhere that a step of a workforce can be cut, beside its call. */
+/** All points of a workforce step, without its call. */
 export const workforcePoints: readonly Point[] = pointsOf(Object.keys(workforceSteps) as Statement[]);
 
-/** Everywhere that the sending of a message can be cut, as far as the database sees it. */
+/** All points of sending a message that the database sees. */
 export const messagePoints: readonly Point[] = pointsOf(Object.keys(messageSendings) as Statement[]);
 
-/** Everywhere that a payment can be cut. */
+/** All points of a payment. */
 export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
 
-/** The same where Stripe is asked. */
+/** All points of a payment with Stripe. */
 export const stripePoints: readonly Point[] = pointsOf(Object.keys(stripePayments) as Statement[]);
 
-/** Waits at one point at a time for a write to come by. */
+/** Waits for a statement at one point at a time. */
 export class Traps {
   readonly #kindsOfCalls: Readonly<Record<string, RegExp>>;
   #trap: Trap | undefined;
   #sprung: () => void = () => undefined;
 
-  /** @param kindsOfCalls statements of requests that are looked for, beside those of the dispatcher and of webhook senders */
+  /** @param kindsOfCalls statements of requests to recognize, besides those of jobs */
   constructor(kindsOfCalls: Readonly<Record<string, RegExp>> = statements) {
     this.#kindsOfCalls = kindsOfCalls;
   }
 
-  /** Resolves when it has sprung. */
+  /**
+   * Arms the trap.
+   * @returns a promise that resolves when it springs
+   */
   set(trap: Trap): Promise<void> {
     this.#trap = trap;
     return new Promise((resolve) => {
@@ -220,14 +234,18 @@ export class Traps {
     this.#trap = undefined;
   }
 
-  /** True when the trap waits just there. */
+  /** Returns true if the trap waits at this point. */
   waitsAt(statement: Statement | undefined, moment: Moment, endpoint: string | undefined): boolean {
     const trap = this.#trap;
     if (!trap || trap.statement !== statement || trap.moment !== moment) return false;
     return trap.endpoint === undefined || (endpoint?.includes(trap.endpoint) ?? false);
   }
 
-  /** @returns what else to do, after what came before has been handed on; undefined when what is at hand is handed on as well */
+  /**
+   * Springs the trap.
+   * @returns an action for after the previous bytes are passed on, or undefined to pass the current
+   * bytes on too
+   */
   spring(link: Link): (() => void) | undefined {
     const trap = this.#trap;
     if (!trap) return undefined;
@@ -244,22 +262,24 @@ export class Traps {
     return act;
   }
 
-  /** For the proxy in front of PostgreSQL. */
+  /** Watcher for the proxy in front of PostgreSQL. */
   readonly watch = (link: Link): Watcher => new StatementWatcher(link, this, this.#kindsOfCalls);
 }
 
-/** Reads PostgreSQL's protocol, version 3, on one connection. */
+/** Parses PostgreSQL's protocol version 3 on one connection. */
 class StatementWatcher implements Watcher {
   readonly #link: Link;
   readonly #traps: Traps;
   readonly #fromClient = new Messages(false);
   readonly #fromServer = new Messages(true);
   readonly #prepared = new Map<string, Statement | 'the commit itself' | undefined>();
-  /** What PostgreSQL has not answered yet, in order; the first answer is that of the connection's start. */
+  /**
+   * Statements without a response yet, in order. The first entry is the start of the connection.
+   */
   readonly #running: Running[] = [{ statement: undefined, synced: true }];
   #current: Statement | undefined;
   #executed = false;
-  /** Method and path of the call that claimed its key in the transaction at hand. */
+  /** Method and path of the call whose transaction claimed a key. */
   #endpoint: string | undefined;
   readonly #kindsOfCalls: Readonly<Record<string, RegExp>>;
   #kinds: Readonly<Record<string, RegExp>> = {};
@@ -290,7 +310,7 @@ class StatementWatcher implements Watcher {
   toClient(chunk: Buffer): Passed {
     const passed: Buffer[] = [];
     for (const { type, bytes } of this.#fromServer.read(chunk)) {
-      // Behind one that failed, PostgreSQL passes over all that came in the same message.
+      // After a failed statement, PostgreSQL skips the rest of the same message.
       while (type === 'E' && this.#running[0]?.synced === false) this.#running.shift();
       const running = this.#running[0];
       const waits = this.#traps.waitsAt(running?.statement, 'answered', this.#endpoint);
@@ -299,13 +319,16 @@ class StatementWatcher implements Watcher {
         const afterwards = waits ? this.#traps.spring(this.#link) : undefined;
         if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
       }
-      // An answer that must not arrive is kept back from its first part on.
+      // A response that must not arrive is held back from its first part.
       if (!waits) passed.push(bytes);
     }
     return { bytes: Buffer.concat(passed) };
   }
 
-  /** A statement's first message: from it on, the statement is known, and the one before it, where that is in the same message, was sent. */
+  /**
+   * Handles the first message of a statement, which identifies it. If it shares a packet with the
+   * previous statement, that one is now sent.
+   */
   #begin(type: 'Q' | 'P' | 'B', body: Buffer): (() => void) | undefined {
     const [first = '', second = ''] = body.toString('latin1').split('\0', 2);
     const text = type === 'P' ? second : first;
@@ -313,20 +336,20 @@ class StatementWatcher implements Watcher {
     const named = this.#prepared.get(type === 'B' ? second : type === 'P' ? first : '');
     const goesOn = named === 'the commit itself' && this.#current?.startsWith('commit');
     if (this.#executed) {
-      // What asks for the time that is left is a part of the commit behind it.
+      // The deadline check belongs to the commit after it.
       const afterwards = this.#end(goesOn ? undefined : this.#current, false);
       if (afterwards) return afterwards;
     }
     if (goesOn) return undefined;
     this.#current = named === 'the commit itself' ? undefined : named;
     if (this.#current === 'begin and locks of the key') this.#endpoint = undefined;
-    if (type === 'B' && this.#current === entrance)
+    if (type === 'B' && this.#current === preamble)
       this.#endpoint = /(?:POST|PUT|PATCH|DELETE) \/[\x21-\x7e]+/.exec(body.toString('latin1'))?.[0];
     if (!this.#traps.waitsAt(this.#current, 'before', this.#endpoint)) return undefined;
     return this.#traps.spring(this.#link);
   }
 
-  /** A statement was handed on whole. */
+  /** Handles a statement that was passed on completely. */
   #end(statement: Statement | undefined, synced: boolean): (() => void) | undefined {
     this.#executed = false;
     this.#running.push({ statement, synced });
@@ -336,11 +359,14 @@ class StatementWatcher implements Watcher {
 
 interface Running {
   statement: Statement | undefined;
-  /** False: others are in the same message behind it, and the answers come together. */
+  /** False if more statements follow in the same packet and the responses arrive together. */
   synced: boolean;
 }
 
-/** What is recognised on a connection, by its name; on others nothing, since what else the server does has commits as well. */
+/**
+ * Returns the patterns for a connection by its application name. Other connections have none,
+ * because they commit as well.
+ */
 function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>): Readonly<Record<string, RegExp>> {
   const name = /application_name\0([^\0]*)/.exec(start.toString('latin1'))?.[1] ?? '';
   const kinds: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
@@ -367,9 +393,9 @@ interface Message {
   bytes: Buffer;
 }
 
-/** Cuts a stream into the protocol's messages. */
+/** Splits a stream into protocol messages. */
 class Messages {
-  /** False before the first message of a client, which has no type. */
+  /** False before the first message of a client, which has no type byte. */
   #typed: boolean;
   #rest: Buffer = Buffer.alloc(0);
 

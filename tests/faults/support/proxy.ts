@@ -1,22 +1,28 @@
-// A network that fails on command: a TCP proxy that can be slow, stall, swallow, or reset.
+// A TCP proxy that can be slow, stall, swallow or reset connections.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What goes on, and what happens after that. */
+/** The bytes to pass on, and an action for afterwards. */
 export interface Passed {
   bytes: Buffer;
   afterwards?: () => void;
 }
 
-/** Looks at what passes on one connection, and says what of it goes on. */
+/** Inspects the bytes of one connection, and decides what to pass on. */
 export interface Watcher {
   toServer(chunk: Buffer): Passed;
   toClient(chunk: Buffer): Passed;
 }
 
-/** pass: both ways. stall: nothing passes until it is pass again. swallow: everything is taken and lost, and nobody learns of an end. */
+/**
+ * pass: both directions. stall: nothing passes until the mode is pass again. swallow: all bytes are
+ * lost, and neither side sees an end.
+ */
 export type Mode = 'pass' | 'stall' | 'swallow';
 
-/** Milliseconds after which a silent connection is found dead: as db/client/pool.ts asks PostgreSQL for. */
+/**
+ * Milliseconds after which PostgreSQL finds a silent connection dead, as db/client/pool.ts
+ * configures.
+ */
 const probed = 11_000;
 
 /** One connection through the proxy. */
@@ -25,9 +31,9 @@ export class Link {
   readonly upstream: Socket;
   /** Resolves when the server has closed its side. */
   readonly closed: Promise<void>;
-  /** True once bytes were lost on it: what follows would be nonsense. */
+  /** True if bytes were lost, so that later ones would be meaningless. */
   #lost = false;
-  /** True when not even its end is told. */
+  /** True if the ends of the connection are swallowed as well. */
   #silent = false;
 
   constructor(client: Socket, upstream: Socket, proxy: FaultProxy, watch: ((link: Link) => Watcher) | undefined) {
@@ -49,7 +55,7 @@ export class Link {
       }
       const wait = proxy.delay;
       waiting += 1;
-      // In order, whatever the delay was for those before.
+      // In order, whatever the delay of earlier bytes.
       last = Promise.all([last, new Promise((resolve) => setTimeout(resolve, wait))]).then(() => {
         waiting -= 1;
         act();
@@ -80,21 +86,22 @@ export class Link {
     return this.#silent || proxy.mode === 'swallow';
   }
 
-  /** Hands nothing on any more, either way, but its end. */
+  /** Passes on no more bytes in either direction, only the end. */
   lose(): void {
     this.#lost = true;
   }
 
-  /** Loses everything from here on, and tells nobody of an end: as a machine that lost its network. */
+  /** Loses everything from here on, including the end, like a machine without a network. */
   silence(): void {
     if (this.#silent) return;
     this.#lost = true;
     this.#silent = true;
-    // The system below answers probes that a dead network would not; this is when PostgreSQL would have noticed.
+    // The operating system answers keepalive probes that a dead network would not. This timer
+    // replaces them.
     setTimeout(() => this.upstream.destroy(), probed).unref();
   }
 
-  /** The client sees the connection fail; the server comes to its end when it has read what was handed on. */
+  /** Resets the client's connection. The server reads what was passed on, and then the end. */
   reset(): void {
     this.client.resetAndDestroy();
     this.upstream.end();
@@ -110,7 +117,7 @@ export class Link {
 
 export class FaultProxy {
   readonly links = new Set<Link>();
-  /** Milliseconds that everything takes longer, each way. */
+  /** Milliseconds of delay in each direction. */
   delay = 0;
   readonly #server: Server;
   #mode: Mode = 'pass';
@@ -144,12 +151,15 @@ export class FaultProxy {
     for (const link of this.links) link.setStalled(mode === 'stall');
   }
 
-  /** All connections that there are fail now. */
+  /** Resets all current connections. */
   reset(): void {
     for (const link of this.links) link.reset();
   }
 
-  /** Resolves when the server has closed all connections that there are now: what was sent on them has run. */
+  /**
+   * Resolves when the server has closed all current connections, so that everything sent on them
+   * has run.
+   */
   async drained(): Promise<void> {
     await Promise.all([...this.links].map((link) => link.closed));
   }
@@ -164,7 +174,7 @@ export class FaultProxy {
   }
 }
 
-/** The same address behind a proxy. */
+/** Returns the same address through a proxy. */
 export function through(url: string, proxy: FaultProxy): string {
   const changed = new URL(url);
   changed.port = String(proxy.port);

@@ -1,4 +1,4 @@
-// Chance that can be repeated: all that a fault run draws comes from one seed, which it prints.
+// Repeatable random values: all choices of a fault run follow from one printed seed.
 import { readSeed } from '../../support/seed.ts';
 
 export class Random {
@@ -10,7 +10,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** From 0 up to, not including, 1: the generator called mulberry32. */
+  /** Returns a number from 0 to below 1, by mulberry32. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -19,7 +19,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   }
 
-  /** A whole number from least to most. */
+  /** Returns an integer from least to most, both included. */
   whole(least: number, most: number): number {
     return least + Math.floor(this.next() * (most - least + 1));
   }

@@ -1,4 +1,4 @@
-// How the servers under faults are started.
+// Settings of servers in fault tests.
 import { testSettings } from '../../support/setup.ts';
 
 export const secretKey = '5e'.repeat(32);

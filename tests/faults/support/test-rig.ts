@@ -1,4 +1,4 @@
-// What a long run torments: PostgreSQL and Redis behind proxies, and two servers.
+// The test rig of a long run: PostgreSQL and Redis behind proxies, and two servers.
 import postgres from 'postgres';
 import { OwnDatabase } from '../../support/own-database.ts';
 import { findProgram } from '../../support/programs.ts';
@@ -8,18 +8,18 @@ import { Traps } from './points.ts';
 import { FaultProxy, through } from './proxy.ts';
 import { settingsFor } from './settings.ts';
 
-export class Stand {
+export class TestRig {
   readonly traps = new Traps();
   readonly database: OwnDatabase;
   readonly databaseProxy: FaultProxy;
-  /** Undefined where there is no Redis on this machine. */
+  /** Undefined if this machine has no Redis. */
   readonly redis: TestRedis | undefined;
   readonly redisProxy: FaultProxy | undefined;
   readonly server: OwnServer;
-  /** Runs only while the first one is told to stop. */
+  /** Runs only while the first server is stopped by SIGTERM. */
   readonly second: OwnServer;
 
-  private constructor(parts: Omit<Stand, 'stop' | 'traps'> & { traps: Traps }) {
+  private constructor(parts: Omit<TestRig, 'stop' | 'traps'> & { traps: Traps }) {
     this.traps = parts.traps;
     this.database = parts.database;
     this.databaseProxy = parts.databaseProxy;
@@ -29,7 +29,7 @@ export class Stand {
     this.second = parts.second;
   }
 
-  static async start(folder: string): Promise<Stand> {
+  static async start(folder: string): Promise<TestRig> {
     const traps = new Traps();
     const database = await OwnDatabase.start(folder);
     await noteCommitTimes(database);
@@ -44,10 +44,10 @@ export class Stand {
     };
     const server = await OwnServer.start(settings);
     const second = await OwnServer.prepare(settings);
-    return new Stand({ traps, database, databaseProxy, redis, redisProxy, server, second });
+    return new TestRig({ traps, database, databaseProxy, redis, redisProxy, server, second });
   }
 
-  /** Ends every process that it started. */
+  /** Stops every process that it started. */
   async stop(): Promise<void> {
     await Promise.all([this.server.end(), this.second.end()]);
     this.redis?.resume();
@@ -58,7 +58,7 @@ export class Stand {
   }
 }
 
-/** Has PostgreSQL keep when each transaction was committed. */
+/** Makes PostgreSQL record commit times. */
 async function noteCommitTimes(database: OwnDatabase): Promise<void> {
   const sql = postgres(database.url, { max: 1 });
   await sql`alter system set track_commit_timestamp = on`;

@@ -1,4 +1,4 @@
-// Writes without an Idempotency-Key: which of those answered with 503 were done, and when.
+// Writes without an Idempotency-Key: which calls with a 503 took effect, and when.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { database, newTenant } from '../../support/tenants.ts';
 import { send } from './writers.ts';
@@ -8,22 +8,22 @@ const accounts = '/v1/objects/accounts/records';
 export interface Unkeyed {
   /** Calls that were answered with 503. */
   refused: number;
-  /** Those of them that PostgreSQL had committed before, and whose answer it did not get out. */
+  /** Those that PostgreSQL committed before the 503, without delivering the response. */
   doneBefore: number;
-  /** Those that it committed afterwards. */
+  /** Those that PostgreSQL committed after the 503. */
   doneAfter: number;
 }
 
-/** Changes accounts without keys while something happens. */
+/** Updates accounts without keys while an action runs. */
 export async function unkeyedDuring(server: string, count: number, happens: () => Promise<void>): Promise<Unkeyed> {
   const { companyId, key } = await newTenant();
-  /** When each was answered, by its request. */
+  /** The time of each 503, by request id. */
   const refused = new Map<string, number>();
   let finished = false;
   const create = async (index: number): Promise<string> => {
     const call = { method: 'POST', path: accounts, key: `unkeyed-${index}`, body: { name: 'Account' } };
     for (;;) {
-      // The fault before this one may not be over yet.
+      // The previous fault may not be over yet.
       const { status, text } = await send(undefined, server, key, call);
       if (status === 201) return JSON.parse(text).data.record.id;
       await sleep(100);

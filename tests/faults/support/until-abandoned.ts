@@ -1,11 +1,11 @@
-// Waits for PostgreSQL to end what a killed process had begun.
+// Waits until PostgreSQL has ended the transactions of a killed process.
 import { expect } from 'vitest';
 import { database } from '../../support/tenants.ts';
 
 /**
- * Waits until PostgreSQL has noticed that a process is gone, and ended what it had begun: on a busy
- * machine it may still commit that after the next server has looked.
- * @param name of the connections, a pattern of `like`
+ * Waits until PostgreSQL has noticed that a process is gone, and has ended its transactions. On a
+ * busy machine, it could otherwise still commit them after the next server has looked.
+ * @param name a `like` pattern of the connections' application_name
  */
 export async function untilAbandoned(name = 'crm %'): Promise<void> {
   const working = async () => {

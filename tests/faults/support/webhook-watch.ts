@@ -1,4 +1,4 @@
-// Receivers of a company’s webhooks in a long run, and what they must have been sent in the end.
+// Webhook receivers of a company in a long run, and the deliveries that they must have received.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
@@ -9,10 +9,10 @@ import { Receiver } from '../../support/receivers.ts';
 import type { StoredEvent } from './feed-readers.ts';
 import { secretKey } from './settings.ts';
 
-/** Milliseconds that the last deliveries may take, once nothing breaks any more, beside the time of those that wait. */
-const patience = 120_000;
+/** Milliseconds for the last deliveries after the last fault, besides the time for the backlog. */
+const graceMs = 120_000;
 
-/** What a subscription wants: a part of what happens, so that not too many are left to be sent in the end. */
+/** The events of a subscription: a part of all, so that few deliveries remain at the end. */
 interface Wish {
   event: string;
   object: string;
@@ -26,12 +26,12 @@ const wishes: readonly Wish[] = [
 
 interface Subscription {
   id: string;
-  /** undefined: all events, kept and not sent, since it is disabled. */
+  /** undefined: all events, recorded but not sent, because the webhook is disabled. */
   wish: Wish | undefined;
 }
 
 export class WebhookWatch {
-  /** For the report. */
+  /** Counts for the report. */
   readonly counts = { deliveries: 0, 'more than once': 0 };
   readonly #sql: Sql;
   readonly #companyId: string;
@@ -44,14 +44,14 @@ export class WebhookWatch {
     this.#receiver = receiver;
   }
 
-  /** Subscribes, before anything happens in the test mode of the company. */
+  /** Creates the subscriptions before the first test-mode event of the company. */
   static async start(sql: Sql, companyId: string): Promise<WebhookWatch> {
     const watch = new WebhookWatch(sql, companyId, await Receiver.start());
     for (const wish of [...wishes, undefined]) await watch.#subscribe(wish);
     return watch;
   }
 
-  /** In the tables, so that the audit log has nothing but what the writers did. */
+  /** Inserts directly, so that the audit log only contains the writers' changes. */
   async #subscribe(wish: Wish | undefined): Promise<void> {
     const [id, now, secret] = [uuidv7(), new Date(), newSigningSecret()];
     await this.#sql`insert into webhook_subscriptions ${this.#sql({
@@ -73,7 +73,10 @@ export class WebhookWatch {
     this.#subscriptions.push({ id, wish });
   }
 
-  /** @param stored the feed of the company @returns what is wrong with what was made of it and sent, one line each */
+  /**
+   * Compares deliveries and requests with the feed. @param stored the feed of the company
+   * @returns the problems, one line each
+   */
   async judge(stored: readonly StoredEvent[]): Promise<string[]> {
     await this.#settle();
     const made = await this.#sql<{ subscription: string; event: string; status: string }[]>`
@@ -97,7 +100,7 @@ export class WebhookWatch {
     const isWanted = ({ event, object }: StoredEvent): boolean =>
       wish === undefined || (event === wish.event && object === wish.object);
     const wanted = new Set(stored.filter(isWanted).map((event) => event.id));
-    const told = new Set(made.map(({ event }) => event));
+    const matched = new Set(made.map(({ event }) => event));
     const requests = this.#receiver.requests.filter(({ path }) => path.endsWith(id));
     const arrived = requests.map(({ body }) => String(JSON.parse(body).id).replace('evt_', ''));
     const arrivedOnce = new Set(arrived);
@@ -106,9 +109,9 @@ export class WebhookWatch {
     const name = wish ? `${wish.event} of ${wish.object}` : 'everything';
     const status = wish ? 'succeeded' : 'skipped';
     return [
-      ...[...wanted].filter((event) => !told.has(event)).map((event) => `${name}: no delivery was made of ${event}`),
-      ...[...told].filter((event) => !wanted.has(event)).map((event) => `${name}: a delivery was made of ${event}`),
-      ...(made.length === told.size ? [] : [`${name}: ${made.length - told.size} deliveries were made twice`]),
+      ...[...wanted].filter((event) => !matched.has(event)).map((event) => `${name}: no delivery was made of ${event}`),
+      ...[...matched].filter((event) => !wanted.has(event)).map((event) => `${name}: a delivery was made of ${event}`),
+      ...(made.length === matched.size ? [] : [`${name}: ${made.length - matched.size} deliveries were made twice`]),
       ...made.filter((each) => each.status !== status).map((each) => `${name}: ${each.event} is ${each.status}`),
       ...(wish
         ? [...wanted].filter((event) => !arrivedOnce.has(event)).map((event) => `${name}: ${event} did not arrive`)
@@ -117,7 +120,7 @@ export class WebhookWatch {
     ];
   }
 
-  /** Waits until everything was sent. The leases of senders that were killed run out at once, as if their time had passed. */
+  /** Waits until everything is sent. Ends the leases of killed senders immediately. */
   async #settle(): Promise<void> {
     const own = this.#sql`company_id = ${this.#companyId}`;
     await this.#sql`
@@ -126,8 +129,8 @@ export class WebhookWatch {
     await this.#sql`update webhook_subscriptions set due_at = now() where ${own} and disabled_at is null`;
     const [left] = await this.#sql<{ deliveries: number }[]>`
       select count(*) as deliveries from webhook_deliveries where ${own} and status in ('pending', 'retrying')`;
-    // A fast machine writes more than a receiver is sent in a second, and they wait.
-    const tooLate = performance.now() + patience + (Number(left?.deliveries) / pace.perSecond) * 1000;
+    // A fast machine writes more per second than a receiver gets, so a backlog remains.
+    const tooLate = performance.now() + graceMs + (Number(left?.deliveries) / pace.perSecond) * 1000;
     const waiting = () =>
       this.#sql`select from webhook_deliveries where ${own} and status in ('pending', 'retrying') limit 1`;
     while ((await waiting()).length > 0 && performance.now() < tooLate) await sleep(100);

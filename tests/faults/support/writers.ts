@@ -1,4 +1,4 @@
-// Clients as they should be: each repeats a call with its key until it has a final answer.
+// Well-behaved clients: each repeats a call with its key until it has a final response.
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from './random.ts';
@@ -11,29 +11,29 @@ export interface Answered {
 
 type Kind = 'lead' | 'create' | 'update' | 'delete' | 'batch' | 'invalid';
 
-/** One call that changes something, and everything that was answered to it. */
+/** A call that changes something, with its final response. */
 export interface Write {
   kind: Kind;
   method: string;
   path: string;
   key: string;
   body: unknown;
-  /** The first answer that is final. */
+  /** The first final response. */
   answer: Answered | undefined;
 }
 
-/** Outcomes that stay what they are, however often the call is repeated. */
+/** Returns true if repeating the call returns the same outcome. */
 export const isFinal = (status: number): boolean => status < 300 || [400, 404, 422].includes(status);
 
-/** What the writers met since it was last asked for. */
+/** What the writers met since the last tally. */
 export interface Tally {
-  /** How often each status was answered. */
+  /** The number of responses by status. */
   statuses: Map<number, number>;
-  /** What answers with 503 said. */
+  /** Bodies of the 503 responses. */
   refusals: string[];
-  /** How often a call had no answer, by the reason. */
+  /** The number of calls without a response, by reason. */
   broken: Map<string, number>;
-  /** Milliseconds of each call that was answered. */
+  /** Milliseconds of each call with a response. */
   latencies: number[];
   acknowledged: number;
 }
@@ -46,30 +46,30 @@ const newTally = (): Tally => ({
   acknowledged: 0,
 });
 
-/** One client: its connection, and the server that it calls. */
+/** A client with its connection and current server. */
 interface Client {
   agent: Agent;
   server: number;
 }
 
 const accounts = '/v1/objects/accounts/records';
-/** Milliseconds that a client waits for an answer. */
-const patience = 20_000;
-/** Milliseconds after which a client gives up a call that has no final answer. */
-const endurance = 90_000;
+/** Milliseconds that a client waits for a response. */
+const responseTimeoutMs = 20_000;
+/** Milliseconds after which a client gives up a call without a final response. */
+const giveUpMs = 90_000;
 
 export interface WriterOptions {
-  /** Where to send; a writer goes to the next when one does not take its call. */
+  /** The servers. A writer moves to the next one if its call is not accepted. */
   servers: readonly string[];
   apiKey: string;
   random: Random;
   count: number;
 }
 
-/** Writers at work side by side. */
+/** Concurrent writers. */
 export class Writers {
   readonly writes: Write[] = [];
-  /** What no client may ever meet. */
+  /** Responses that no client may ever get. */
   readonly violations: string[] = [];
   readonly #options: WriterOptions;
   readonly #working: Promise<void>[];
@@ -84,7 +84,7 @@ export class Writers {
     this.#working = Array.from({ length: options.count }, (_, index) => this.#work(index));
   }
 
-  /** Calls that have a final answer. */
+  /** The number of calls with a final response. */
   get acknowledged(): number {
     return this.#acknowledged;
   }
@@ -95,7 +95,10 @@ export class Writers {
     return tally;
   }
 
-  /** Waits until so many more calls are final. @throws Error when it takes too long */
+  /**
+   * Waits for a number of further final responses.
+   * @throws Error on timeout
+   */
   async progress(calls: number, milliseconds = 60_000): Promise<void> {
     const goal = this.#acknowledged + calls;
     const tooLate = AbortSignal.timeout(milliseconds);
@@ -108,13 +111,16 @@ export class Writers {
     }
   }
 
-  /** Begins nothing new, and waits until all that was begun has its final answer. */
+  /** Starts no more calls, and waits for the final responses of those in progress. */
   async settle(): Promise<void> {
     this.#finished = true;
     await Promise.all(this.#working);
   }
 
-  /** Repeats every call once more; whatever is not the first answer, byte for byte, is a violation. */
+  /**
+   * Repeats every call. A response that is not equal to the first one, byte for byte, is a
+   * violation.
+   */
   async replayAll(): Promise<void> {
     const rest = this.writes.values();
     await Promise.all(
@@ -126,7 +132,7 @@ export class Writers {
     this.close();
   }
 
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(): void {
     for (const { agent } of this.#clients.splice(0)) agent.destroy();
   }
@@ -140,7 +146,7 @@ export class Writers {
   async #work(index: number): Promise<void> {
     const { random } = this.#options;
     const client = this.#newClient();
-    /** Accounts of this writer alone. */
+    /** Accounts that only this writer changes. */
     const mine: string[] = [];
     for (let turn = 0; !this.#finished; turn += 1) {
       const write = this.#next(mine, `${index}-${turn}`);
@@ -195,7 +201,7 @@ export class Writers {
   }
 
   async #untilFinal(client: Client, write: Write): Promise<Answered | undefined> {
-    const tooLate = performance.now() + endurance;
+    const tooLate = performance.now() + giveUpMs;
     let answered: Answered | undefined;
     while (performance.now() < tooLate) {
       answered = await this.#attempt(client, write);
@@ -227,14 +233,17 @@ export class Writers {
   }
 }
 
-/** A batch in which every fifth item fails. */
+/** Returns a batch in which every fifth item fails. */
 export function batchOf(key: string, items: number): unknown {
   return Array.from({ length: items }, (_, index) =>
     index % 5 === 4 ? { name: `${key} ${index}`, colour: 'red' } : { name: `${key} ${index}` },
   );
 }
 
-/** One call, once. @throws Error when no whole answer came */
+/**
+ * Sends a call once.
+ * @throws Error without a complete response
+ */
 export function send(
   agent: Agent | undefined,
   server: string,
@@ -248,7 +257,7 @@ export function send(
       ...(key === undefined ? {} : { 'idempotency-key': key }),
       ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
     };
-    const sent = request(`${server}${path}`, { agent, method, headers, timeout: patience }, (response) => {
+    const sent = request(`${server}${path}`, { agent, method, headers, timeout: responseTimeoutMs }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);
