@@ -1,14 +1,14 @@
-// Requests for what no example of the document reaches, or shows the use of.
+// Requests that no example of the OpenAPI document covers.
 import { randomUUID } from 'node:crypto';
-import type { Ground } from './fixture-tenant.ts';
+import type { FixtureTenant } from './fixture-tenant.ts';
 import { askingStatuses } from './other-records.ts';
 import { type Probe, varied } from './probe.ts';
 import { renamedId } from './shadow-rows.ts';
 
 const childrenOfRecords = '/v1/objects/{object}/records/{id}/';
 
-/** Requests for what no example asks, e.g. for somebody else's people. */
-export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: Ground): Probe[] {
+/** Returns additional requests for an operation, for example about users of other tenants. */
+export function additionalRequests(probe: Probe, { tenant: { admin }, records, spares }: FixtureTenant): Probe[] {
   const { operation, options } = probe;
   const stranger = renamedId(admin.id);
   switch (operation.id) {
@@ -21,7 +21,7 @@ export function furtherOf(probe: Probe, { tenant: { admin }, records, spares }: 
     case 'updateUser':
       return [{ ...varied(probe, { body: { status: 'inactive' } }), path: `/v1/users/${admin.id}` }];
     case 'createActivity': {
-      // After the clocks of the doubles began, and before the tenant's did.
+      // Between the start of the shadows' SLA clocks and that of the tenant's.
       const performed_at = new Date(Date.now() - 1_800_000).toISOString();
       const body = {
         entity_type: 'lead',

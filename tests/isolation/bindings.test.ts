@@ -1,10 +1,10 @@
-// What is read from the tree of a statement: which rows nothing binds to a company or a mode.
+// Reading the parse tree of a statement: which rows no condition binds to a company or a mode.
 import { expect, test } from 'vitest';
-import { bindingsOf, type Catalogue, treesOf, type Walls } from './bindings.ts';
+import { bindingsOf, type Catalogue, type TenantColumns, treesOf } from './bindings.ts';
 
 const both = { company: 'company_id', mode: 'test_mode' };
 const catalogue: Catalogue = {
-  tenants: new Map<string, Walls>([
+  tenants: new Map<string, TenantColumns>([
     ['companies', { company: 'id', mode: undefined }],
     ['users', { company: 'company_id', mode: undefined }],
     ['leads', both],
@@ -45,7 +45,7 @@ test.each([
   'select name from roles where id = $1',
   'with recursive above as (select company_id, id from users where company_id = $1 union all select u.company_id, u.id from users u join above a on u.company_id = a.company_id) select * from above',
   'begin',
-])('all rows of %s are bound, by conditions of which none can go', async (text) => {
+])('finds all rows of %s bound, by necessary conditions only', async (text) => {
   expect(await unbound(text)).toEqual([]);
   for (const tree of await treesOf(text)) {
     const { conditions } = bindingsOf(tree, catalogue);
@@ -85,11 +85,11 @@ test.each([
     `select from users u where u.company_id = $1 and not (u.company_id = $2) and (select true from leads limit 1)`,
     ['leads: company', 'leads: mode'],
   ],
-])('of %s it is told', async (text, walls) => {
-  expect((await unbound(text)).sort()).toEqual([...walls].sort());
+])('reports the problems of %s', async (text, tenantColumns) => {
+  expect((await unbound(text)).sort()).toEqual([...tenantColumns].sort());
 });
 
-test('a condition that binds what is bound already is found out', async () => {
+test('detects a condition on rows that another condition binds already', async () => {
   const [tree] = await treesOf(
     'select from users u join companies c on c.id = u.company_id and c.id = $1 where u.company_id = $1',
   );
@@ -99,7 +99,7 @@ test('a condition that binds what is bound already is found out', async () => {
   expect([conditions.length, needed.length]).toEqual([3, 0]);
 });
 
-test('what is not understood is refused, not passed over', async () => {
+test('rejects statements of an unknown kind', async () => {
   await expect(unbound('merge into leads using notes on false when matched then delete')).rejects.toThrow('MergeStmt');
   await expect(unbound('select from')).rejects.toThrow();
 });

@@ -1,41 +1,41 @@
-// What binds the rows of a statement to a company and a mode, as its parse tree says.
+// Finds the conditions that bind the rows of a statement to a company and a mode, by parse tree.
 import type { Node, ResTarget, SelectStmt, WithClause } from '@pgsql/types';
 import { parse } from 'libpg-query';
 
-/** The columns of the tables: of tenants' ones, and of those that all share. */
+/** The columns of tenant tables and of shared tables. */
 export interface Catalogue {
-  /** By the name of the table: the columns that say whose and of which mode a row is. */
-  tenants: ReadonlyMap<string, Walls>;
-  /** By the name of the table. */
+  /** By table name: the columns with the company and the mode of a row. */
+  tenants: ReadonlyMap<string, TenantColumns>;
+  /** By table name. */
   columns: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-export interface Walls {
+export interface TenantColumns {
   company: string;
-  /** undefined: its rows are of both modes. */
+  /** undefined: its rows belong to both modes. */
   mode: string | undefined;
 }
 
 type Kind = 'company' | 'mode';
 
 export interface Bindings {
-  /** What rows are of no company or of no mode that the statement names: `leads l: company`. */
+  /** Rows that no condition binds to a company or a mode, such as `leads l: company`. */
   unbound: string[];
-  /** The conditions that bind, as nodes of the tree. */
+  /** The binding conditions, as nodes of the tree. */
   conditions: object[];
 }
 
-/** Where a value comes from: a column that is to be bound, or what is bound already, by what it says. */
+/** The origin of a value: a column that needs a binding, or something bound already. */
 type Origin = { column: string; kind: Kind } | { known: Kind | 'value' };
 
 interface Relation {
   id: number;
   alias: string;
-  /** Of tenants; undefined: its rows were bound where it was made. */
-  walls: Walls | undefined;
-  /** undefined: any, as of what a function returns. */
+  /** Set for tenant tables. undefined: the rows were bound where they were created. */
+  tenantColumns: TenantColumns | undefined;
+  /** undefined: any column, as in the result of a function. */
   columns: ReadonlySet<string> | undefined;
-  /** What its columns say, where its rows were bound already. */
+  /** What a column contains, if its rows are bound already. */
   says: (column: string) => Kind | 'value' | undefined;
 }
 
@@ -45,28 +45,28 @@ interface Scope {
   tables: ReadonlyMap<string, Output>;
 }
 
-/** Columns in their order, and what each says. */
+/** Columns in order, each with what it contains. */
 type Output = readonly (readonly [name: string, says: Kind | 'value' | undefined])[];
 
 interface Edge {
   target: string;
   /** undefined: a value. */
   from: string | undefined;
-  /** Without any of these there is no such edge. */
+  /** The edge exists only because of these conditions. */
   conditions: readonly object[];
 }
 
 /**
  * Follows every row that a statement touches to what binds it.
- * @param tree one statement, as the parser gives it
- * @param without a condition that is taken as not there
- * @throws Error at a statement of a kind that is not understood
+ * @param tree one statement from the parser
+ * @param without a condition to ignore
+ * @throws Error for an unknown kind of statement
  */
 export function bindingsOf(tree: Node, catalogue: Catalogue, without?: object): Bindings {
   return new Reader(catalogue, without).read(tree);
 }
 
-/** The trees of the statements in a text. */
+/** Returns the trees of the statements in a text. */
 export async function treesOf(text: string): Promise<Node[]> {
   const { stmts = [] } = await parse(text);
   return stmts.flatMap(({ stmt }) => (stmt ? [stmt] : []));
@@ -100,8 +100,12 @@ class Reader {
       const scope = this.#scope(outer, this.#with(withClause, outer, tables));
       if (selectStmt) this.#statement(selectStmt, outer, scope.tables);
       const written = this.#table(relation.relname, relation.alias?.aliasname, scope);
-      // Its key leads with the company: what it conflicts with is of the company of the row that is written.
-      scope.relations.push({ ...written, walls: undefined, says: (column) => saysOf(written.walls, column) });
+      // Its key leads with the company, so a conflicting row has the company of the written row.
+      scope.relations.push({
+        ...written,
+        tenantColumns: undefined,
+        says: (column) => saysOf(written.tenantColumns, column),
+      });
       if (onConflictClause) {
         scope.relations.push(this.#made('excluded', undefined, () => 'value'));
         this.#expressions(onConflictClause, scope);
@@ -146,7 +150,7 @@ class Reader {
     return this.#returned(select.targetList, scope);
   }
 
-  /** The statements before the statement. */
+  /** Reads the statements of a WITH clause. */
   #with(
     clause: WithClause | undefined,
     outer: Scope | undefined,
@@ -158,7 +162,8 @@ class Reader {
       const { ctename = '', ctequery, aliascolnames } = cte.CommonTableExpr;
       if (!ctequery) continue;
       if (clause?.recursive && 'SelectStmt' in ctequery && ctequery.SelectStmt.larg) {
-        // It goes on from rows that its first part has bound, which is read once more with the whole.
+        // A recursive query continues from the rows of its first part, which is read again with the
+        // whole.
         const first = new Reader(this.#catalogue, this.#without).#select(ctequery.SelectStmt.larg, outer, tables);
         tables.set(ctename, renamed(first, aliascolnames));
       }
@@ -173,15 +178,15 @@ class Reader {
 
   #made(alias: string, columns: ReadonlySet<string> | undefined, says: Relation['says']): Relation {
     this.#count += 1;
-    return { id: this.#count, alias, walls: undefined, columns, says };
+    return { id: this.#count, alias, tenantColumns: undefined, columns, says };
   }
 
   #table(name = '', alias: string | undefined, { tables }: Scope): Relation {
     const output = tables.get(name);
     if (output) return this.#output(alias ?? name, output);
     const columns = this.#catalogue.columns.get(name);
-    // What all share, and what says where a tenant is, is where a company is found.
-    return { ...this.#made(alias ?? name, columns, sharedSays), walls: this.#catalogue.tenants.get(name) };
+    // Shared tables and tables of places are where companies are looked up.
+    return { ...this.#made(alias ?? name, columns, sharedSays), tenantColumns: this.#catalogue.tenants.get(name) };
   }
 
   #output(alias: string, output: Output): Relation {
@@ -189,7 +194,10 @@ class Reader {
     return this.#made(alias, new Set(says.keys()), (column) => says.get(column));
   }
 
-  /** Adds what a statement reads from to its scope. @returns what the conditions of joins bind */
+  /**
+   * Adds the sources of a statement to its scope.
+   * @returns the bindings by join conditions
+   */
   #from(items: readonly Node[], scope: Scope): Edge[] {
     return items.flatMap((item) => this.#item(item, scope));
   }
@@ -224,7 +232,7 @@ class Reader {
       const right = new Set(scope.relations.slice(middle).map(({ id }) => String(id)));
       const own = [...this.#edges(quals, scope), ...this.#using(usingClause ?? [], scope, left, right)];
       this.#expressions(quals, scope);
-      // Of rows that are there even without a match, the condition of the join says nothing.
+      // An outer join's condition does not bind the rows that remain without a match.
       const isBound = ({ target }: Edge): boolean => {
         const id = target.split('.')[0] ?? '';
         if (jointype === 'JOIN_LEFT') return right.has(id);
@@ -247,7 +255,7 @@ class Reader {
     });
   }
 
-  /** What a condition binds where it holds. */
+  /** Returns the bindings of a condition. */
   #edges(condition: Node | undefined, scope: Scope): Edge[] {
     if (!condition || condition === this.#without) return [];
     if ('BoolExpr' in condition) {
@@ -275,7 +283,7 @@ class Reader {
     if ('SubLink' in condition) {
       const { subLinkType, testexpr, subselect } = condition.SubLink;
       if (subLinkType !== 'ANY_SUBLINK' || !testexpr || !subselect) return [];
-      // Read for what it gives; what binds its own rows is looked at with the expressions.
+      // Only the output matters here. The subquery's own rows are checked with the expressions.
       const output = new Reader(this.#catalogue, this.#without).#statement(subselect, scope, scope.tables);
       const tested = 'RowExpr' in testexpr ? (testexpr.RowExpr.args ?? []) : [testexpr];
       return tested.flatMap((each, place) => {
@@ -286,7 +294,7 @@ class Reader {
     return [];
   }
 
-  /** A column that is itself the condition: its value is told. */
+  /** Handles a boolean column that is itself the condition. */
   #alone(column: Node, condition: object, scope: Scope): Edge[] {
     return this.#equal(this.#origin(column, scope), { known: 'value' }, condition);
   }
@@ -314,7 +322,7 @@ class Reader {
       const found = findColumn(names, scope);
       if (!found) return undefined;
       const origin = originIn(found.relation, names.at(-1) ?? '');
-      // The rows of the statement around are bound there.
+      // The outer statement binds its own rows.
       return origin && 'column' in origin && found.isOuter ? { known: origin.kind } : origin;
     }
     if ('SubLink' in value && value.SubLink.subLinkType === 'EXPR_SUBLINK' && value.SubLink.subselect) {
@@ -328,7 +336,7 @@ class Reader {
     return isValue(value) ? { known: 'value' } : undefined;
   }
 
-  /** Looks into everything that is no condition of its own for further statements. */
+  /** Searches all other expressions for further statements. */
   #expressions(value: unknown, scope: Scope): void {
     if (Array.isArray(value)) for (const each of value) this.#expressions(each, scope);
     else if (value && typeof value === 'object')
@@ -347,10 +355,10 @@ class Reader {
       size = bound.size;
       for (const { target, from } of edges) if (from === undefined || bound.has(from)) bound.add(target);
     }
-    for (const { id, alias, walls } of relations) {
-      if (!walls) continue;
-      if (!bound.has(`${id}.${walls.company}`)) this.#unbound.push(`${alias}: company`);
-      if (walls.mode && !bound.has(`${id}.${walls.mode}`)) this.#unbound.push(`${alias}: mode`);
+    for (const { id, alias, tenantColumns } of relations) {
+      if (!tenantColumns) continue;
+      if (!bound.has(`${id}.${tenantColumns.company}`)) this.#unbound.push(`${alias}: company`);
+      if (tenantColumns.mode && !bound.has(`${id}.${tenantColumns.mode}`)) this.#unbound.push(`${alias}: mode`);
     }
   }
 
@@ -397,21 +405,21 @@ interface InsertLike extends Pick<ChangeLike, 'relation' | 'withClause' | 'retur
   onConflictClause?: object;
 }
 
-/** In a table of all, a company is looked up. */
+/** In a shared table, company_id is the result of a lookup. */
 const sharedSays = (column: string): Kind | undefined => (column === 'company_id' ? 'company' : undefined);
 
-function saysOf(walls: Walls | undefined, column: string): Kind | undefined {
-  if (column === walls?.company) return 'company';
-  return column === walls?.mode ? 'mode' : undefined;
+function saysOf(tenantColumns: TenantColumns | undefined, column: string): Kind | undefined {
+  if (column === tenantColumns?.company) return 'company';
+  return column === tenantColumns?.mode ? 'mode' : undefined;
 }
 
-const saysIn = ({ walls, says }: Relation, column: string): Kind | 'value' | undefined =>
-  walls ? saysOf(walls, column) : says(column);
+const saysIn = ({ tenantColumns, says }: Relation, column: string): Kind | 'value' | undefined =>
+  tenantColumns ? saysOf(tenantColumns, column) : says(column);
 
 function originIn(relation: Relation, column: string): Origin | undefined {
-  const kind = saysOf(relation.walls, column);
+  const kind = saysOf(relation.tenantColumns, column);
   if (kind) return { column: `${relation.id}.${column}`, kind };
-  const known = relation.walls ? undefined : relation.says(column);
+  const known = relation.tenantColumns ? undefined : relation.says(column);
   return known && { known };
 }
 
@@ -430,7 +438,7 @@ function findColumn(names: readonly string[], scope: Scope): { relation: Relatio
   return undefined;
 }
 
-/** What is bound whichever of the conditions holds. */
+/** Returns the bindings that all alternatives have. */
 function inAll([first = [], ...others]: readonly Edge[][]): Edge[] {
   return first.flatMap((edge) => {
     const alike = others.map((edges) => edges.find(({ target, from }) => target === edge.target && from === edge.from));
@@ -439,7 +447,7 @@ function inAll([first = [], ...others]: readonly Edge[][]): Edge[] {
   });
 }
 
-/** Whether it is the same for all rows. */
+/** Returns true if the expression is the same for all rows. */
 function isValue(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isValue);
   if (!value || typeof value !== 'object') return true;

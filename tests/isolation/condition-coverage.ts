@@ -1,4 +1,4 @@
-// Which requests of a walk send which condition: only they can notice that it is missing.
+// Finds which requests of a walk send which condition: only they can detect its absence.
 import { readFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -7,19 +7,19 @@ import { copySources, markAll } from './mutants.ts';
 import type { Predicate } from './predicates.ts';
 import type { Probe } from './probe.ts';
 import { replay } from './replay.ts';
-import { settled } from './wait-until-stable.ts';
+import { waitUntilStable } from './wait-until-stable.ts';
 
-/** Places of requests by the ids of the conditions; none for those that only what the server does by itself sends. */
-export type Reach = ReadonlyMap<string, readonly number[]>;
+/** Indexes of requests by condition id. Empty for conditions that only jobs send. */
+export type Coverage = ReadonlyMap<string, readonly number[]>;
 
 let count = 0;
 
-/** Sends a walk once, with marks on all conditions. */
-export async function reachOf(
+/** Sends a walk once with all conditions marked. */
+export async function measureCoverage(
   template: string,
   probes: readonly Probe[],
   predicates: readonly Predicate[],
-): Promise<Reach> {
+): Promise<Coverage> {
   count += 1;
   const folder = copySources(resolve('.test-data', `marked-${process.pid}-${count}`));
   const file = join(folder, 'reached.json');
@@ -28,7 +28,7 @@ export async function reachOf(
     markAll(folder, predicates);
     const server = await serve(url, join(folder, 'main.ts'), file);
     try {
-      await replay(server.url, probes.map(named), () => settled(url));
+      await replay(server.url, probes.map(named), () => waitUntilStable(url));
     } finally {
       await server.stop();
     }
@@ -50,14 +50,14 @@ const named = (probe: Probe, index: number): Probe => ({
   options: { ...probe.options, headers: { ...probe.options.headers, 'x-probe': String(index) } },
 });
 
-/** Some of many, from the first to the last. */
+/** Returns evenly spread items, including the first and the last. */
 export function spread<Item>(items: readonly Item[], most: number): Item[] {
   const step = Math.max(1, (items.length - 1) / (most - 1));
   return items.filter((_, index) => Math.round(Math.round(index / step) * step) === index);
 }
 
-/** Few requests of each operation by each credential, from the first to the last. */
-export function briefly(probes: readonly Probe[]): Probe[] {
+/** Returns a few requests of each operation and credential, evenly spread. */
+export function sampleProbes(probes: readonly Probe[]): Probe[] {
   const alike = Map.groupBy(probes, ({ operation, options: { key, token }, isAgain }) =>
     [operation.id, key ?? token, isAgain].join(),
   );

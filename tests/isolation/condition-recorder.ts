@@ -1,22 +1,25 @@
-// Loaded into a server whose conditions are marked: notes which of them each request sends.
+// Loaded into a server with marked conditions: records which request sends which condition.
 import { writeFileSync } from 'node:fs';
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 
-/** The conditions that were sent while a request was answered, by what its header says; those beside all requests by an empty name. */
+/**
+ * The conditions sent during a request, by its header. An empty name stands for those outside of
+ * requests.
+ */
 const sent: Record<string, Set<number>> = {};
 let current = '';
 
 const { emit } = Server.prototype;
-Server.prototype.emit = function (this: Server, ...told: unknown[]): boolean {
-  const [event, request, response] = told as [string, IncomingMessage, ServerResponse];
+Server.prototype.emit = function (this: Server, ...args: unknown[]): boolean {
+  const [event, request, response] = args as [string, IncomingMessage, ServerResponse];
   if (event === 'request') {
     current = String(request.headers['x-probe'] ?? '');
     response.once('finish', () => {
       current = '';
     });
   }
-  return emit.apply(this, told as Parameters<typeof emit>);
+  return emit.apply(this, args as Parameters<typeof emit>);
 } as typeof emit;
 
 const { write } = Socket.prototype;

@@ -1,4 +1,4 @@
-// One tenant alone, and in a crowd of its doubles: requests must not tell the two apart.
+// Databases with the tenant alone and among shadow tenants, which requests must not tell apart.
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
@@ -9,10 +9,16 @@ import { newWideTenant, sharedToken } from '../support/requests.ts';
 import { frequentJobs, startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, useDatabase } from '../support/tenants.ts';
-import { newPauper, type Rush } from './concurrent-load.ts';
+import { type LoadCredentials, newExhaustedTenant } from './concurrent-load.ts';
 import { fillEmptyTables } from './fill-tables.ts';
-import { arrangeAbsent, arrangeGround, arrangeSubscriptions, forgetExamples, type Ground } from './fixture-tenant.ts';
-import { leaveChores, spareOthers } from './job-runs.ts';
+import {
+  arrangeAbsent,
+  arrangeSubscriptions,
+  type FixtureTenant,
+  forgetExamples,
+  prepareFixture,
+} from './fixture-tenant.ts';
+import { addJobWork, removeForeignWork } from './job-runs.ts';
 import type { Probe } from './probe.ts';
 import { creates, examplesOf, inOrder, isAboutRecords, narrowKeysOf, probesOf } from './probes.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
@@ -23,16 +29,16 @@ export interface World {
   tables: TenantTable[];
   shadows: Shadow[];
   probes: Probe[];
-  rush: Rush;
-  /** The tenant with its live rows and nobody beside it. */
+  loadCredentials: LoadCredentials;
+  /** The tenant alone, with its live rows. */
   alone: string;
-  /** The same with its doubles; row-level security in force. */
-  crowded: string;
-  /** The same, where row-level security lets everything through: only the predicates are left. */
-  unwalled: string;
-  /** The first and the last with both modes swapped: what was live is now test. */
+  /** The same with shadow rows, and row-level security in force. */
+  shadowed: string;
+  /** The same with policies that allow everything, so that only the conditions isolate. */
+  withoutPolicies: string;
+  /** `alone` and `withoutPolicies` with both modes swapped, so that live rows are test rows. */
   aloneInTest: string;
-  unwalledInTest: string;
+  withoutPoliciesInTest: string;
 }
 
 const dataDir = '.test-data';
@@ -49,14 +55,15 @@ const settings = (url: string): Record<string, string> => ({
 });
 
 /**
- * Starts a server on a database; what it does at intervals, it does soon, and nobody takes its mails.
- * @param main the program, where it is not the project's own
- * @param reachedFile where to write at its end which marked conditions were sent (reached.ts)
+ * Starts a server on a database, with frequent jobs and an unreachable mail server.
+ * @param main another program than the project's own
+ * @param reachedFile receives the sent conditions at the end, if they are marked
+ * (condition-recorder.ts)
  */
 export function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
   const { NODE_OPTIONS, ...frequent } = frequentJobs(3000);
   const first = [NODE_OPTIONS];
-  // Statements that are prepared are named after the first time.
+  // Prepared statements carry their text only once.
   const noting: Record<string, string> =
     reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
   if (reachedFile !== undefined) first.push(loading('./condition-recorder.ts'));
@@ -67,10 +74,10 @@ export function serve(url: string, main?: string, reachedFile?: string): Promise
 const loading = (file: string): string => `--import=${new URL(file, import.meta.url)}`;
 
 export async function buildWorld(): Promise<World> {
-  return crowd(await buildAlone());
+  return addShadows(await buildAlone());
 }
 
-/** The tenant with nobody beside it, and the requests that reach what it has. */
+/** Creates the database with the tenant alone, and the requests about everything that it has. */
 export async function buildAlone(): Promise<Filled> {
   const alone = await newDatabase();
   await useDatabase(alone);
@@ -86,22 +93,24 @@ export async function buildAlone(): Promise<Filled> {
 }
 
 async function fill(alone: string): Promise<Filled> {
-  // Neighbours with ids before and after the tenant's, so that one of them comes last whatever the order is.
-  const before = await newPauper();
+  // Other tenants with ids before and after the tenant's, so that one is last in any order.
+  const before = await newExhaustedTenant();
   const tenant = await newWideTenant();
   await sharedToken(tenant);
-  const ground = await arrangeGround(tenant);
-  const after = await newPauper();
-  const rush: Rush = {
-    own: [{ key: tenant.key }, ...ground.bearers.filter((_, index) => index % 2 === 0).map((token) => ({ token }))],
+  const fixture = await prepareFixture(tenant);
+  const after = await newExhaustedTenant();
+  const loadCredentials: LoadCredentials = {
+    own: [{ key: tenant.key }, ...fixture.bearers.filter((_, index) => index % 2 === 0).map((token) => ({ token }))],
     others: [...before, ...after],
   };
-  // Calls enough to give back.
+  // Enough calls for a lease that is returned.
   await database()`update api_quota set calls = 1000 where company_id = ${tenant.companyId}`;
-  const prepare = async (of: (operation: DeclaredOperation, ground: Ground) => Promise<Probe[]>): Promise<Probe[]> => {
+  const prepare = async (
+    of: (operation: DeclaredOperation, fixture: FixtureTenant) => Promise<Probe[]>,
+  ): Promise<Probe[]> => {
     const probes: Probe[] = [];
-    for (const operation of inOrder) probes.push(...(await of(operation, ground)));
-    // Calls are counted behind their answers: how many there are at a moment is not the same twice.
+    for (const operation of inOrder) probes.push(...(await of(operation, fixture)));
+    // Calls are counted after their responses, so the counts differ between runs.
     return probes.filter(({ operation, options }) => operation.id !== 'getUsage' || !options.query?.group_by);
   };
   const send = async (probes: readonly Probe[]): Promise<void> => {
@@ -110,32 +119,33 @@ async function fill(alone: string): Promise<Filled> {
   const { companyId } = tenant;
   return inDatabase(alone, async (sql) => {
     const tables = await tenantTables(sql);
-    // Calls of every kind leave their traces in every table; what none of them fills is filled by hand.
+    // Calls of every kind fill the tables. The remaining tables are filled directly.
     await send((await prepare(examplesOf)).filter(({ operation }) => creates(operation)));
     await fillEmptyTables(sql, tables, companyId);
-    await forgetExamples(ground);
+    await forgetExamples(fixture);
     const kept = await keysOf(sql, tables, companyId);
-    // Only the doubles have what is made from here on: the tenant asks for it and for its own.
-    const ghosts = await arrangeAbsent(ground);
-    const absent = await prepare((operation) => absentOf(operation, ground, ghosts));
+    // From here on, only the shadows keep the rows. The tenant requests these and its own.
+    const absentFixture = await arrangeAbsent(fixture);
+    const absent = await prepare((operation) => absentOf(operation, fixture, absentFixture));
     await send(absent.filter(({ operation }) => creates(operation)));
     const made = await keysOf(sql, tables, companyId);
     for (const key of kept) made.delete(key);
     const present = await prepare(probesOf);
     await arrangeSubscriptions(tenant);
-    // Every key was used before, so that its use is not the same for all.
+    // Marks every key as used, so that its first use makes no difference.
     await sql`update api_key_usage set last_used_ip = '10.9.9.9', last_used_at = now() where last_used_ip is null`;
     const probes = inOrder.flatMap((operation) => [
       ...absent.filter((probe) => probe.operation === operation),
       ...present.filter((probe) => probe.operation === operation),
     ]);
-    // Not the feed and the log: in which order others than their callers tell something is not the same twice.
+    // Without the feed and the audit log, in which the order of entries by jobs differs between
+    // runs.
     const again = probes
       .filter(
         ({ operation, options }) => operation.method === 'GET' && !inOwnOrder.test(operation.id) && isPlain(options),
       )
       .map((probe): Probe => ({ ...probe, isAgain: true }));
-    return { alone, companyId, tables, rush, probes: [...probes, ...again], made };
+    return { alone, companyId, tables, loadCredentials, probes: [...probes, ...again], made };
   });
 }
 
@@ -143,35 +153,36 @@ export interface Filled {
   alone: string;
   companyId: string;
   tables: TenantTable[];
-  rush: Rush;
+  loadCredentials: LoadCredentials;
   probes: Probe[];
-  /** Keys of the rows that only the doubles shall have. */
+  /** Keys of the rows that only the shadows have. */
   made: ReadonlySet<string>;
 }
 
-async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): Promise<World> {
-  // Before and after the tenant in every index, so that rows of others are met first whichever way is taken.
+async function addShadows({ alone, companyId, tables, loadCredentials, probes, made }: Filled): Promise<World> {
+  // Before and after the tenant in every index, so that foreign rows come first in either
+  // direction.
   const yesterday = { msecs: Date.now() - 86_400_000 };
   const shadows: Shadow[] = [
     { kind: 'marked', companyId: uuidv7(yesterday) },
     { kind: 'renamed', companyId: uuidv7(yesterday) },
     { kind: 'twin', companyId: uuidv7() },
   ];
-  await inDatabase(alone, (sql) => leaveChores(sql, companyId, dataDir));
-  const crowded = await newDatabase(alone);
-  await inDatabase(crowded, async (other) => {
+  await inDatabase(alone, (sql) => addJobWork(sql, companyId, dataDir));
+  const shadowed = await newDatabase(alone);
+  await inDatabase(shadowed, async (other) => {
     await other`set session_replication_role = replica`;
     await dropChecks(other, tables);
     for (const shadow of shadows)
       for (const testMode of [false, true]) await copyTenant(other, tables, companyId, shadow, testMode);
     for (const kind of ['twin', 'renamed'] as const)
       await copyTenant(other, tables, companyId, { companyId, kind }, true);
-    await spareOthers(other, tables, { companyId, shadows, testMode: false });
+    await removeForeignWork(other, tables, { companyId, shadows, testMode: false });
     await removeKeys(other, tables, companyId, made);
     await moveToTheEnd(other, tables, companyId, shadows);
   });
-  const unwalled = await newDatabase(crowded);
-  await inDatabase(unwalled, openWalls);
+  const withoutPolicies = await newDatabase(shadowed);
+  await inDatabase(withoutPolicies, allowEverything);
   await inDatabase(alone, async (other) => {
     await other`set session_replication_role = replica`;
     await removeKeys(other, tables, companyId, made);
@@ -184,11 +195,25 @@ async function crowd({ alone, companyId, tables, rush, probes, made }: Filled): 
     });
     return url;
   };
-  const [aloneInTest, unwalledInTest] = [await swapped(alone), await swapped(unwalled)];
-  return { companyId, tables, shadows, probes, rush, alone, crowded, unwalled, aloneInTest, unwalledInTest };
+  const [aloneInTest, withoutPoliciesInTest] = [await swapped(alone), await swapped(withoutPolicies)];
+  return {
+    companyId,
+    tables,
+    shadows,
+    probes,
+    loadCredentials,
+    alone,
+    shadowed,
+    withoutPolicies,
+    aloneInTest,
+    withoutPoliciesInTest,
+  };
 }
 
-/** The primary keys of a tenant's live rows, without the tenant; not of clocks, some of which go on from others. */
+/**
+ * Returns the primary keys of a tenant's live rows, without the company. Leaves out SLA clocks,
+ * because some continue others.
+ */
 async function keysOf(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<Set<string>> {
   const parts = tables
     .filter((table) => table.company === 'company_id' && table.name !== 'sla_clocks')
@@ -218,7 +243,10 @@ async function removeKeys(
     );
 }
 
-/** Where a statement finds rows of several tenants, the own one is then not found first. */
+/**
+ * Moves the tenant's rows behind the others, so that a statement without a condition finds others
+ * first.
+ */
 async function moveToTheEnd(
   sql: Sql,
   tables: readonly TenantTable[],
@@ -226,9 +254,9 @@ async function moveToTheEnd(
   shadows: readonly Shadow[],
 ): Promise<void> {
   for (const table of tables.filter(({ company }) => company === 'company_id')) {
-    // Not an update: tables that are often updated keep room for it where the row was.
+    // Not by an update, which may keep the row on its page.
     const names = table.columns.map((column) => `"${column.name}"`).join(', ');
-    // What the database numbers itself keeps its order.
+    // Identity columns keep their order.
     const [numbered] = await sql<{ name: string }[]>`
       select attname as name from pg_attribute where attrelid = ${table.name}::regclass and attidentity <> ''`;
     const order = numbered ? `order by t."${numbered.name}"` : '';
@@ -242,8 +270,8 @@ async function moveToTheEnd(
   await sql`update companies set id = id where id <> all(${shadows.map((shadow) => shadow.companyId)}::uuid[])`;
 }
 
-/** Lets the policies for tenants pass everything. */
-async function openWalls(sql: Sql): Promise<void> {
+/** Lets the tenants' policies allow everything. */
+async function allowEverything(sql: Sql): Promise<void> {
   const policies = await sql<{ table: string; name: string }[]>`
     select tablename as table, policyname as name from pg_policies where schemaname = 'public' and 'crm_app' = any(roles)`;
   for (const { table, name } of policies) {
@@ -256,16 +284,20 @@ async function openWalls(sql: Sql): Promise<void> {
   }
 }
 
-/** Requests about what the tenant does not have; none finds it again when it is sent again. */
-async function absentOf(operation: DeclaredOperation, ground: Ground, ghosts: Ground): Promise<Probe[]> {
+/** Returns requests about rows that the tenant lacks. Repeating them finds nothing either. */
+async function absentOf(
+  operation: DeclaredOperation,
+  fixture: FixtureTenant,
+  absentFixture: FixtureTenant,
+): Promise<Probe[]> {
   if (!isAboutRecords(operation)) {
-    const examples = await examplesOf(operation, ground);
-    return [...examples, ...narrowKeysOf(examples, ghosts)];
+    const examples = await examplesOf(operation, fixture);
+    return [...examples, ...narrowKeysOf(examples, absentFixture)];
   }
-  const probes = await probesOf(operation, ghosts);
-  // A creation by what is there, too: nothing like it is found again.
+  const probes = await probesOf(operation, absentFixture);
+  // Also creations that match existing rows: repeating them finds nothing similar.
   return creates(operation)
-    ? [...probes, ...(await probesOf(operation, ground))]
+    ? [...probes, ...(await probesOf(operation, fixture))]
     : probes.filter(({ options }) => isPlain(options));
 }
 

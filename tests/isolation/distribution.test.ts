@@ -1,4 +1,4 @@
-// Rows spread over machines by company: tables and statements keep to what that takes.
+// Tables and statements keep to the rules of rows that are distributed by company.
 import type { TransactionSql } from 'postgres';
 import { expect, test } from 'vitest';
 import { database } from '../support/tenants.ts';
@@ -14,8 +14,8 @@ import {
 } from './distribution.ts';
 import { listedPlaces } from './sent-statements.ts';
 
-/** Runs statements in a transaction that is then undone. */
-async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
+/** Runs statements in a transaction that is rolled back. */
+async function rollBackAfter<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
   const undo = new Error('undo');
   let result: T | undefined;
   await database()
@@ -29,7 +29,7 @@ async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> 
   return result as T;
 }
 
-test('every key begins with the company, every reference contains it, none is emptied by a key, and none closes a circle', async () => {
+test('keeps the company in every key and reference, with no reference that a key clears and no cycle', async () => {
   expect(await tableProblems(database())).toEqual([]);
 });
 
@@ -50,25 +50,25 @@ test.each([
   ],
   [
     'create table odd (owner uuid, user_id uuid, foreign key (owner, user_id) references users (company_id, id))',
-    ['odd: odd_owner_user_id_fkey refers to rows of tenants from a table that is none of theirs'],
+    ['odd: odd_owner_user_id_fkey refers to rows of tenants from a shared table'],
   ],
   [
     'alter table branches add foreign key (company_id, manager_user_id) references users (company_id, id)',
     [expect.stringMatching(/^refer to each other in a circle: .*branches.*users/)],
   ],
-])('%s is noticed', async (statement, problems) => {
-  const found = await undone(async (sql) => {
+])('detects %s', async (statement, problems) => {
+  const found = await rollBackAfter(async (sql) => {
     await sql.unsafe(statement);
     return tableProblems(sql);
   });
   expect(found).toEqual(problems);
 });
 
-test('every statement that locks, changes or reads rows of tenants names a company, or is listed', async () => {
+test('names a company in every statement that locks, changes or reads tenant rows, except listed ones', async () => {
   expect(await statementProblems(database(), statementsOfFiles())).toEqual([]);
 });
 
-/** @param body with {value} where a template has values */
+/** @param body with {value} for the values of a template */
 const inFile = (body: string): Statement[] =>
   statementsIn([['db/odd.ts', `export function odd() { ${body.replaceAll('{', '${')} }`]]);
 
@@ -85,11 +85,11 @@ test.each([
   ['const own = sql`company_id = {id}`; return sql`delete from leads where {own}`', []],
   ['sql`select pg_advisory_xact_lock(1) from companies where id = {id}`', []],
   ['sql`select id, name from roles`', []],
-])('of %s it is told', async (body, problems) => {
+])('reports the problems of %s', async (body, problems) => {
   expect(await statementProblems(database(), inFile(body))).toEqual(problems);
 });
 
-test('the lists of exceptions name only what there is', async () => {
+test('lists only existing statements and tables as exceptions', async () => {
   const found = new Set(statementsOfFiles().map(({ place }) => place));
   const listed = [...Object.keys(acrossCompanies), ...Object.keys(locksWithoutCompany)];
   expect(listed.filter((place) => !found.has(place))).toEqual([]);

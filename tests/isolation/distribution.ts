@@ -1,19 +1,21 @@
-// What a database spread over machines by company does not take.
-// Rules for the tables, as the database describes them, and for the statements, as the source text has them.
+// Rules of a database that is distributed by company, for tables and for statements in the source.
 import type { ISql } from 'postgres';
 import ts from 'typescript';
 import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
 
-/** Tables that say where something is, with a reason; no rule for tenants' tables holds for them. The list may only shrink. */
+/**
+ * Lookup tables of places, with the reason. The rules of tenant tables do not apply to them. The
+ * list may only shrink.
+ */
 export const places: Readonly<Record<string, string>> = {
   api_key_places:
-    'a key names no company: its hash is unique in all of them; small enough to be copied to every machine',
+    'a key names no company, so its hash is unique across companies; small enough to copy to every machine',
   user_places:
-    'an address or the user of an access token names no company: they are unique in all of them; copied likewise',
-  provider_customer_places: 'an event of a payment provider names no company, but its customer; copied likewise',
+    'emails and users of access tokens name no company, so they are unique across companies; copied likewise',
+  provider_customer_places: 'an event of a payment provider only names its customer; copied likewise',
 };
 
-/** What of the tables breaks a rule, by words; empty while all holds. */
+/** Returns the tables' violations, or an empty list. */
 export async function tableProblems(sql: ISql): Promise<string[]> {
   const keys = await uniqueKeys(sql);
   const references = await foreignKeys(sql);
@@ -45,7 +47,7 @@ interface UniqueKey {
   table: string;
   name: string;
   isPrimary: boolean;
-  /** Its first column, or expression. */
+  /** Its first column or expression. */
   first: string;
 }
 
@@ -85,7 +87,7 @@ function foreignKeys(sql: ISql): Promise<ForeignKey[]> {
 
 function referenceProblems({ name, from, to, columns, empties }: ForeignKey, tables: ReadonlySet<string>): string[] {
   if (!tables.has(to)) return [];
-  if (!tables.has(from)) return [`${from}: ${name} refers to rows of tenants from a table that is none of theirs`];
+  if (!tables.has(from)) return [`${from}: ${name} refers to rows of tenants from a shared table`];
   const named = columns.some(([here, there]) => here === companyColumn(from) && there === companyColumn(to));
   return [
     ...(named ? [] : [`${from}: ${name} does not contain the company on both sides`]),
@@ -93,7 +95,7 @@ function referenceProblems({ name, from, to, columns, empties }: ForeignKey, tab
   ];
 }
 
-/** Tables that refer to each other in a circle: none of them could be spread first. */
+/** Returns tables whose references form a cycle, so that none could be distributed first. */
 function circles(references: readonly ForeignKey[]): string[] {
   const waiting = new Set(references.flatMap(({ from, to }) => [from, to]));
   for (let size = -1; size !== waiting.size; ) {
@@ -104,74 +106,87 @@ function circles(references: readonly ForeignKey[]): string[] {
   return waiting.size === 0 ? [] : [`refer to each other in a circle: ${[...waiting].sort().join(', ')}`];
 }
 
-/** Statements of db/ that read rows of all companies, by `file function`, each with a reason. The list may only shrink. */
+/**
+ * Statements of db/ that read rows of all companies, by `file function`, each with its reason. The
+ * list may only shrink.
+ */
 export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/places.ts findKeyPlaces': 'finds the company',
   'db/access/places.ts findUserPlaces': 'finds the company',
   'db/access/places.ts findSignInPlace': 'finds the company',
-  'db/access/audit-logs.ts sweepOtherAuditLogs': 'finds whose rows of no month are past their time, by an index',
-  'db/records/feed.ts sweepEvents': 'finds whose events are past their time, the oldest of each feed by its key',
-  'db/access/sessions.ts sweepSessions': 'finds whose sessions are past their time, by an index',
-  'db/access/shown-secrets.ts sweepForms': 'finds whose forms were sent long ago, by an index',
-  'db/client/idempotency.ts sweep': 'finds whose answers are past their time, by an index',
-  'db/billing/quota.ts sweepLeases': 'finds whose blocks of calls nobody renews, by an index',
-  'db/messaging/mails.ts takeMails': 'finds whose mails are due, by an index',
-  'db/messaging/mails.ts sweepMails': 'finds whose mails are past their time, by an index',
-  'db/settings/sla-due.ts findDueScopes': 'finds whose clocks are due, by an index',
-  'db/settings/sla-due.ts findRevisedPolicies': 'finds whose policies were changed, by an index',
-  'db/settings/sla-due.ts sweepClocks': 'finds whose clocks are past their time, by an index',
-  'db/settings/sla-due.ts sweepNotifications': 'finds whose notifications are past their time, by an index',
-  'db/client/waiting.ts findWaiting': 'finds whose events, deliveries or references wait, in the order of the key',
-  'db/records/feed.ts countWaiting': 'tells operators how many events wait, of nobody in particular',
+  'db/access/audit-logs.ts sweepOtherAuditLogs':
+    'finds companies with rows without a monthly partition past their retention, by an index',
+  'db/records/feed.ts sweepEvents': 'finds companies with events past their retention, the oldest of each feed by key',
+  'db/access/sessions.ts sweepSessions': 'finds companies with sessions past their retention, by an index',
+  'db/access/shown-secrets.ts sweepForms': 'finds companies with old sent forms, by an index',
+  'db/client/idempotency.ts sweep': 'finds companies with stored responses past their retention, by an index',
+  'db/billing/quota.ts sweepLeases': 'finds companies with abandoned quota leases, by an index',
+  'db/messaging/mails.ts takeMails': 'finds companies with due mails, by an index',
+  'db/messaging/mails.ts sweepMails': 'finds companies with mails past their retention, by an index',
+  'db/settings/sla-due.ts findDueScopes': 'finds companies with due clocks, by an index',
+  'db/settings/sla-due.ts findRevisedPolicies': 'finds companies with changed policies, by an index',
+  'db/settings/sla-due.ts sweepClocks': 'finds companies with clocks past their retention, by an index',
+  'db/settings/sla-due.ts sweepNotifications': 'finds companies with notifications past their retention, by an index',
+  'db/client/waiting.ts findWaiting': 'finds companies with pending events, deliveries or references, in key order',
+  'db/records/feed.ts countWaiting': 'counts pending events of all companies for a metric',
   'db/automation/webhook-backlog.ts findOldestNoted':
-    'tells operators how long the oldest event waits, of nobody in particular',
-  'db/access/expiring-keys.ts findExpiringKeys': 'finds whose keys expire soon, by an index',
-  'db/reports/search-blocks.ts findDueChanges': 'finds whose texts wait, in the order of the key',
-  'db/automation/workforce-runs.ts findDueRuns': 'finds whose runs are due, by an index',
-  'db/messaging/received-reports.ts sweepReports': 'finds whose reports are past their time, by an index',
-  'db/automation/workforce-runs.ts sweepRuns': 'finds whose runs are past their time, by an index',
-  'db/automation/webhook-sending.ts findDueWebhooks': 'finds whose deliveries are due, by an index',
-  'db/automation/webhook-sending.ts countPending': 'counts for the operator how many deliveries wait',
-  'db/automation/webhook-sending.ts sweepDeliveries': 'finds whose deliveries are past their time, by an index',
-  'db/billing/due.ts findLeftOperations': 'finds whose orders were left in the middle, by an index',
-  'db/billing/due.ts findDueSubscriptions': 'finds whose subscriptions are due, by an index',
+    'returns the age of the oldest pending event of all companies for a metric',
+  'db/access/expiring-keys.ts findExpiringKeys': 'finds companies with keys that expire soon, by an index',
+  'db/reports/search-blocks.ts findDueChanges': 'finds companies with pending texts, in key order',
+  'db/automation/workforce-runs.ts findDueRuns': 'finds companies with due runs, by an index',
+  'db/messaging/received-reports.ts sweepReports': 'finds companies with reports past their retention, by an index',
+  'db/automation/workforce-runs.ts sweepRuns': 'finds companies with runs past their retention, by an index',
+  'db/automation/webhook-sending.ts findDueWebhooks': 'finds companies with due deliveries, by an index',
+  'db/automation/webhook-sending.ts countPending': 'counts pending deliveries of all companies for a metric',
+  'db/automation/webhook-sending.ts sweepDeliveries':
+    'finds companies with deliveries past their retention, by an index',
+  'db/billing/due.ts findLeftOperations': 'finds companies with abandoned operations, by an index',
+  'db/billing/due.ts findDueSubscriptions': 'finds companies with due subscriptions, by an index',
   'db/billing/provider-customers.ts findCompanyOfCustomer': 'finds the company',
-  'db/billing/purge.ts findUnswept': 'finds which companies were removed and not looked at since, by an index',
-  'db/billing/provider-customers.ts findDueCustomers': 'finds whose customers are to be looked at, by an index',
-  'db/billing/provider-customers.ts sweepProviderEvents': 'finds whose events are past their time, by an index',
-  'db/billing/usage.ts sweepKeyDays': 'finds whose counts of calls by day are past their time, by an index',
-  'db/messaging/campaigns.ts findDueCampaigns': 'finds whose campaigns are due, by an index',
-  'db/messaging/draft-decisions.ts findDecidedRuns': 'finds about whose runs something was decided, by an index',
-  'db/messaging/draft-sending.ts findDueQueues': 'finds whose messages are due, by an index',
-  'db/messaging/draft-sending.ts countDueMessages':
-    'tells operators how many messages are due, of nobody in particular',
-  'db/scheduling/bookings.ts completeBookings': 'finds whose bookings are over, by an index',
-  'db/scheduling/calendar-orders.ts findDueOrders': 'finds whose calendars are to be told, by an index',
-  'db/scheduling/calendars.ts findDueCalendars': 'finds whose calendars are to be looked at, by an index',
-  'db/scheduling/calendars.ts findUnreadCalendars': 'finds whose calendars were not read yet, by an index',
-  'db/scheduling/reservations.ts sweepReservations': 'finds whose reservations are past their time, by an index',
-  'db/scheduling/reservations.ts sweepHeldTimes': 'finds whose held times have run out, by an index',
-  'db/records/stored-files.ts findFilesToRemove': 'finds whose files are to be removed, by an index',
+  'db/billing/purge.ts findUnswept': 'finds removed companies that were not checked since, by an index',
+  'db/billing/provider-customers.ts findDueCustomers':
+    'finds companies whose customers are due for synchronization, by an index',
+  'db/billing/provider-customers.ts sweepProviderEvents':
+    'finds companies with events past their retention, by an index',
+  'db/billing/usage.ts sweepKeyDays': 'finds companies with counts of calls by day past their retention, by an index',
+  'db/messaging/campaigns.ts findDueCampaigns': 'finds companies with due campaigns, by an index',
+  'db/messaging/draft-decisions.ts findDecidedRuns': 'finds companies with decided runs, by an index',
+  'db/messaging/draft-sending.ts findDueQueues': 'finds companies with due messages, by an index',
+  'db/messaging/draft-sending.ts countDueMessages': 'counts due messages of all companies for a metric',
+  'db/scheduling/bookings.ts completeBookings': 'finds companies with bookings that have ended, by an index',
+  'db/scheduling/calendar-orders.ts findDueOrders': 'finds companies with due calendar operations, by an index',
+  'db/scheduling/calendars.ts findDueCalendars': 'finds companies with due calendars, by an index',
+  'db/scheduling/calendars.ts findUnreadCalendars': 'finds companies with unread calendars, by an index',
+  'db/scheduling/reservations.ts sweepReservations':
+    'finds companies with reservations past their retention, by an index',
+  'db/scheduling/reservations.ts sweepHeldTimes': 'finds companies with expired holds, by an index',
+  'db/records/stored-files.ts findFilesToRemove': 'finds companies with files to remove, by an index',
 };
 
-/** Statements that lock without a company, by `file function`, each with a reason. The list may only shrink. */
+/**
+ * Statements that lock without a company, by `file function`, each with its reason. The list may
+ * only shrink.
+ */
 export const locksWithoutCompany: Readonly<Record<string, string>> = {
-  'db/client/migrate.ts migrate': 'tables are made on one machine, before there are rows',
+  'db/client/migrate.ts migrate': 'migrations run on one machine before rows exist',
 };
 
 export interface Statement {
   /** The file and the function. */
   place: string;
-  /** With what is put into it, as far as the source text tells. */
+  /** Includes inserted fragments, as far as the source shows them. */
   text: string;
 }
 
-/** All statements of the files of db/. */
+/** Returns all statements of the files of db/. */
 export function statementsOfFiles(): Statement[] {
   return statementsIn(databaseSources());
 }
 
-/** @param sources names of files and what is in them */
+/**
+ * Returns the statements of sources.
+ * @param sources names and texts of files
+ */
 export function statementsIn(sources: readonly (readonly [string, string])[]): Statement[] {
   const trees = sources.map(([name, text]) => treeOf(name, text));
   const declared = new Map<string, ts.Node>();
@@ -184,7 +199,7 @@ export function statementsIn(sources: readonly (readonly [string, string])[]): S
   );
 }
 
-/** Functions and constants at the top of files, by their names. */
+/** Collects top-level functions and constants by name. */
 function collect(tree: ts.SourceFile, declared: Map<string, ts.Node>): void {
   for (const statement of tree.statements) {
     if (ts.isFunctionDeclaration(statement) && statement.name) declared.set(statement.name.text, statement);
@@ -194,7 +209,7 @@ function collect(tree: ts.SourceFile, declared: Map<string, ts.Node>): void {
   }
 }
 
-/** The text of a template, with the templates behind the values that are put into it. */
+/** Returns the text of a template, with the templates of its inserted values. */
 function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<string, ts.Node>): string {
   const seen = new Set<ts.Node>();
   const textOf = (each: ts.TaggedTemplateExpression): string => {
@@ -222,7 +237,7 @@ function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<s
   return `${textOf(template)} ${isLockAlone(template) ? throughCall(template, declared, throughTemplates) : ''}`;
 }
 
-/** The functions whose answers a function returns as they are. */
+/** Returns the functions whose results a function returns unchanged. */
 function callsReturned(node: ts.Node): string[] {
   const names: string[] = [];
   const visit = (each: ts.Node, isReturned: boolean): void => {
@@ -236,7 +251,7 @@ function callsReturned(node: ts.Node): string[] {
 const isLockAlone = ({ template }: ts.TaggedTemplateExpression): boolean =>
   ts.isNoSubstitutionTemplateLiteral(template) && /^\s*for /.test(template.text);
 
-/** A lock that is handed to a function belongs to the statement there. */
+/** A lock clause that is passed to a function belongs to that function's statement. */
 function throughCall(
   template: ts.Node,
   declared: ReadonlyMap<string, ts.Node>,
@@ -248,7 +263,7 @@ function throughCall(
   return callee ? textOf(callee) : '';
 }
 
-/** What a name stands for: the constant of the functions around it, else what the files declare. */
+/** Returns the declaration of a name: a constant of the enclosing functions, or a top-level one. */
 function declarationOf(name: ts.Identifier, declared: ReadonlyMap<string, ts.Node>): ts.Node | undefined {
   for (let scope: ts.Node | undefined = name.parent; scope; scope = scope.parent) {
     if (!ts.isBlock(scope)) continue;
@@ -267,7 +282,7 @@ const namesCompany = /\bcompany_id"?\s*=|\bcompany_id\)? = any|\bcompanies\b[\s\
 const rowsOf = (tables: ReadonlySet<string>) =>
   new RegExp(`\\b(?:from|join|update)\\s+(?:§|"?(?:${[...tables].join('|')})\\b)`);
 
-/** What of the statements breaks a rule, by words; empty while all holds. @param exempt lists of exceptions */
+/** Returns the statements' violations, or an empty list. */
 export async function statementProblems(sql: ISql, statements: readonly Statement[]): Promise<string[]> {
   const ofTenants = rowsOf(new Set([...(await tenantTables(sql)), ...Object.keys(places)]));
   return statements.flatMap(({ place, text }) => {

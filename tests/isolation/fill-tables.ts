@@ -1,11 +1,14 @@
-// A row for each table that has none, of values that its constraints allow, found by trying.
+// Adds a row to each empty table, with values that its constraints accept, found by trying.
 import type { Sql } from 'postgres';
 import { type Column, isTextual, type TenantTable } from './schema.ts';
 
-/** Tries for one table, before it is given up. */
-const patience = 2000;
+/** Attempts per table. */
+const maxAttempts = 2000;
 
-/** One row of a tenant's for each table that has none, so that every wall has something behind it. */
+/**
+ * Adds a row of the tenant to each empty table, so that every isolation check has something to
+ * protect.
+ */
 export async function fillEmptyTables(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<void> {
   const visited = new Set<TenantTable>();
   const fill = async (table: TenantTable): Promise<void> => {
@@ -23,11 +26,11 @@ export async function fillEmptyTables(sql: Sql, tables: readonly TenantTable[], 
   for (const table of tables) await fill(table);
 }
 
-/** False for what can be left to a default, or to be null. */
+/** False for columns that have a default or accept null. */
 const isGiven = (column: Column): boolean =>
   column.needed || column.key || (!column.refersTo && (isTextual(column) || column.checks.length > 0));
 
-/** Adds a row, with other values in the columns of each check constraint that refuses it. */
+/** Adds a row, and tries other values in the columns of each violated check constraint. */
 async function addRow(
   sql: Sql,
   table: TenantTable,
@@ -38,7 +41,7 @@ async function addRow(
   const wheels: { column: Column; values: string[]; at: number }[] = [];
   for (const column of columns) wheels.push({ column, values: await valuesFor(sql, column, tables, companyId), at: 0 });
   const names = columns.map(({ name }) => `"${name}"`).join(', ');
-  for (let tries = 0; tries < patience; tries += 1) {
+  for (let tries = 0; tries < maxAttempts; tries += 1) {
     const values = wheels.map(({ values, at }) => values[at]).join(', ');
     const refusal = await sql.unsafe(`insert into ${table.name} (${names}) values (${values})`).then(
       () => undefined,
@@ -51,7 +54,10 @@ async function addRow(
   throw new Error(`no values were found that the check constraints of ${table.name} allow`);
 }
 
-/** The next combination. @returns false when there is none */
+/**
+ * Advances to the next combination.
+ * @returns false after the last one
+ */
 function turn(wheels: readonly { values: string[]; at: number }[]): boolean {
   for (const wheel of wheels) {
     wheel.at += 1;
@@ -61,7 +67,7 @@ function turn(wheels: readonly { values: string[]; at: number }[]): boolean {
   return false;
 }
 
-/** Values that a column may be given, as SQL, the likeliest first. */
+/** Returns possible values of a column as SQL, the most likely first. */
 async function valuesFor(
   sql: Sql,
   column: Column,
@@ -79,7 +85,7 @@ async function valuesFor(
   return possible;
 }
 
-/** What a column refers to; all columns of one reference take the same row. */
+/** Returns what a column refers to. All columns of one reference take the same row. */
 function referenceOf({ refersTo, refersToColumn }: Column, tables: readonly TenantTable[], companyId: string): string {
   const there = tables.find(({ name }) => name === refersTo);
   const own = there ? `where t.${there.company} = '${companyId}' ${there.hasMode ? 'and not t.test_mode' : ''}` : '';
@@ -101,7 +107,7 @@ function namedValues({ named, type }: Column): string[] {
 const texts = ['A text', 'text', 'a', '1', 'a@example.com', 'https://example.com', '#9CA3AF', 'EUR', '2026-01-01', ''];
 const objects = ['{"said": "A text"}', '[{"said": "A text"}]', '["A text"]', '{}', '[]', '"A text"', '1'];
 
-/** Values of a type, as SQL; for a type that is not known, words that might be read as one. */
+/** Returns sample values of a type as SQL. For an unknown type, words that it might accept. */
 export function samplesOf({ type }: Pick<Column, 'type'>): string[] {
   const typed = (values: string[]): string[] => values.map((value) => `${quoted(value)}::${type}`);
   if (type.endsWith('[]'))

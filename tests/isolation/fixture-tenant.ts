@@ -1,4 +1,4 @@
-// The tenant that asks: records that refer to each other, people, and credentials of any reach.
+// The fixture tenant: related records, users, and credentials of every visibility.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { consentGroups, newBearer } from '../support/access-tokens.ts';
@@ -11,30 +11,33 @@ import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { arrangePolicies } from './job-runs.ts';
 import { arrangeLikeness, arrangeSpares, type Spares } from './other-records.ts';
 
-/** A tenant with records of every object, people in branches and teams, and keys that reach only some of them. */
-export interface Ground {
+/**
+ * A tenant with records of every object, users in branches and teams, and keys with limited
+ * visibility.
+ */
+export interface FixtureTenant {
   tenant: Tenant;
   /** Published fields by object. */
   fields: Map<string, PublishedField[]>;
-  /** Some records by object. */
+  /** Some record ids by object. */
   records: Map<string, string[]>;
-  /** Addresses of some customers. */
+  /** Emails of some customers. */
   emails: string[];
   /** Keys of a branch and of a team. */
   narrowKeys: string[];
-  /** Access tokens of apps, in the name of somebody who sees everything and of somebody who does not. */
+  /** Access tokens of apps, for a user who sees everything and for one who does not. */
   bearers: string[];
   /** A branch and a team. */
   groups: { kind: 'branch' | 'team'; id: string }[];
   assignees: string[];
-  /** The address of somebody else who can be assigned. */
+  /** The email of another user who can be assigned. */
   assigneeEmail: string;
   spares: Spares;
 }
 
-/** Users and records that the tenant will not have, while its doubles have them. */
-export async function arrangeAbsent(ground: Ground): Promise<Ground> {
-  const { tenant, fields, spares } = ground;
+/** Creates users and records that only the shadows keep. */
+export async function arrangeAbsent(fixture: FixtureTenant): Promise<FixtureTenant> {
+  const { tenant, fields, spares } = fixture;
   const sql = database();
   await sql`insert into field_overrides (company_id, object, name, label, updated_at) values (${tenant.companyId}, 'leads', 'website', 'Web page', now())`;
   await sql`insert into duplicate_checks (company_id, object, enabled, fields) values (${tenant.companyId}, 'deals', true, ${['name']})
@@ -42,7 +45,7 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
   const assignees = [(await newUser(tenant)).id, (await newUser(tenant)).id];
   const assigneeEmail = (await newUser(tenant)).email;
   const groups = await newGroups(tenant, 'South Branch', 'Third Team');
-  const absent: Ground = {
+  const absent: FixtureTenant = {
     tenant,
     groups,
     fields,
@@ -56,24 +59,24 @@ export async function arrangeAbsent(ground: Ground): Promise<Ground> {
   };
   await addRecords(absent);
   await arrangeLikeness(tenant, spares, absent.records.get('customers') ?? []);
-  // Its deals are others in the doubles.
-  await sql`update leads set converted_at = now() where company_id = ${tenant.companyId} and id = ${ground.records.get('leads')?.[2] ?? ''}`;
+  // Its deals differ in the shadows.
+  await sql`update leads set converted_at = now() where company_id = ${tenant.companyId} and id = ${fixture.records.get('leads')?.[2] ?? ''}`;
   return absent;
 }
 
-/** Arranges the ground; what an operation makes is made by calling it. */
-export async function arrangeGround(tenant: Tenant): Promise<Ground> {
+/** Prepares the tenant. Calls operations for everything that they can create. */
+export async function prepareFixture(tenant: Tenant): Promise<FixtureTenant> {
   const sql = database();
   const { companyId } = tenant;
   await sql`insert into teams (company_id, id, branch_id, name, created_at)
     values (${companyId}, ${uuidv7()}, ${tenant.branchId}, 'First Team', now())`;
   const groups = await newGroups(tenant, 'North Branch', 'Second Team');
   const [branch, team] = groups.map(({ id }) => id) as [string, string];
-  // As many as a tenant may have, when those of its doubles count.
+  // The maximum of a tenant would be exceeded if those of the shadows counted.
   for (let count = 0; count < 25; count += 1) await newKey(tenant, { scopes: ['leads:view'] });
-  // The same with seats.
+  // The same for seats.
   for (let count = 0; count < 40; count += 1) await newUser(tenant);
-  // Not past its time, so that no sweep touches what its doubles have.
+  // Not expired, so that no sweep touches the shadows' rows.
   await newSentForm(tenant);
   const near = await newUser(tenant);
   await sql`update users set profile_id = ${await newProfile(tenant)} where company_id = ${companyId} and id = ${(await newUser(tenant)).id}`;
@@ -95,10 +98,10 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   const narrowKeys = [
     await newKey(tenant, { reach: { kind: 'branch', id: branch } }),
     await newKey(tenant, { reach: { kind: 'team', id: team } }),
-    // Its calls are refused here, and given back to the quota.
+    // Its calls are rejected here, and returned to the quota.
     await newKey(tenant, { ipAllowlist: ['192.0.2.1'] }),
   ];
-  const ground: Ground = {
+  const fixture: FixtureTenant = {
     tenant,
     fields: new Map(),
     records: new Map(),
@@ -113,32 +116,39 @@ export async function arrangeGround(tenant: Tenant): Promise<Ground> {
   const listed = await expectStatus(200, 'GET', '/v1/objects', { key: tenant.key });
   for (const { object } of listed.body.data.objects) {
     const { body } = await expectStatus(200, 'GET', `/v1/objects/${object}/schema`, { key: tenant.key });
-    ground.fields.set(object, body.data.schema.fields);
+    fixture.fields.set(object, body.data.schema.fields);
   }
   await arrangePolicies(tenant, near.id);
   await billed(tenant);
   await arrangeSubscriptions(tenant);
-  await addRecords(ground);
-  await addTags(ground);
-  await addLinks(ground);
+  await addRecords(fixture);
+  await addTags(fixture);
+  await addLinks(fixture);
   const customers = await sql<{ email: string }[]>`
     select email from customers where company_id = ${companyId} and email is not null order by id`;
-  ground.emails.push(...customers.map(({ email }) => email));
-  return ground;
+  fixture.emails.push(...customers.map(({ email }) => email));
+  return fixture;
 }
 
-/** Subscriptions of both modes that every change can be tried on, one after the other; with every module that requests need. */
+/**
+ * Creates subscriptions of both modes on which every change can be tried in turn, with all modules
+ * that requests need.
+ */
 export async function arrangeSubscriptions(tenant: Tenant): Promise<void> {
   const scheduled = database().json([{ action: 'remove_module', module_key: 'campaigns' }]);
   const add_ons = ['scheduling', 'inbox', 'campaigns', 'workforces'];
-  // So long that it makes no difference to any amount how much of it has passed.
+  // So long that elapsed time makes no difference to any amount.
   const period = { period_start: new Date(), period_end: new Date('9000-01-01'), due_at: new Date('9000-01-01') };
   for (const mode of ['live', 'test'] as const)
     await subscribed(tenant, mode, { seats: 1000, add_ons, scheduled, ...period });
 }
 
-/** A branch with a team. */
-async function newGroups({ companyId }: Tenant, branchName: string, teamName: string): Promise<Ground['groups']> {
+/** Creates a branch with a team. */
+async function newGroups(
+  { companyId }: Tenant,
+  branchName: string,
+  teamName: string,
+): Promise<FixtureTenant['groups']> {
   const sql = database();
   const [branch, team] = [uuidv7(), uuidv7()];
   await sql`insert into branches (company_id, id, name, created_at) values (${companyId}, ${branch}, ${branchName}, now())`;
@@ -149,7 +159,7 @@ async function newGroups({ companyId }: Tenant, branchName: string, teamName: st
   ];
 }
 
-/** Apps enough for all requests: each may ask sixty times a minute. */
+/** Creates enough apps for all requests, because each may make sixty calls a minute. */
 async function newBearers(tenant: Tenant, seller: string): Promise<string[]> {
   const bearers: string[] = [];
   for (let app = 0; app < 10; app += 1)
@@ -160,7 +170,7 @@ async function newBearers(tenant: Tenant, seller: string): Promise<string[]> {
   return bearers;
 }
 
-async function addTags({ tenant: { companyId }, records }: Ground): Promise<void> {
+async function addTags({ tenant: { companyId }, records }: FixtureTenant): Promise<void> {
   for (const object of ['leads', 'customers'])
     await database()`
       with tag as (
@@ -171,8 +181,8 @@ async function addTags({ tenant: { companyId }, records }: Ground): Promise<void
       select company_id, false, ${object}, record_id, id, true from tag, unnest(${records.get(object) ?? []}::uuid[]) as record (record_id)`;
 }
 
-/** Link types that examples name, and a link of each. */
-async function addLinks({ tenant: { companyId }, records }: Ground): Promise<void> {
+/** Creates the link types that examples name, and a link of each. */
+async function addLinks({ tenant: { companyId }, records }: FixtureTenant): Promise<void> {
   for (const [name, inverse, from, to] of [
     ['contacts', 'employer', 'accounts', 'customers'],
     ['site', 'site_of', 'accounts', 'leads'],
@@ -190,39 +200,39 @@ async function addLinks({ tenant: { companyId }, records }: Ground): Promise<voi
       from type`;
 }
 
-/** Forgets the addresses of leads that examples of the document made, so that these examples are no duplicates of them. */
-export async function forgetExamples({ tenant }: Ground): Promise<void> {
+/** Clears the emails of leads from examples, so that repeated examples are no duplicates. */
+export async function forgetExamples({ tenant }: FixtureTenant): Promise<void> {
   await database()`update leads set email = null where company_id = ${tenant.companyId} and email not like 'walk-%'`;
 }
 
 /** Objects in an order in which each refers only to earlier ones. */
 const objectOrder = ['accounts', 'leads', 'customers', 'deals'];
 
-async function addRecords(ground: Ground): Promise<void> {
+async function addRecords(fixture: FixtureTenant): Promise<void> {
   const rank = (object: string): number => (objectOrder.indexOf(object) + 10) % 10;
-  const objects = [...ground.fields.keys()].sort((a, b) => rank(a) - rank(b));
+  const objects = [...fixture.fields.keys()].sort((a, b) => rank(a) - rank(b));
   const sql = database();
   for (const object of objects) {
     for (let index = 0; index < 4; index += 1) {
       const answer = await expectStatus(201, 'POST', `/v1/objects/${object}/records`, {
-        key: ground.tenant.key,
-        body: recordBody(ground, object, index),
+        key: fixture.tenant.key,
+        body: recordBody(fixture, object, index),
         idempotencyKey: true,
       });
-      const known = ground.records.get(object) ?? [];
-      ground.records.set(object, [...known, answer.body.data.record.id]);
+      const known = fixture.records.get(object) ?? [];
+      fixture.records.set(object, [...known, answer.body.data.record.id]);
     }
-    // The last ones were made by people.
+    // The last records were created by users.
     const table = object.startsWith('object:') ? 'custom_records' : object;
-    for (const [index, user] of ground.assignees.entries())
+    for (const [index, user] of fixture.assignees.entries())
       await sql`update ${sql(table)} set created_by_kind = 'user', created_by_id = ${user}, created_by_user = ${user}
-        where company_id = ${ground.tenant.companyId} and id = ${ground.records.get(object)?.[index + 2] ?? ''}`;
+        where company_id = ${fixture.tenant.companyId} and id = ${fixture.records.get(object)?.[index + 2] ?? ''}`;
   }
-  await relate(ground);
+  await relate(fixture);
 }
 
-/** What records refer to when they were not made by a call: leads that became customers, and what was done about deals. */
-async function relate({ tenant: { companyId }, records }: Ground): Promise<void> {
+/** Adds references that no call created: converted leads, and activities of deals. */
+async function relate({ tenant: { companyId }, records }: FixtureTenant): Promise<void> {
   const sql = database();
   const some = (object: string): string[] => records.get(object) ?? [];
   for (const [index, lead] of some('leads').entries())
@@ -231,25 +241,26 @@ async function relate({ tenant: { companyId }, records }: Ground): Promise<void>
     await sql`update activities set entity_type = 'deal', entity_id = ${some('deals')[index] ?? null} where company_id = ${companyId} and id = ${activity}`;
 }
 
-/** A record of an object with a value in every field that has no value of its own. */
-export function recordBody(ground: Ground, object: string, index: number): Record<string, unknown> {
+/** Returns a record of an object with a value in every writable field. */
+export function recordBody(fixture: FixtureTenant, object: string, index: number): Record<string, unknown> {
   const body: Record<string, unknown> = {};
-  for (const field of ground.fields.get(object) ?? []) {
-    const value = field.read_only ? undefined : fieldValue(ground, field, index);
+  for (const field of fixture.fields.get(object) ?? []) {
+    const value = field.read_only ? undefined : fieldValue(fixture, field, index);
     if (value !== undefined) body[field.name] = value;
-    if (field.name === 'assigned_to' && index === 2) body.assigned_to_email = ground.assigneeEmail;
+    if (field.name === 'assigned_to' && index === 2) body.assigned_to_email = fixture.assigneeEmail;
   }
   return body;
 }
 
 const nextYear = new Date(Date.now() + 300 * 86_400_000);
 
-function fieldValue(ground: Ground, { name, type, options, required }: PublishedField, index: number): unknown {
-  // The first is assigned near, the second far, the third by an address, the others to nobody.
-  if (name === 'assigned_to') return ground.assignees[index];
-  if (name === 'entity_id' || name === 'record_id') return ground.records.get('leads')?.[index % 2];
+function fieldValue(fixture: FixtureTenant, { name, type, options, required }: PublishedField, index: number): unknown {
+  // The first is assigned to a near user, the second to a distant one, the third by email, and the
+  // others to none.
+  if (name === 'assigned_to') return fixture.assignees[index];
+  if (name === 'entity_id' || name === 'record_id') return fixture.records.get('leads')?.[index % 2];
   if (name === 'object') return 'leads';
-  if (name.endsWith('_id')) return ground.records.get(`${name.slice(0, -3)}s`)?.[index % 2];
+  if (name.endsWith('_id')) return fixture.records.get(`${name.slice(0, -3)}s`)?.[index % 2];
   if (name === 'currency_code') return 'EUR';
   if (options?.length) return options[index % (required ? 1 : options.length)]?.value ?? options[0]?.value;
   switch (type) {

@@ -1,5 +1,6 @@
-// The walls between tenants and modes: each alone holds, and each piece of each is needed.
-// MUTANTS says which conditions are taken away: all, unnoticed, so many of them (MUTANTS_SEED chooses), or parts of names, by commas.
+// Isolation of tenants and modes: each mechanism suffices alone, and each part of it is needed.
+// MUTANTS selects the conditions to remove: all, unnoticed, a number (chosen by MUTANTS_SEED), or
+// parts of their ids, separated by commas.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Sql, TransactionSql } from 'postgres';
@@ -9,8 +10,8 @@ import { type DeclaredOperation, operations } from '../support/document.ts';
 import { forgetStatements } from '../support/noted-statements.ts';
 import { isForPlatform } from '../support/requests.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
-import { rushTo } from './concurrent-load.ts';
-import { briefly, type Reach, reachOf, spread } from './condition-coverage.ts';
+import { callConcurrently } from './concurrent-load.ts';
+import { type Coverage, measureCoverage, sampleProbes, spread } from './condition-coverage.ts';
 import { buildWorld, serve, type World } from './databases.ts';
 import { holdRows } from './locks.ts';
 import { copySources, sampleOf, withMutation } from './mutants.ts';
@@ -22,44 +23,47 @@ import { differences, type Observation, replay, type Volatile, volatileIn } from
 import { marker, unmarkedColumns } from './schema.ts';
 import { clocksOf, digestOf, markedRows } from './shadow-rows.ts';
 import { redundant, unnoticed, unreached } from './unused-conditions.ts';
-import { settled } from './wait-until-stable.ts';
+import { waitUntilStable } from './wait-until-stable.ts';
 
-/** One that a single operation notices, so that it is seen in a few seconds that taking away is noticed at all. */
-const shown = 'db/access/api-keys.ts listApiKeys: k.company_id';
-const noticing = 'listApiKeys';
-const wanted = process.env.MUTANTS ?? shown;
+/** A condition that one operation detects, so that the default run takes seconds. */
+const sampleId = 'db/access/api-keys.ts listApiKeys: k.company_id';
+const sampleOperation = 'listApiKeys';
+const wanted = process.env.MUTANTS ?? sampleId;
 const isSample = /^\d+$/.test(wanted);
-/** Whether it is worth its time to find out which requests send which condition. */
-const isLong = wanted !== shown;
+/** True if it is worth finding out which requests send which condition. */
+const isLong = wanted !== sampleId;
 const seed = Number(process.env.MUTANTS_SEED ?? 1);
-/** Servers at the same time; of few requests, most of the time is waiting until a server has done what it does by itself. */
+/** Concurrent servers. With few requests, most time is spent waiting for jobs. */
 const lanes = isLong ? 4 : 2;
 
 let world: World;
 
-/** Requests, and what the tenant is told when there is nobody else. */
+/** Requests, and the responses when the tenant is alone. */
 interface Walk {
   testMode: boolean;
   probes: readonly Probe[];
   expected: readonly Observation[];
-  /** What differs whenever they are sent again. */
+  /** Values that differ between any two runs. */
   volatile: Volatile;
-  /** What the server itself warns of. */
+  /** Warnings that the server logs by itself. */
   warnings: ReadonlySet<string>;
-  /** What became of its SLA clocks, as far as that is the same twice. */
+  /** States of its SLA clocks that two runs agree on. */
   clocks: ReadonlyMap<string, string>;
 }
 
-/** With all credentials of the tenant; then briefly with its keys alone, which are test keys. */
+/**
+ * `live` uses all credentials of the tenant. `inTest` uses a sample with its keys, which are test
+ * keys there.
+ */
 let live: Walk;
 let inTest: Walk;
 
 beforeAll(async () => {
   world = await buildWorld();
-  live = await walkOf(world.alone, isLong ? world.probes : briefly(world.probes), false);
+  live = await walkOf(world.alone, isLong ? world.probes : sampleProbes(world.probes), false);
   inTest = await walkOf(
     world.aloneInTest,
-    briefly(world.probes.filter(({ options }) => options.key !== undefined)),
+    sampleProbes(world.probes.filter(({ options }) => options.key !== undefined)),
     true,
   );
 }, 600_000);
@@ -67,15 +71,15 @@ beforeAll(async () => {
 afterAll(dropAllDatabases);
 
 async function walkOf(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
-  const told = await Promise.all([1, 2].map(() => tell(template, probes, testMode)));
-  const [expected = [], again = []] = told.map(({ observations }) => observations);
-  const warnings = new Set(told.flatMap(({ log }) => warningsIn(log)));
-  const [first = new Map(), second] = told.map(({ clocks }) => clocks);
+  const runs = await Promise.all([1, 2].map(() => observeAlone(template, probes, testMode)));
+  const [expected = [], again = []] = runs.map(({ observations }) => observations);
+  const warnings = new Set(runs.flatMap(({ log }) => warningsIn(log)));
+  const [first = new Map(), second] = runs.map(({ clocks }) => clocks);
   const clocks = new Map([...first].filter(([clock, fate]) => second?.get(clock) === fate));
   return { testMode, probes, expected, volatile: volatileIn(expected, again, probes), warnings, clocks };
 }
 
-/** What a server says of what it does without being asked. */
+/** Returns the warnings that a server logs outside of requests. */
 function warningsIn(log: string): string[] {
   return log
     .split('\n')
@@ -83,8 +87,8 @@ function warningsIn(log: string): string[] {
     .map((line) => /"msg":"([^"]*)"/.exec(line)?.[1] ?? line);
 }
 
-/** What a tenant is told that has a copy of the data to itself. */
-async function tell(
+/** Returns the responses of a tenant that is alone on a copy of the data. */
+async function observeAlone(
   template: string,
   probes: readonly Probe[],
   testMode: boolean,
@@ -92,7 +96,7 @@ async function tell(
   const url = await newDatabase(template);
   const server = await serve(url);
   try {
-    const observations = await replay(server.url, probes, () => settled(url));
+    const observations = await replay(server.url, probes, () => waitUntilStable(url));
     await server.stop();
     const clocks = await inDatabase(url, (sql) => clocksOf(sql, { companyId: world.companyId, testMode }));
     return { observations, log: server.output(), clocks };
@@ -105,42 +109,46 @@ async function tell(
 let aloneRun: Promise<Run> | undefined;
 let junkRun: Promise<Run> | undefined;
 
-/** Everything asked where the statements are the only wall: what they let through, no other wall would have hidden. */
-function byStatementsAlone(): Promise<Run> {
-  aloneRun ??= run(world.unwalled, live);
+/**
+ * Sends all requests with the statements as the only isolation, so that nothing hides their leaks.
+ */
+function runWithoutPolicies(): Promise<Run> {
+  aloneRun ??= run(world.withoutPolicies, live);
   return aloneRun;
 }
 
-/** Much that is not well asked, with all walls up. */
-function askedBadly(): Promise<Run> {
-  junkRun ??= run(world.crowded, { ...live, probes: [] }, { more: junkOf(world.probes) });
+/** Sends malformed requests with row-level security in force. */
+function runMalformed(): Promise<Run> {
+  junkRun ??= run(world.shadowed, { ...live, probes: [] }, { more: junkOf(world.probes) });
   return junkRun;
 }
 
 interface Run {
-  /** What differs from what is told when there is nobody else, and what had to wait for others. */
+  /** Responses that differ from those alone, and statements that waited for foreign rows. */
   leaks: string[];
-  /** Tables in which a row of somebody else was changed. */
+  /** Tables in which foreign rows changed. */
   changed: string[];
   answers: string;
   log: string;
 }
 
 interface RunOptions {
-  /** Requests of which nothing is expected. */
+  /** Requests without expected responses. */
   more?: readonly Probe[];
-  /** Another program than the project's own; then the first leak ends the walk. */
+  /** Another program than the project's own. The first leak then ends the walk. */
   main?: string;
 }
 
-/** Sends the requests of a walk to a server on a copy of the data, of which the rows of others are locked all the while. */
+/**
+ * Sends the requests of a walk to a server on a copy of the data, while foreign rows are locked.
+ */
 async function run(template: string, walk: Walk, { more = [], main }: RunOptions = {}): Promise<Run> {
   const url = await newDatabase(template);
   const { companyId, tables, shadows } = world;
   const whose = { companyId, shadows, testMode: walk.testMode };
   const digest = () => inDatabase(url, (sql) => digestOf(sql, tables, whose));
   const before = await digest();
-  // From before it starts: what it does by itself, it does at once.
+  // Locks before the server starts, because its jobs begin immediately.
   const held = await holdRows(url, tables, whose);
   const server = await serve(url, main);
   try {
@@ -149,16 +157,17 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
     await replay(
       server.url,
       [...walk.probes, ...more],
-      () => settled(url),
+      () => waitUntilStable(url),
       (observation, index, text) => {
         answers += text;
         leaks.push(...held.waited.splice(0), ...leaksOf(walk, observation, index));
         return main === undefined || leaks.length === 0;
       },
     );
-    // Calls in test mode are charged to nobody.
-    if (leaks.length === 0 && !walk.testMode) leaks.push(...(await rushTo(server.url, world.rush)));
-    // What it does in the background, too.
+    // Calls in test mode are not charged.
+    if (leaks.length === 0 && !walk.testMode)
+      leaks.push(...(await callConcurrently(server.url, world.loadCredentials)));
+    // Stopping the server ends its background work, too.
     await server.stop();
     if (more.length === 0) leaks.push(...warningsIn(server.output()).filter((warning) => !walk.warnings.has(warning)));
     await held.release();
@@ -166,12 +175,12 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
     const after = await digest();
     const changed = [...before.keys()].filter((name) => before.get(name) !== after.get(name));
     leaks.push(...(await inDatabase(url, (sql) => markedRows(sql, tables, whose))));
-    // A walk with more requests, or one that ended at a leak, does other things to them.
+    // A walk with additional requests, or one that ended early, leaves other clock states.
     if (more.length === 0 && leaks.length === 0) leaks.push(...(await inDatabase(url, (sql) => clockLeaks(sql, walk))));
     return { leaks, changed, answers, log: server.output() };
   } finally {
     await server.stop();
-    // With a condition less, they are not what servers send.
+    // A mutant's statements are not those of the project.
     if (main !== undefined) await forgetStatements(url);
     await dropDatabase(url);
   }
@@ -198,7 +207,7 @@ function leaksOf({ expected, probes, volatile }: Walk, observation: Observation,
     .slice(0, 2);
 }
 
-test('the requests reach every operation, by every kind of caller that it takes', () => {
+test('reaches every operation with every kind of credential that it accepts', () => {
   const reached = (walk: Walk, isWanted: (probe: Probe, status: string) => boolean): Set<DeclaredOperation> =>
     new Set(
       walk.probes
@@ -206,10 +215,11 @@ test('the requests reach every operation, by every kind of caller that it takes'
         .map(({ operation }) => operation),
     );
   const succeeded = (_: Probe, status: string) => /^[23]/.test(status);
-  // What a key has just made or removed, an app cannot make or remove again.
-  const letIn = ({ options }: Probe, status: string) => options.token !== undefined && /^(2|404|409|422)/.test(status);
+  // An app cannot repeat what a key has just created or deleted.
+  const isAdmitted = ({ options }: Probe, status: string) =>
+    options.token !== undefined && /^(2|404|409|422)/.test(status);
   const inTestMode = openedByKey.filter((each) => !each.declared['x-live-only'] && !isForPlatform(each));
-  // There are more users here than the plans include seats for, so that nobody can go to a smaller one.
+  // The tenant has more users than the smaller plans have seats, so no downgrade succeeds.
   const without = (all: readonly DeclaredOperation[], some: Set<DeclaredOperation>) =>
     all.filter((each) => !some.has(each) && each.id !== 'downgradeSubscription').map(({ id }) => id);
   expect({
@@ -217,39 +227,39 @@ test('the requests reach every operation, by every kind of caller that it takes'
       operations.filter((each) => !each.declared['x-test-only']),
       reached(live, succeeded),
     ),
-    apps: without(openedByOAuth, reached(live, letIn)),
-    // What live mode offered cannot be held in test mode.
+    apps: without(openedByOAuth, reached(live, isAdmitted)),
+    // A slot that was offered in live mode cannot be reserved in test mode.
     testKeys: without(inTestMode, reached(inTest, succeeded)).filter((id) => id !== 'createReservation'),
   }).toEqual({ anybody: [], apps: [], testKeys: [] });
 });
 
-describe('a tenant among others with rows of the same ids, in both modes', () => {
-  test('is answered as if it were alone, and changes nothing of theirs, by the statements alone', async () => {
-    const { leaks, changed } = await byStatementsAlone();
+describe('a tenant among shadow rows with the same ids, in both modes', () => {
+  test('returns the responses of a tenant that is alone and changes no foreign rows, without row-level security', async () => {
+    const { leaks, changed } = await runWithoutPolicies();
     expect([...leaks, ...changed].join('\n')).toBe('');
   }, 600_000);
 
-  test('is answered so with its test keys, when all that it has there its doubles have too, and it itself in live mode', async () => {
-    const { leaks, changed } = await run(world.unwalledInTest, inTest);
+  test('returns the same with test keys, among shadow rows and its own live rows', async () => {
+    const { leaks, changed } = await run(world.withoutPoliciesInTest, inTest);
     expect([...leaks, ...changed].join('\n')).toBe('');
   }, 600_000);
 
-  test('changes nothing of theirs by what is not well asked, with all walls up', async () => {
-    const { leaks, changed } = await askedBadly();
+  test('changes no foreign rows for malformed requests with row-level security enabled', async () => {
+    const { leaks, changed } = await runMalformed();
     expect([...leaks, ...changed].join('\n')).toBe('');
   }, 600_000);
 });
 
-describe('no text of others', () => {
-  test('is left without the marker, so that none can go unseen', async () => {
+describe('texts of shadow rows', () => {
+  test('marks every text of shadow rows, so that none can leak unnoticed', async () => {
     const marked = world.shadows.find(({ kind }) => kind === 'marked')?.companyId ?? '';
-    const without = await inDatabase(world.crowded, (sql) => unmarkedColumns(sql, world.tables, marked));
-    // Queues that are empty here: their work is done behind the writes.
+    const without = await inDatabase(world.shadowed, (sql) => unmarkedColumns(sql, world.tables, marked));
+    // These queues are empty, because jobs process them after the writes.
     expect(without).toEqual(['reference_clearings.object', 'reference_clearings.caused_by', 'search_changes.object']);
   });
 
-  test('is in any answer or line of the log, whatever is asked', async () => {
-    for (const asked of [byStatementsAlone, askedBadly]) {
+  test('returns and logs no text of shadow rows for any request', async () => {
+    for (const asked of [runWithoutPolicies, runMalformed]) {
       const { answers, log } = await asked();
       expect(answers.length).toBeGreaterThan(100_000);
       expect(log.length).toBeGreaterThan(100_000);
@@ -259,12 +269,12 @@ describe('no text of others', () => {
   }, 600_000);
 });
 
-describe('in row-level security', () => {
-  test('every condition of every policy is needed, and lets nothing through', async () => {
+describe('row-level security', () => {
+  test('needs every condition of every policy, and lets nothing through', async () => {
     const other = world.shadows.find(({ kind }) => kind === 'twin')?.companyId ?? '';
-    const url = await newDatabase(world.crowded);
+    const url = await newDatabase(world.shadowed);
     await inDatabase(url, async (sql) => {
-      // In tables that are empty but for moments, there is something of everybody.
+      // Fills tables that are usually empty with rows of every tenant.
       await sql`insert into search_changes (company_id, test_mode, object, record_id)
         select id, mode, 'leads', gen_random_uuid() from companies cross join (values (false), (true)) as modes (mode)`;
       await sql`insert into reference_clearings (company_id, test_mode, object, record_id, caused_by, created_at)
@@ -277,13 +287,13 @@ describe('in row-level security', () => {
       expect(mutants.length).toBeGreaterThan(60);
       const standing: string[] = [];
       for (const table of world.tables) {
-        const breaches = await undone(sql, (inner) => breachesIn(inner, table, world.companyId, other));
+        const breaches = await rollBackAfter(sql, (inner) => breachesIn(inner, table, world.companyId, other));
         standing.push(...breaches.map((breach) => `${table.name}: ${breach}`));
       }
       expect(standing).toEqual([]);
       const survivors: string[] = [];
       for (const { name, table, statement } of mutants) {
-        const breaches = await undone(sql, async (inner) => {
+        const breaches = await rollBackAfter(sql, async (inner) => {
           await inner.unsafe(statement);
           return breachesIn(inner, table, world.companyId, other);
         });
@@ -295,8 +305,8 @@ describe('in row-level security', () => {
   }, 600_000);
 });
 
-/** Runs statements in a transaction that is then undone. */
-async function undone<T>(sql: Sql, work: (inner: TransactionSql) => Promise<T>): Promise<T> {
+/** Runs statements in a transaction that is rolled back. */
+async function rollBackAfter<T>(sql: Sql, work: (inner: TransactionSql) => Promise<T>): Promise<T> {
   const undo = new Error('undo');
   let result: T | undefined;
   await sql
@@ -310,13 +320,13 @@ async function undone<T>(sql: Sql, work: (inner: TransactionSql) => Promise<T>):
   return result as T;
 }
 
-/** Where a text occurs, with what is around it. */
+/** Returns the occurrences of a text with their context. */
 function contextsOf(text: string, wanted: string): string[] {
   const pieces = text.split(wanted);
   return pieces.slice(0, -1).map((piece) => piece.slice(-200));
 }
 
-describe('without row-level security, every condition on a company or a mode is needed', () => {
+describe('conditions on a company or a mode, without row-level security', () => {
   const predicates = tenantPredicates();
   const known = predicates.filter(({ id, file }) => !Object.hasOwn(redundant, id) && !Object.hasOwn(unreached, file));
   const needed = known.filter(({ id, file }) => !Object.hasOwn(unnoticed, file) && !Object.hasOwn(unnoticed, id));
@@ -329,33 +339,36 @@ describe('without row-level security, every condition on a company or a mode is 
     return known.filter(({ id }) => wanted.split(',').some((part) => id.includes(part)));
   }
 
-  test('the lists of exceptions name only what there is', () => {
+  test('lists only existing conditions and files as exceptions', () => {
     const ids = new Set(predicates.flatMap(({ id, file }) => [id, file]));
     const listed = [...Object.keys(redundant), ...Object.keys(unreached), ...Object.keys(unnoticed)];
     expect(listed.filter((id) => !ids.has(id))).toEqual([]);
     expect(needed.length).toBeGreaterThan(60);
   });
 
-  test(isSample ? `${wanted} of them, with MUTANTS_SEED=${seed}` : `what MUTANTS names: ${wanted}`, async () => {
-    // Of two rows with one id the live one may be found first, so that only who asks for the other sees it.
+  test(isSample
+    ? `detects the removal of ${wanted} conditions, with MUTANTS_SEED=${seed}`
+    : `detects the removal of conditions that MUTANTS selects: ${wanted}`, async () => {
+    // If two rows have one id, a statement may find the live one first, so only the other mode
+    // detects the mutant.
     const modes = [
-      new Mode(world.alone, world.unwalled, live, predicates),
-      new Mode(world.aloneInTest, world.unwalledInTest, inTest, predicates),
+      new Mode(world.alone, world.withoutPolicies, live, predicates),
+      new Mode(world.aloneInTest, world.withoutPoliciesInTest, inTest, predicates),
     ];
     let survivors: readonly Predicate[] = chosen;
     if (isLong) survivors = await survivorsOf(survivors, modes, 'few');
     survivors = await survivorsOf(survivors, modes, 'all');
-    // Nothing is caught because time has passed, e.g. by a link that works no longer.
-    if (isLong) expect((await run(world.unwalled, live)).leaks).toEqual([]);
+    // Makes sure that no mutant was caught because of elapsed time, such as an expired link.
+    if (isLong) expect((await run(world.withoutPolicies, live)).leaks).toEqual([]);
     if (isLong)
       process.stdout.write(
-        `${chosen.length - survivors.length} of ${chosen.length} caught; ${predicates.length - needed.length} of ${predicates.length} left out: redundant, not reached, or shown by no answer\n`,
+        `${chosen.length - survivors.length} of ${chosen.length} caught; ${predicates.length - needed.length} of ${predicates.length} left out: redundant, not reached, or sampleId by no answer\n`,
       );
     expect(survivors.map(({ id }) => id)).toEqual([]);
   }, 36_000_000);
 });
 
-/** Requests that are asked of one condition at first. */
+/** The number of requests that a condition is first tried with. */
 const most = 16;
 
 const isFirst = ({ operation, isAgain }: Probe): boolean => operation.method === 'GET' && !isAgain;
@@ -364,28 +377,31 @@ function partition<Item>(items: readonly Item[], isWanted: (item: Item) => boole
   return [items.filter(isWanted), items.filter((item) => !isWanted(item))];
 }
 
-/** The walks of one mode: the whole one, and those of the few requests that send a condition. */
+/** The walks of one mode: the whole one, and short ones of the requests that send a condition. */
 class Mode {
   readonly #alone: string;
-  readonly #unwalled: string;
+  readonly #withoutPolicies: string;
   readonly #whole: Walk;
   readonly #predicates: readonly Predicate[];
-  #reach: Promise<Reach> | undefined;
+  #reach: Promise<Coverage> | undefined;
   readonly #parts = new Map<string, Promise<Walk>>();
 
-  constructor(alone: string, unwalled: string, whole: Walk, predicates: readonly Predicate[]) {
+  constructor(alone: string, withoutPolicies: string, whole: Walk, predicates: readonly Predicate[]) {
     this.#alone = alone;
-    this.#unwalled = unwalled;
+    this.#withoutPolicies = withoutPolicies;
     this.#whole = whole;
     this.#predicates = predicates;
   }
 
-  /** Whether anything sends it. */
+  /** Returns true if any request or job sends the condition. */
   async reaches(id: string): Promise<boolean> {
     return (await this.#reached()).has(id);
   }
 
-  /** Asks those that send it: first who only reads, then who writes; where the server alone does, those who see what became of it. */
+  /**
+   * Tries requests that send the condition: reads first, then writes. If only jobs send it,
+   * repeated reads.
+   */
   async askFew(main: string, id: string): Promise<string | undefined> {
     const places = (await this.#reached()).get(id);
     if (!places) return undefined;
@@ -405,7 +421,7 @@ class Mode {
     return this.#ask(main, await part);
   }
 
-  /** What reads before anything was changed is answered as in the whole walk, whoever else asks. */
+  /** Reads before any change return the same as in the whole walk. */
   #reads(places: readonly number[]): Walk {
     const { probes, expected, volatile, ...rest } = this.#whole;
     const taken = <Item>(all: readonly Item[]): Item[] => places.map((place) => all[place] as Item);
@@ -416,7 +432,7 @@ class Mode {
     return this.#ask(main, this.#whole);
   }
 
-  /** Asks what only reads, before anything was changed. */
+  /** Tries the reads of one operation before any change. */
   askOf(main: string, operationId: string): Promise<string | undefined> {
     const { probes } = this.#whole;
     const own = probes.flatMap((probe, place) => (probe.operation.id === operationId && isFirst(probe) ? [place] : []));
@@ -424,24 +440,24 @@ class Mode {
   }
 
   async #ask(main: string, walk: Walk): Promise<string | undefined> {
-    return consequenceOf(await run(this.#unwalled, walk, { main }));
+    return consequenceOf(await run(this.#withoutPolicies, walk, { main }));
   }
 
-  #reached(): Promise<Reach> {
-    this.#reach ??= reachOf(this.#alone, this.#whole.probes, this.#predicates);
+  #reached(): Promise<Coverage> {
+    this.#reach ??= measureCoverage(this.#alone, this.#whole.probes, this.#predicates);
     return this.#reach;
   }
 }
 
-/** What gives it away that a condition is missing. */
+/** Returns evidence that a condition is missing. */
 function consequenceOf({ leaks, changed }: Run): string | undefined {
   return leaks[0] ?? (changed.length > 0 ? `changes rows of others in ${changed.join(', ')}` : undefined);
 }
 
 /**
- * Takes conditions away, one at a time.
- * @param asked few: only those requests that send the condition, which most of the missing is found by
- * @returns those that nobody noticed
+ * Removes conditions, one at a time.
+ * @param asked few: only requests that send the condition, which detect most mutants
+ * @returns the undetected ones
  */
 async function survivorsOf(
   predicates: readonly Predicate[],
@@ -454,9 +470,9 @@ async function survivorsOf(
     const folder = copySources(resolve('.test-data', `mutant-${process.pid}-${index}`));
     for (let predicate = left.pop(); predicate; predicate = left.pop()) {
       const { id } = predicate;
-      const told = await withMutation(folder, predicate, (main) => consequenceIn(modes, main, id, asked));
-      if (!told.isCaught) survivors.push(predicate);
-      if (isLong) process.stdout.write(`${id}: ${told.isCaught ? '' : 'NOT CAUGHT: '}${told.because}\n`);
+      const outcome = await withMutation(folder, predicate, (main) => consequenceIn(modes, main, id, asked));
+      if (!outcome.isCaught) survivors.push(predicate);
+      if (isLong) process.stdout.write(`${id}: ${outcome.isCaught ? '' : 'NOT CAUGHT: '}${outcome.because}\n`);
     }
     rmSync(folder, { recursive: true, force: true });
   };
@@ -475,15 +491,15 @@ async function consequenceIn(
   try {
     for (const mode of modes) {
       const because = await (!isLong
-        ? mode.askOf(main, noticing)
+        ? mode.askOf(main, sampleOperation)
         : asked === 'few'
           ? mode.askFew(main, id)
           : mode.askAll(main));
       if (because !== undefined) return { isCaught: true, because };
     }
-    return { isCaught: false, because: 'nobody notices' };
+    return { isCaught: false, because: 'no response changes' };
   } catch (error) {
-    // Of hundreds, the others are still tried.
+    // The run continues with the other mutants.
     return { isCaught: false, because: (error as Error).message };
   }
 }

@@ -1,4 +1,4 @@
-// What servers do at intervals, beside all requests: work of every kind, for the tenant alone.
+// Work for jobs of every kind, which belongs to the fixture tenant only.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
@@ -7,7 +7,10 @@ import { database, type Tenant } from '../support/tenants.ts';
 import type { TenantTable } from './schema.ts';
 import { foreignRows, type Whose } from './shadow-rows.ts';
 
-/** Policies under which every record has clocks of every kind; somebody is told when the first of them runs out. */
+/**
+ * Creates policies under which every record has clocks of every kind. A user is notified about the
+ * first.
+ */
 export async function arrangePolicies({ companyId }: Tenant, recipient: string): Promise<void> {
   const sql = database();
   const escalation = {
@@ -24,14 +27,17 @@ export async function arrangePolicies({ companyId }: Tenant, recipient: string):
       values (${companyId}, ${uuidv7()}, ${`Every ${entity}`}, ${entity}, true, 1000, 1000, 1000, '24/7', 'UTC', ${sql.json([escalation])}, now(), now())`;
 }
 
-/** Leaves work to the tenant's servers. @param dataDir where they keep files */
-export async function leaveChores(sql: Sql, companyId: string, dataDir: string): Promise<void> {
+/**
+ * Leaves work for the jobs of the tenant's servers.
+ * @param dataDir the folder of their files
+ */
+export async function addJobWork(sql: Sql, companyId: string, dataDir: string): Promise<void> {
   await sql`
     update sla_clocks
     set started_at = now() - interval '1 hour', handled_at = now() - interval '1 hour', due_at = now() - interval '1 minute',
       next_at = now() - interval '1 minute'
     where company_id = ${companyId} and not test_mode and ended_at is null and kind = 'first_response'`;
-  // Of customers with a priority, whom there are none of, as for newSlaPolicy.
+  // For customers with a priority, of which there are none, as for newSlaPolicy.
   const revised = uuidv7();
   await sql`
     insert into sla_policies (company_id, id, name, entity_type, priority, is_active, first_response_time, mode, timezone, revised_at, created_at, updated_at)
@@ -64,18 +70,18 @@ export async function leaveChores(sql: Sql, companyId: string, dataDir: string):
       insert into stored_files (company_id, test_mode, id, remove_after)
       values (${companyId}, false, ${id}, now() - interval '1 minute')`;
   await leaveOldRows(sql, companyId);
-  // Nobody takes it: the mail server of this walk is not there.
+  // It is never delivered, because this walk has no mail server.
   await sql`
     insert into message_drafts (company_id, test_mode, id, channel, status, recipient, subject, body, due_at, created_by_kind, created_by_id,
       created_at, updated_at)
     values (${companyId}, false, ${uuidv7()}, 'email', 'approved', 'walk@example.com', 'Walk', 'Walk', now(), 'user', 'x', now(), now())`;
   await sql`update calendar_orders set due_at = now() where company_id = ${companyId}`;
-  // A folder cannot be removed as a file; the next sweep tries again.
+  // A folder cannot be removed as a file, so the next sweep retries.
   for (const mode of ['live', 'test'])
     mkdirSync(join(dataDir, 'attachments', companyId, mode, stuck), { recursive: true });
 }
 
-/** Rows past their time, like others that there are. */
+/** Adds rows past their retention, copied from existing ones. */
 async function leaveOldRows(sql: Sql, companyId: string): Promise<void> {
   await sql`
     insert into received_reports (company_id, test_mode, id, provider, external_id, kind, details, occurred_at, received_at)
@@ -108,8 +114,8 @@ function addClock(sql: Sql, companyId: string, policyId: string, endedBefore: st
       now() + interval '1 day', now(), now() - ${endedBefore}::interval)`;
 }
 
-/** Takes from others what is to be done without being asked for: whoever does it for the tenant has no business with theirs. */
-export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<void> {
+/** Removes the jobs' work of other tenants, so that a job that touches foreign rows is detected. */
+export async function removeForeignWork(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<void> {
   const others = (name: string): string => {
     const table = tables.find((each) => each.name === name);
     if (!table) throw new Error(`there is no table ${name}`);
@@ -142,7 +148,8 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
   for (const name of ['calendar_orders', 'message_drafts', 'campaigns', 'workforce_runs'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
   await sql.unsafe(`update campaign_runs t set decision_due_at = null where ${others('campaign_runs')}`);
-  // The search puts texts of all companies into blocks; what waits is not this walk's work, and is found without it.
+  // The search job processes all companies. Pending work is not part of this walk, and searches
+  // find the rows anyway.
   await sql`delete from search_changes`;
   // Clocks follow a changed policy in both modes.
   await sql.unsafe(`
@@ -151,7 +158,7 @@ export async function spareOthers(sql: Sql, tables: readonly TenantTable[], whos
     where ${others('sla_clocks')} and t.company_id = '${whose.companyId}' and p.company_id = t.company_id and p.id = t.policy_id
       and p.revised_at is not null and t.ended_at is null`);
   await sql.unsafe(`update sla_policies t set revised_at = null where ${others('sla_policies')}`);
-  // A policy that the tenant can delete is in use elsewhere.
+  // A policy that the tenant can delete is in use by other tenants.
   await sql.unsafe(`
     insert into sla_clocks (company_id, test_mode, id, policy_id, object, record_id, kind, started_at, due_at, handled_at)
     select t.company_id, false, gen_random_uuid(), t.id, 'leads', gen_random_uuid(), 'first_response', now(), now(), now()

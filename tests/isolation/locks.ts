@@ -1,4 +1,4 @@
-// Holds all rows of others while a tenant's requests are answered: who asks for one is noticed.
+// Locks all foreign rows while a tenant's requests run, so that statements on them are detected.
 import postgres, { type Sql } from 'postgres';
 import type { TenantTable } from './schema.ts';
 import { foreignRows, type Whose } from './shadow-rows.ts';
@@ -9,10 +9,10 @@ export interface Held {
   release(): Promise<void>;
 }
 
-/** Milliseconds between two looks at who waits. */
+/** Milliseconds between two polls. */
 const interval = 100;
 
-/** Locks the rows until they are released. Who waits for one is noted, and stopped. */
+/** Locks the rows until release. Records and cancels each statement that waits for one. */
 export async function holdRows(url: string, tables: readonly TenantTable[], whose: Whose): Promise<Held> {
   const sql = postgres(url, { max: 2, onnotice: () => undefined });
   const waited: string[] = [];
@@ -41,7 +41,7 @@ async function stopWaiters(sql: Sql, holder: number, waited: string[]): Promise<
   const waiting = await sql<{ pid: number; query: string }[]>`
     select pid, query from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and ${holder} = any(pg_blocking_pids(pid))`;
-  // Noted first: the answer comes as soon as the statement is stopped.
+  // Recorded before the cancellation, because the response follows immediately.
   waited.push(...waiting.map(({ query }) => `waits for rows of others: ${query.replace(/\s+/g, ' ').slice(0, 200)}`));
   for (const { pid } of waiting) await sql`select pg_cancel_backend(${pid})`;
 }

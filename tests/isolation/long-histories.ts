@@ -1,8 +1,11 @@
-// A tenant's history made long: thousands of copies of each of its rows.
+// Extends a tenant's history: thousands of copies of each of its rows.
 import type { Sql } from 'postgres';
 import type { Column, TenantTable } from './schema.ts';
 
-/** Tables that stay as they are: what waits in queues, what plans and people keep short, and what there is once for a company. */
+/**
+ * Tables without copies: queues, lists that plans and users keep short, and single rows of a
+ * company.
+ */
 const short = new Set(
   [
     'companies subscriptions feeds api_quota api_quota_blocks test_mode_resets test_subscriptions search_changes',
@@ -14,20 +17,21 @@ const short = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-/** Names one of many things, of which there are copies too. */
+/** True for a reference to something of which there are copies. */
 const isOfMany = ({ name, refersTo }: Column): boolean =>
   /^(record|entity|customer|account|lead|booking|draft|run|file|subscription|clock|reservation)_id$/.test(name) ||
   (refersTo !== null && !short.has(refersTo) && !/^(statuses|sources|.*_types)$/.test(refersTo));
 
-/** Says whose a thing is: copies are other people's. */
+/** True for the owner or creator of a row. Copies belong to other users. */
 const isOfSomebody = ({ name }: Column): boolean => /^(assigned_to|created_by_user|created_by_id)$/.test(name);
 
-/** Times at which something is to be done. */
+/** True for times at which something is due. */
 const isAhead = (column: Column): boolean => /^(due_at|next_|leased_|claimed_|looked_|expires_)/.test(column.name);
 
 /**
- * Copies live rows until each table has as many as wanted. Copies belong to other people, and to copies of what their rows belong to.
- * @returns the tables that have so many
+ * Copies live rows until each table has the wanted number. Copies belong to other users and to
+ * copies of related rows.
+ * @returns the tables that have the wanted number
  */
 export async function prolong(
   sql: Sql,

@@ -1,4 +1,4 @@
-// Copies of the sources, with one condition less, or with marks on all of them.
+// Copies of the sources with one condition removed, or with all conditions marked.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,10 +6,13 @@ import type { Predicate } from './predicates.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** What no server needs. */
+/** Folders that no server needs. */
 const leftOut = /^(node_modules|dist|tests|bench|spec|docs|checks)$|^\./;
 
-/** Copies the sources. @returns the folder */
+/**
+ * Copies the sources.
+ * @returns the folder
+ */
 export function copySources(folder: string): string {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -19,7 +22,7 @@ export function copySources(folder: string): string {
   return folder;
 }
 
-/** Lets a copy of the sources be without one condition while the work lasts. */
+/** Removes one condition from a copy of the sources during the work. */
 export async function withMutation<T>(
   folder: string,
   { file, from, to, without }: Predicate,
@@ -34,7 +37,10 @@ export async function withMutation<T>(
   }
 }
 
-/** Has each condition in a copy of the sources carry its place in the list, which the statements then do (reached.ts). */
+/**
+ * Adds the index of each condition as a comment, which the statements then carry
+ * (condition-recorder.ts).
+ */
 export function markAll(folder: string, predicates: readonly Predicate[]): void {
   for (const [file, own] of Map.groupBy([...predicates.entries()], ([, predicate]) => predicate.file)) {
     let source = readFileSync(join(folder, file), 'utf8');
@@ -44,7 +50,7 @@ export function markAll(folder: string, predicates: readonly Predicate[]): void 
   }
 }
 
-/** Takes some at random, always the same ones for a seed. */
+/** Returns random items, the same ones for a seed. */
 export function sampleOf<Item>(items: readonly Item[], count: number, seed: number): Item[] {
   const left = [...items];
   let state = seed >>> 0;

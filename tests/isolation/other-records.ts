@@ -1,27 +1,27 @@
-// Leads for the requests that ask what others have, with all that hangs on a lead.
+// Spare leads for requests about records that only shadows have, with everything on a lead.
 import { v7 as uuidv7 } from 'uuid';
 import { newListItem, newProfile, newRecord } from '../support/arranged-ids.ts';
 import { expectStatus } from '../support/client.ts';
 import { database, newUser, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
-/** What a lead must have to enter a status, one each. */
+/** One rule of each kind that a status may require. */
 const rules = {
   Called: { kind: 'activity', min_count: 1 },
   Signed: { kind: 'attachment', min_count: 1 },
   Idle: { kind: 'tasks_completed' },
 };
 
-/** The statuses that ask for something. */
+/** The statuses with preconditions. */
 export const askingStatuses = Object.keys(rules);
 
 export interface Spares {
-  /** Of the tenant's leads, one that has nothing, and one that no customer is like. */
+  /** Leads of the tenant: one with nothing, and one that no customer resembles. */
   bare: string;
   unlike: string;
-  /** A custom profile, which permits less than in the doubles. */
+  /** A custom profile that permits less than in the shadows. */
   profile: string;
-  /** An activity of the second lead, which is to be followed up; in the doubles others are too. */
+  /** An activity of the second lead with a follow-up. The shadows have others, too. */
   followed: string;
 }
 
@@ -31,7 +31,7 @@ export async function arrangeSpares(tenant: Tenant): Promise<Spares> {
     const more = { object: 'leads', order_position: 90 + index, name, pre_condition_rules: sql.json([rule]) };
     await newListItem(tenant, 'statuses', more as never);
   }
-  // Puts itself on every lead that has an address, so that leads that are taken in have a tag.
+  // The tag applies to every lead with an email, so that leads from intake have a tag.
   const condition = { field: 'email', operator: 'contains', value: '@' };
   const tag = { key: tenant.key, body: { name: 'Reachable', fields: [condition] } };
   await expectStatus(201, 'POST', '/v1/settings/tags/leads', tag);
@@ -55,7 +55,10 @@ export async function arrangeSpares(tenant: Tenant): Promise<Spares> {
   };
 }
 
-/** What only the doubles have about the spare leads. @param customers of which one is like the second lead there */
+/**
+ * Creates what only the shadows have about the spare leads.
+ * @param customers one of which resembles the second lead there
+ */
 export async function arrangeLikeness(
   tenant: Tenant,
   { bare, unlike, profile }: Spares,
@@ -85,7 +88,7 @@ export async function arrangeLikeness(
   await database()`
     insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
     values (${companyId}, false, ${uuidv7()}, 'leads', ${bare}, 'sms', 'inbound', 'Hello', now())`;
-  // A role without a profile is shown where somebody has it.
+  // A role without a profile is visible if a user has it.
   await database()`insert into roles (id, name) values (${uuidv7()}, 'Agent')`;
   await newUser(tenant, { role: 'Agent' });
   await database()`

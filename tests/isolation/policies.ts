@@ -1,4 +1,4 @@
-// Policies of row-level security with one condition less, and what then gets through.
+// Row-level security policies with one condition removed, and the access that follows.
 import type { ISql, TransactionSql } from 'postgres';
 import { tried } from '../support/noted-statements.ts';
 import { samplesOf } from './fill-tables.ts';
@@ -7,7 +7,7 @@ import type { TenantTable } from './schema.ts';
 export interface PolicyMutant {
   name: string;
   table: TenantTable;
-  /** What takes the condition away. */
+  /** The statement that removes the condition. */
   statement: string;
 }
 
@@ -24,7 +24,10 @@ async function policiesOf(sql: ISql): Promise<Policy[]> {
     from pg_policies where schemaname = 'public' and 'crm_app' = any(roles) order by 1, 2`;
 }
 
-/** Each condition of each policy for tenants taken away, and each table without its policies. */
+/**
+ * Returns mutants: each condition of each tenant policy removed, and each table without its
+ * policies.
+ */
 export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): Promise<PolicyMutant[]> {
   const mutants: PolicyMutant[] = [];
   for (const policy of await policiesOf(sql)) {
@@ -42,7 +45,7 @@ export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): 
         });
       }
     }
-    // Where the role has no right at all, nothing is left for a policy to do.
+    // Without any privilege of the role, a policy has nothing to protect.
     if (!(await hasRights(sql, table))) continue;
     mutants.push({
       name: `${policy.table} without row-level security`,
@@ -53,10 +56,10 @@ export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): 
   return mutants;
 }
 
-/** `(a = f()) and (b = g())` as its parts. */
+/** Splits `(a = f()) and (b = g())` into its parts. */
 const conditionsOf = (expression: string | null): string[] => expression?.match(/\(\w+ = \w+\(\)\)/g) ?? [];
 
-/** False where the role has no right with which the condition could be broken. */
+/** Returns false if no privilege of the role could break the condition. */
 async function canTell(sql: ISql, table: TenantTable, part: 'using' | 'check', condition: string): Promise<boolean> {
   const column = /\w+/.exec(condition)?.[0] ?? '';
   const [may] = await sql<{ reads: boolean; writes: boolean }[]>`
@@ -71,7 +74,7 @@ async function hasRights(sql: ISql, { name }: TenantTable): Promise<boolean> {
   return row?.has === true;
 }
 
-/** What a request of a tenant can do to rows that are not its own, in one table; empty while the wall stands. */
+/** Returns what a tenant's request can do to foreign rows of a table. Empty if isolation holds. */
 export async function breachesIn(
   sql: TransactionSql,
   table: TenantTable,
@@ -115,7 +118,7 @@ export async function breachesIn(
   return found;
 }
 
-/** Insufficient privilege, which is how a policy refuses a row. */
+/** Insufficient privilege, the error of a policy that rejects a row. */
 const refused = '42501';
 
 async function may(sql: TransactionSql, table: string, column: string, action: string): Promise<boolean> {
@@ -125,7 +128,9 @@ async function may(sql: TransactionSql, table: string, column: string, action: s
   return row?.may === true;
 }
 
-/** A row of somebody's; policies refuse it before any key or constraint is looked at. */
+/**
+ * Returns an insert of a foreign row. Policies reject it before keys and constraints are checked.
+ */
 function insertInto(table: TenantTable, owner: string, testMode: string): string {
   const columns = table.columns.filter((column) => column.needed || column.key);
   const values = columns.map((column) => {

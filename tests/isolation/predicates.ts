@@ -1,35 +1,43 @@
-// The conditions of all SQL that name a company or a mode, and the sources without one of them.
+// Finds all SQL conditions on a company or a mode, and builds sources without one of them.
 import ts from 'typescript';
 import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
 
 export interface Predicate {
-  /** The file, the function, the condition, and which of the same ones there: the same after lines have moved. */
+  /**
+   * File, function, condition and its number among equal ones there. Stays the same if lines move.
+   */
   id: string;
   file: string;
   line: number;
-  /** Where the file has it. */
+  /** Its place in the file. */
   from: number;
   to: number;
-  /** What stands in its place when it is taken away. */
+  /** The text that replaces it when it is removed. */
   without: string;
 }
 
 const operand = String.raw`(?:(?:"?\w+"?|§+)\.)?"?\w+"?|§+`;
 const comparison = new RegExp(`(?<![\\w."§])(${operand})\\s*=\\s*(${operand})(?:::\\w+)?`, 'g');
 const bare = /(?<=\b(?:and|or|where|on|not)\s+)(?:\w+\.)?test_mode\b(?=\s*(?:and\b|or\b|\)|$|\n))/g;
-/** Rows by their whole key, `(company_id, id) in (select company_id, id ...)`: one column less on both sides is a condition less. */
+/**
+ * Rows by their whole key, `(company_id, id) in (select company_id, id ...)`. One column less on
+ * both sides removes a condition.
+ */
 const rowKey = /\((company_id, (?:test_mode, )?)(\w+)\) in \(\s*select \1\2 from\b/g;
-/** Companies that a statement over all of them leaves out. */
+/** Companies that a statement over all companies leaves out. */
 const leftOut = /\bcompany_id <> all\(/g;
-/** Where a look at all companies goes on, in the order of a key. */
+/** The position at which a scan over all companies continues, in the order of a key. */
 const seek = /\(company_id, test_mode\) > \(/g;
 const tenantColumn = /(?:^|\.)"?(?:company_id|test_mode)"?$/;
 const tenantValue = /companyId|company\.id|company_id|testMode|test_mode/;
-/** A condition of another kind than those found here; one that is written has to be taught to this file. */
+/** Conditions of another form. Teach this file to handle them. */
 const unknown =
   /\b(?:company_id|test_mode)"?\)?\s*(?:<>|!=|<|>|is\b|in\b|not\b|between\b|like\b)|[<>!]=?\s*(?:\w+\.)?(?:company_id|test_mode)\b|\(\s*(?:\w+\.)?company_id\s*,[^)]*\)\s*(?:=|in\b)/;
 
-/** All of them, in the order of the files. @throws Error at a condition that is not understood */
+/**
+ * Returns all conditions in the order of the files.
+ * @throws Error for a condition of an unknown form
+ */
 export function tenantPredicates(): Predicate[] {
   return databaseSources().flatMap(([file, source]) => predicatesOf(file, source));
 }
@@ -59,7 +67,7 @@ function predicatesOf(file: string, source: string): Predicate[] {
   return found;
 }
 
-/** The text of a template with its values struck out, every character at its place. */
+/** Returns the text of a template with its values masked, every character in its place. */
 function masked(source: string, template: ts.TemplateLiteral, start: number): string {
   let text = source.slice(start, template.getEnd() - 1);
   if (!ts.isTemplateExpression(template)) return text;

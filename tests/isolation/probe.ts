@@ -1,4 +1,4 @@
-// One prepared request, and others made from it that differ in one thing.
+// A prepared request, and variants that differ in one thing.
 import { randomUUID } from 'node:crypto';
 import { anyAddress, type CallOptions } from '../support/client.ts';
 import type { DeclaredOperation } from '../support/document.ts';
@@ -7,16 +7,16 @@ export interface Probe {
   operation: DeclaredOperation;
   path: string;
   options: CallOptions;
-  /** Asked a second time, to see what the changes did. */
+  /** A repeated request, which shows the effects of changes. */
   isAgain?: true;
 }
 
-/** The same request with something else in it. */
+/** Returns the same request with other options. */
 export function varied(probe: Probe, options: CallOptions): Probe {
   return { ...probe, options: { ...probe.options, ...fixedParts(probe.options), ...options } };
 }
 
-/** What the client would else choose anew on each call. */
+/** Fixes the options that the client otherwise draws for each call. */
 export function fixedParts(options: CallOptions): Pick<CallOptions, 'ip' | 'idempotencyKey'> {
   return { ip: anyAddress(), ...(options.idempotencyKey ? { idempotencyKey: randomUUID() } : {}) };
 }

@@ -1,4 +1,4 @@
-// Requests of one tenant for every operation, prepared once, to be sent to copies of its data.
+// Requests of one tenant for every operation, prepared once and sent to copies of its data.
 import { inject } from 'vitest';
 import { Secrets, sign } from '../../runtime/credentials/secrets.ts';
 import { arrangedPaths } from '../support/arranged-ids.ts';
@@ -6,64 +6,79 @@ import { type DeclaredOperation, operations } from '../support/document.ts';
 import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
 import type { Tenant } from '../support/tenants.ts';
-import { furtherOf } from './additional-requests.ts';
-import { type Ground, recordBody } from './fixture-tenant.ts';
+import { additionalRequests } from './additional-requests.ts';
+import { type FixtureTenant, recordBody } from './fixture-tenant.ts';
 import { fixedParts, type Probe, varied } from './probe.ts';
 
 export const isAboutRecords = (operation: DeclaredOperation): boolean =>
   operation.path.startsWith('/v1/objects/{object}/records');
 
-/** Who may see what hangs on a record is decided by the record, for all objects by the same lines (`services/records/open-record.ts`). */
+/**
+ * True for children of a record. The same code checks their visibility for all objects
+ * (`services/records/open-record.ts`).
+ */
 const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
 
-/** The object at which everything is tried that is the same for all; at others, once. */
+/** True for the object with which everything common is tried. Other objects get one try. */
 const isThorough = (object: string | undefined): boolean => object === 'leads';
 
-/** Branches, teams, who is in them, and figures: what a key of a branch or a team is told less of. */
+/**
+ * True for branches, teams, their members, and figures, of which keys of a branch or team see less.
+ */
 const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
   /^\/v1\/(branches|teams|org-|reports)/.test(path) || (path === '/v1/users' && method === 'POST');
 
-/** Where an operation can be called: an object of each kind, or whatever else its path names. */
-async function placesOf(operation: DeclaredOperation, ground: Ground): Promise<(Record<string, string> | undefined)[]> {
+/** Returns where an operation can be called: an object of each kind, or other path parameters. */
+async function placesOf(
+  operation: DeclaredOperation,
+  fixture: FixtureTenant,
+): Promise<(Record<string, string> | undefined)[]> {
   if (!isAboutRecords(operation)) {
     const [name, ...others] = pathParameters(operation.path);
-    const builtin = operation.method === 'GET' && name === 'object' && others.length === 0 ? ground.records.keys() : [];
+    const builtin =
+      operation.method === 'GET' && name === 'object' && others.length === 0 ? fixture.records.keys() : [];
     const arranged = arrangedPaths[operation.path];
-    const made = await arranged?.exists(ground.tenant, 'live');
-    const records = operation.method === 'GET' ? (ground.records.get(arranged?.recordsOf ?? '') ?? []) : [];
+    const made = await arranged?.exists(fixture.tenant, 'live');
+    const records = operation.method === 'GET' ? (fixture.records.get(arranged?.recordsOf ?? '') ?? []) : [];
     return [made, ...[...builtin].map((object) => ({ object })), ...records.map((id) => ({ id }))];
   }
-  // What hangs on a record is there on the one that it was made for.
+  // Children of a record exist on the record that they were created for.
   if (pathParameters(operation.path).length > 2)
-    return [await arrangedPaths[operation.path]?.exists(ground.tenant, 'live')];
-  if (!pathParameters(operation.path).includes('id')) return [...ground.records.keys()].map((object) => ({ object }));
+    return [await arrangedPaths[operation.path]?.exists(fixture.tenant, 'live')];
+  if (!pathParameters(operation.path).includes('id')) return [...fixture.records.keys()].map((object) => ({ object }));
   const most = { GET: 4, DELETE: 1 }[operation.method] ?? 2;
-  return [...ground.records].flatMap(([object, ids]) => {
+  return [...fixture.records].flatMap(([object, ids]) => {
     const count = isBelowRecords(operation) ? Math.min(most, isThorough(object) ? 2 : 1) : most;
     return ids.slice(0, count).map((id) => ({ object, id }));
   });
 }
 
-/** Prepares one request for each example of an operation, at something made for it. */
+/** Prepares a request for each example of an operation, with resources created for it. */
 export async function examplesOf(
   operation: DeclaredOperation,
-  ground: Ground,
+  fixture: FixtureTenant,
   values?: Record<string, string>,
 ): Promise<Probe[]> {
   const count = Math.max(1, bodyExamples(operation).length);
   const indexes = Array.from({ length: count }, (_, example) => example);
   return Promise.all(
     indexes.map(async (example) => {
-      const { path, options } = await goodRequest(operation, ground.tenant, { example, ...(values ? { values } : {}) });
-      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path, ground.tenant) } : {};
-      // A live key, which is a test key in the walk with modes swapped.
-      const own = operation.declared['x-test-only'] ? { key: ground.tenant.key } : {};
+      const { path, options } = await goodRequest(operation, fixture.tenant, {
+        example,
+        ...(values ? { values } : {}),
+      });
+      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path, fixture.tenant) } : {};
+      // A live key becomes a test key in the walk with swapped modes.
+      const own = operation.declared['x-test-only'] ? { key: fixture.tenant.key } : {};
       return { operation, path, options: { ...options, ...fixedParts(options), ...link, ...own } };
     }),
   );
 }
 
-/** What a link says that works as long as many walks take; those of the API work for ten minutes. */
+/**
+ * Returns parameters of a download link that is valid for many walks. Links of the API are valid
+ * for ten minutes.
+ */
 function lastingLink(path: string, { companyId }: Tenant): Record<string, string> {
   const exp = String(Math.floor(Date.now() / 1000) + 7200);
   const key = new Secrets(inject('secretKey')).deriveKey('download links');
@@ -72,73 +87,80 @@ function lastingLink(path: string, { companyId }: Tenant): Record<string, string
   return { company_id: companyId, environment, exp, sig: signature };
 }
 
-/** Prepares requests for an operation: every example of it at every place, every query that it declares, and keys that see less. */
-export async function probesOf(operation: DeclaredOperation, ground: Ground): Promise<Probe[]> {
+/**
+ * Prepares requests for an operation: every example in every place, every query parameter, and
+ * limited keys.
+ */
+export async function probesOf(operation: DeclaredOperation, fixture: FixtureTenant): Promise<Probe[]> {
   const probes: Probe[] = [];
   const opensByApp = alternativesOf(operation).some(({ scheme }) => scheme === 'oauth');
-  for (const [index, values] of (await placesOf(operation, ground)).entries()) {
-    const examples = await examplesOf(operation, ground, values);
+  for (const [index, values] of (await placesOf(operation, fixture)).entries()) {
+    const examples = await examplesOf(operation, fixture, values);
     const [first] = examples as [Probe];
     if (!isAboutRecords(operation)) {
       probes.push(...examples);
       if (isAboutPlaces(operation))
-        probes.push(...ground.narrowKeys.slice(0, 2).map((key) => varied(examples.at(-1) ?? first, { key })));
+        probes.push(...fixture.narrowKeys.slice(0, 2).map((key) => varied(examples.at(-1) ?? first, { key })));
     } else {
-      const body = recordsBody(operation, ground, values?.object ?? '', index);
+      const body = recordsBody(operation, fixture, values?.object ?? '', index);
       const whole = { ...first, options: { ...first.options, ...(body ? { body } : {}) } };
       probes.push(whole);
       if ((operation.method === 'GET' && !isBelowRecords(operation)) || isThorough(values?.object))
-        probes.push(...ground.narrowKeys.map((key) => varied(whole, { key })));
+        probes.push(...fixture.narrowKeys.map((key) => varied(whole, { key })));
     }
     const whole = probes.at(-1) ?? first;
-    // Both people at the first place, then one after the other.
-    for (const token of opensByApp ? ground.bearers.splice(0, index === 0 ? 2 : 1) : []) {
-      ground.bearers.push(token);
+    // Both users in the first place, then one in turn.
+    for (const token of opensByApp ? fixture.bearers.splice(0, index === 0 ? 2 : 1) : []) {
+      fixture.bearers.push(token);
       probes.push(varied(whole, { key: undefined, token }));
     }
     const queries =
-      isBelowRecords(operation) && !isThorough(values?.object) ? [] : queriesOf(operation, ground, values?.object);
+      isBelowRecords(operation) && !isThorough(values?.object) ? [] : queriesOf(operation, fixture, values?.object);
     for (const query of queries) probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
-  return [...probes, ...furtherOf(probes[0] as Probe, ground)];
+  return [...probes, ...additionalRequests(probes[0] as Probe, fixture)];
 }
 
-/** Requests for keys that reach the branches and teams of a ground only. */
-export function narrowKeysOf(examples: readonly Probe[], { groups }: Ground): Probe[] {
+/** Returns requests that create keys for the branches and teams of a tenant. */
+export function narrowKeysOf(examples: readonly Probe[], { groups }: FixtureTenant): Probe[] {
   const asked = examples.filter(({ operation }) => operation.id === 'createApiKey').slice(0, 1);
   return asked.flatMap((probe) =>
     groups.map((reach) => varied(probe, { body: { ...(probe.options.body as object), reach } })),
   );
 }
 
-/** Others below records have bodies of their own. */
+/** Other operations below records have their own bodies. */
 const takesRecords = /\/records(\/\{id\}|:batch)?$/;
 
-function recordsBody(operation: DeclaredOperation, ground: Ground, object: string, index: number): unknown {
-  const ids = ground.records.get(object) ?? [];
+function recordsBody(operation: DeclaredOperation, fixture: FixtureTenant, object: string, index: number): unknown {
+  const ids = fixture.records.get(object) ?? [];
   if (operation.id === 'getRecordBatch') return { ids };
   if (operation.id === 'updateRecordBatch')
-    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...changesOf(ground, object, each) })) };
+    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...changesOf(fixture, object, each) })) };
   if (!bodySchema(operation) || !takesRecords.test(operation.path)) return undefined;
-  if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(ground, object, each));
-  if (operation.method === 'POST') return recordBody(ground, object, 0);
-  return changesOf(ground, object, index % 4);
+  if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(fixture, object, each));
+  if (operation.method === 'POST') return recordBody(fixture, object, 0);
+  return changesOf(fixture, object, index % 4);
 }
 
-function changesOf(ground: Ground, object: string, index: number): Record<string, unknown> {
+function changesOf(fixture: FixtureTenant, object: string, index: number): Record<string, unknown> {
   const immutable = new Set(['entity_type', 'entity_id']);
-  const whole = Object.entries(recordBody(ground, object, index)).filter(([name]) => !immutable.has(name));
-  // An activity without its follow-up has the next one of its record looked for.
+  const whole = Object.entries(recordBody(fixture, object, index)).filter(([name]) => !immutable.has(name));
+  // Clearing the follow-up of an activity looks up the next one of its record.
   return { ...Object.fromEntries(whole), ...(object === 'activities' ? { followup_at: null } : {}) };
 }
 
-/** One query for each value that a parameter may have. */
-function queriesOf(operation: DeclaredOperation, ground: Ground, object: string | undefined): Record<string, string>[] {
-  const fields = (object === undefined ? undefined : ground.fields.get(object)) ?? [];
+/** Returns a query for each value of each parameter. */
+function queriesOf(
+  operation: DeclaredOperation,
+  fixture: FixtureTenant,
+  object: string | undefined,
+): Record<string, string>[] {
+  const fields = (object === undefined ? undefined : fixture.fields.get(object)) ?? [];
   return queryParameters(operation).flatMap(({ name, schema, example }) => {
     if (name === 'cursor') return [];
     if (name === 'limit') return [{ limit: '1' }];
-    if (name === 'email') return ground.emails.map((email) => ({ email }));
+    if (name === 'email') return fixture.emails.map((email) => ({ email }));
     if (name === 'include') return [{ include: includedIn(operation) }];
     if (name === 'sort' && fields.length > 0)
       return chunks(
@@ -154,7 +176,7 @@ function queriesOf(operation: DeclaredOperation, ground: Ground, object: string 
   });
 }
 
-/** All groups that the description of the parameter lists. */
+/** Returns all groups that the parameter's description lists. */
 function includedIn(operation: DeclaredOperation): string {
   const [include] = queryParameters(operation).filter(({ name }) => name === 'include');
   const listed = [...(include?.description ?? '').matchAll(/^\| `(\w+)` \|/gm)];
@@ -167,24 +189,27 @@ function chunks<Item>(items: readonly Item[], size: number): Item[][] {
   );
 }
 
-/** Operations that make something new, wherever that is. */
+/** True for operations that create something. */
 export const creates = (operation: DeclaredOperation): boolean =>
   operation.method === 'POST' && pathParameters(operation.path).every((name) => name === 'object');
 
-/** All operations: first those that read, then those that make, those that change, last those that remove, or end sessions. */
+/** All operations: reads, then creates, then updates, then deletions and the end of sessions. */
 export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b) => rankOf(a) - rankOf(b));
 
 function rankOf(operation: DeclaredOperation): number {
   if (operation.method === 'GET') return 0;
-  // Leaves nothing to do anything with.
+  // Deletes everything.
   if (operation.declared['x-test-only']) return 5;
-  // Another password ends the sessions that were begun with the one before.
+  // A changed password ends earlier sessions.
   if (operation.id === 'updatePassword') return 4;
   if (operation.method === 'DELETE' || operation.id === 'endSession') return 3;
   return operation.method === 'POST' ? 1 : 2;
 }
 
-/** The same requests with something wrong: bodies of all sorts, and words in every parameter that others' texts begin with. */
+/**
+ * Returns malformed variants: invalid bodies, and in every parameter the beginning of the shadows'
+ * texts.
+ */
 export function junkOf(probes: readonly Probe[]): Probe[] {
   return operations.flatMap((operation) => {
     const probe = probes.find((each) => each.operation === operation);

@@ -1,20 +1,20 @@
-// Sends the prepared requests to a copy of the data and notes what can be the same twice.
+// Sends prepared requests to a copy of the data, and records what two runs can agree on.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type CallOptions, call, type Json } from '../support/client.ts';
 import type { DeclaredOperation } from '../support/document.ts';
 import type { Probe } from './probe.ts';
 
-/** What an answer says: its status and every value in it, by path. */
+/** The status and every value of a response, by path. */
 export type Observation = Map<string, string>;
 
-/** Tells which values of an answer differ from one run to the next whatever happens, e.g. new ids. */
+/** The values of each response that differ between any two runs, such as new ids. */
 export type Volatile = Set<string>[];
 
 /**
- * Sends all requests, one after the other.
- * @param settle is awaited before the first probe, before the first repeated one, and before
- *   resetTestMode, whose response counts rows that jobs may still be writing
- * @param each is told of every answer; false ends the run
+ * Sends all requests in order.
+ * @param settle runs before the first probe, before the first repeated one, and before
+ * resetTestMode, whose response counts rows that jobs may still be writing
+ * @param each gets every response, and ends the run by returning false
  */
 export async function replay(
   baseUrl: string,
@@ -41,7 +41,7 @@ async function observe(
   const observation: Observation = new Map();
   let texts = '';
   let query = options.query;
-  // A page and the one after it.
+  // Reads a page and the next one.
   for (const page of ['', 'next.']) {
     const { status, body, text } = await ask(operation, path, { ...options, ...(query ? { query } : {}), baseUrl });
     texts += text;
@@ -55,19 +55,22 @@ async function observe(
   return { observation, text: texts };
 }
 
-/** How often what a job is at is asked for again, and milliseconds between: beside other tests a job may stand for seconds. */
-const patience = { looks: 40, between: 500 };
+/**
+ * Retries while a job is busy, and milliseconds between them. Next to other tests, a job may take
+ * seconds.
+ */
+const retries = { count: 40, intervalMs: 500 };
 
 /**
- * Asks again while a job is still at what the request before it began: who is first is not the same twice. Each time with another idempotency key,
- * under which no refusal is kept.
+ * Retries while a job still processes the previous request, because their order differs between
+ * runs. Each retry has a new Idempotency-Key, which has no stored rejection.
  */
 async function ask(
   operation: DeclaredOperation,
   path: string,
   { idempotencyKey, ...options }: CallOptions,
 ): Promise<{ status: number; body: Json; text: string }> {
-  for (let looks = 0; looks < patience.looks; looks += 1) {
+  for (let looks = 0; looks < retries.count; looks += 1) {
     const key = looks === 0 ? idempotencyKey : `${idempotencyKey}-${looks}`;
     const keyed = idempotencyKey === undefined ? options : { ...options, idempotencyKey: key };
     const answer = await call(operation.method, path, keyed).catch((error: Error) => ({
@@ -76,7 +79,7 @@ async function ask(
       text: error.message,
     }));
     if (answer.body?.error?.details?.reason !== 'run_in_progress') return answer;
-    await sleep(patience.between);
+    await sleep(retries.intervalMs);
   }
   throw new Error(`what ${operation.id} waits for does not end`);
 }
@@ -84,7 +87,8 @@ async function ask(
 function flatten(value: unknown, path: string, into: Observation): void {
   if (isOfJobs(path)) return;
   if (typeof value === 'string' && flattenClaims(value, path, into)) {
-    // When it was made, and so how it is signed, may be the same by chance in two runs side by side.
+    // The time in the token, and thus its signature, may or may not differ between two concurrent
+    // runs.
     into.set(path, 'a token');
     return;
   }
@@ -103,22 +107,25 @@ function flatten(value: unknown, path: string, into: Observation): void {
     );
 }
 
-/** What a token says, of a session or of a slot. @returns false for what is none */
+/**
+ * Adds the claims of a session or slot token.
+ * @returns false for other texts
+ */
 function flattenClaims(text: string, path: string, into: Observation): boolean {
   const claims = /^(?:[\w-]+\.|st_)([\w-]+)\.[\w-]+$/.exec(text)?.[1];
   if (!claims || !/^(?:ey|W)/.test(claims)) return false;
   try {
     const said = Object.entries(JSON.parse(Buffer.from(claims, 'base64url').toString()) as object);
-    // Numbers are moments.
+    // Numbers are times.
     for (const [name, value] of said) if (typeof value !== 'number') flatten(value, `${path}.claims.${name}`, into);
     return true;
   } catch {
-    // An example in the document that is no real token.
+    // An example of a token in the OpenAPI document.
     return false;
   }
 }
 
-/** True for what a key's use left behind, which is counted a little later than it happens; that of the doubles is marked. */
+/** True for usage of keys, which is counted with a delay. That of the shadows is marked. */
 function isOwnUse(path: string, value: unknown): boolean {
   return (
     /\.(total_requests|quota\.used|quota\.remaining)$/.test(path) ||
@@ -127,10 +134,9 @@ function isOwnUse(path: string, value: unknown): boolean {
 }
 
 /**
- * True for what jobs do beside the requests, whose progress is not the same twice: how often a receiver failed by now, which
- * of two writes at once was told first, how many calls are counted, and how many events and deliveries there are for
- * resetTestMode to delete (an SLA clock that is due may add one). That resetTestMode deletes nothing of others is seen in
- * the digests of their rows.
+ * True for the results of jobs, which differ between runs: failures of a receiver, the order of two
+ * concurrent writes, counted calls, and how many events and deliveries resetTestMode deletes (a due
+ * SLA clock may add one). The digests of foreign rows show that resetTestMode deletes none of them.
  */
 function isOfJobs(path: string): boolean {
   return /\.(consecutive_failures|duration_ms)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$/.test(
@@ -140,29 +146,34 @@ function isOfJobs(path: string): boolean {
 
 const started = Date.now();
 
-/** What the document shows are moments too, and this run may take place at one of them. */
+/** Examples in the OpenAPI document contain times, and this run may happen at one of them. */
 const isInExample = /\.examples?\./;
 
-/** True for moments of this run, which are never the same twice; those of the doubles are an hour older. */
+/** True for times of this run. Those of the shadows are an hour older. */
 function isRecent(value: unknown): boolean {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return false;
   const moment = Date.parse(value);
   return moment > started - 60_000 && moment < Date.now() + 60_000;
 }
 
-/** True for the ends of what began in this run; those of two runs side by side may be the same by chance. */
+/**
+ * True for expiry times that began in this run. They may be equal in two concurrent runs by chance.
+ */
 function isEnd(path: string, value: unknown): boolean {
   return (
     path.endsWith('.trial_ends_at') || (/(expires_at|hard_cap_at)$/.test(path) && Date.parse(String(value)) > started)
   );
 }
 
-/** Paths whose values differ. */
+/** Returns the paths whose values differ. */
 export function differences(one: Observation, other: Observation): string[] {
   return [...new Set([...one.keys(), ...other.keys()])].filter((path) => one.get(path) !== other.get(path));
 }
 
-/** @throws Error when two runs under the same circumstances differ in more than single values */
+/**
+ * Returns the values that differ between two runs.
+ * @throws Error if statuses or lengths differ
+ */
 export function volatileIn(
   first: readonly Observation[],
   second: readonly Observation[],

@@ -1,4 +1,4 @@
-// The walls in the database itself: row-level security on every table, for every role.
+// Isolation by the database itself: row-level security on every table, for every role.
 import { randomUUID } from 'node:crypto';
 import type { TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -23,14 +23,14 @@ import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 import { enrolled } from '../support/workforces.ts';
 
-/** Tables that no request under crm_app may read at all, each with its reason. */
+/** Tables that no request under crm_app may read, each with its reason. */
 const closedToTenants = {
-  mails: 'requests write them, and the delivery alone reads them, under the platform role',
-  refresh_tokens: 'renewing a session happens before anybody is known, under the platform role',
-  api_key_places: 'requests write them, and the look-up of credentials alone reads them, under the platform role',
+  mails: 'requests write them, and only the delivery job reads them, as crm_platform',
+  refresh_tokens: 'sessions are renewed before the tenant is known, as crm_platform',
+  api_key_places: 'requests write them, and only the credential lookup reads them, as crm_platform',
   user_places: 'the same',
-  provider_customer_places: 'requests write them, and the look-up of events alone reads them, under the platform role',
-  purged_companies: 'the operator reads it: its companies are gone',
+  provider_customer_places: 'requests write them, and only the lookup of provider events reads them, as crm_platform',
+  purged_companies: 'operators read it, because its companies no longer exist',
 };
 
 let tenant: Tenant;
@@ -51,7 +51,7 @@ beforeAll(async () => {
     await messaged(each);
     await enrolled(each);
     await newSentForm(each);
-    // What the search keeps begins with hundreds of records.
+    // Search blocks only exist for objects with hundreds of records.
     await database()`insert into search_blocks values (${each.companyId}, false, 'tasks', 0, '{}', '{}')`;
     await database()`insert into search_signatures values (${each.companyId}, false, 'tasks', 0, '')`;
     for (const mode of ['live', 'test'] as const) {
@@ -73,8 +73,8 @@ beforeAll(async () => {
   partitions = rows.filter((row) => row.partition).map((row) => row.name);
 });
 
-/** Runs statements and undoes them. */
-async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
+/** Runs statements in a transaction that is rolled back. */
+async function rollBackAfter<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> {
   const undo = new Error('undo');
   let result: T | undefined;
   await database()
@@ -88,20 +88,20 @@ async function undone<T>(work: (sql: TransactionSql) => Promise<T>): Promise<T> 
   return result as T;
 }
 
-/** Runs statements as a role of the server, and undoes them. */
+/** Runs statements as a role of the server, and rolls them back. */
 function asTenant<T>(
   settings: { companyId?: string; testMode?: boolean },
   work: (sql: TransactionSql) => Promise<T>,
   role = 'crm_app',
 ): Promise<T> {
-  return undone(async (sql) => {
+  return rollBackAfter(async (sql) => {
     await sql`select set_config('app.company_id', ${settings.companyId ?? ''}, true), set_config('app.test_mode', ${String(settings.testMode ?? '')}, true)`;
     await sql`set local role ${sql(tried(role))}`;
     return work(sql);
   });
 }
 
-/** The code that PostgreSQL refuses a statement with; undefined when it accepts it. */
+/** Returns the SQLSTATE of a rejected statement, or undefined. */
 async function refusalOf(
   sql: TransactionSql,
   statement: (sql: TransactionSql) => Promise<unknown>,
@@ -122,7 +122,7 @@ async function mayDo(action: string, table: string, role = 'crm_app'): Promise<b
   return row?.may === true;
 }
 
-/** The columns of a table that the role for tenants may insert or update. */
+/** Returns the columns of a table that crm_app may insert or update. */
 async function openColumns(
   action: 'insert' | 'update',
   table: string,
@@ -135,13 +135,13 @@ async function openColumns(
 
 const isReadable = (table: string): boolean => !Object.hasOwn(closedToTenants, table);
 
-test('there is a company in every table that tenants can read, so that the tests below look at something', async () => {
+test('has a row in every table that tenants can read, so that the tests below have something to find', async () => {
   const empty: string[] = [];
   for (const table of tables.filter(isReadable)) {
     const [row] = await database()`select from ${database()(table)} limit 1`;
     if (!row) empty.push(table);
   }
-  // Filled by requests alone; their walls are tried below by inserts.
+  // Only requests fill these. The inserts below test their isolation.
   expect(
     empty.filter(
       (table) =>
@@ -173,7 +173,7 @@ test('there is a company in every table that tenants can read, so that the tests
   ).toEqual([]);
 });
 
-test('every table with a company, partitions included, has row-level security enabled and forced', async () => {
+test('enables and forces row-level security on every table with a company, including partitions', async () => {
   const rows = await database()<{ name: string; enabled: boolean; forced: boolean }[]>`
     select relname as name, relrowsecurity as enabled, relforcerowsecurity as forced
     from pg_class where relnamespace = 'public'::regnamespace and relname = any(${[...tables, ...partitions, 'companies']})`;
@@ -182,8 +182,8 @@ test('every table with a company, partitions included, has row-level security en
   expect(rows.filter((row) => !row.enabled || !row.forced).map((row) => row.name)).toEqual([]);
 });
 
-test('partitions that are made later have it too', async () => {
-  const made = await undone(async (sql) => {
+test('enables row-level security on later partitions', async () => {
+  const made = await rollBackAfter(async (sql) => {
     await sql`select make_audit_partitions('2031-05-05')`;
     return sql<{ name: string }[]>`
       select relname as name from pg_class
@@ -192,11 +192,11 @@ test('partitions that are made later have it too', async () => {
   expect(made.map((row) => row.name)).toEqual(['audit_logs_2031_05', 'audit_logs_2031_06']);
 });
 
-test('tables without a company hold nothing of any', async () => {
+test('stores nothing of a company in tables without one', async () => {
   const rows = await database()<{ name: string }[]>`
     select relname as name from pg_class
     where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relname <> all(${[...tables, ...partitions]}) order by 1`;
-  // What the OAuth server remembers names users, and is closed to all roles but its own: see below.
+  // oauth_artifacts names users, and only its own role can access it: see below.
   expect(rows.map((row) => row.name)).toEqual([
     'companies',
     'migrations',
@@ -207,7 +207,7 @@ test('tables without a company hold nothing of any', async () => {
 });
 
 describe('the roles of the server', () => {
-  test('are no superusers, do not bypass row-level security, cannot sign in and own nothing', async () => {
+  test('uses roles that are no superusers, do not bypass row-level security, cannot sign in and own nothing', async () => {
     const roles = await database()`
       select rolname, rolsuper, rolbypassrls, rolcanlogin, rolcreaterole, rolcreatedb,
         (select count(*)::int from pg_class where relowner = pg_roles.oid) as owned
@@ -228,20 +228,20 @@ describe('the roles of the server', () => {
     ]);
   });
 
-  test('are members of no other role', async () => {
+  test('makes no role a member of another role', async () => {
     expect(
       await database()`select from pg_auth_members where member in ('crm_app'::regrole, 'crm_oauth'::regrole, 'crm_platform'::regrole, 'crm_purge'::regrole)`,
     ).toHaveLength(0);
   });
 
-  test('the one of the OAuth server reaches what it remembers and nothing else, and no other role reads that', async () => {
+  test('limits crm_oauth to oauth_artifacts, which no other role reads', async () => {
     const reached = await database()<{ table: string; role: string }[]>`
       select relname as table, rolname as role from pg_class, pg_roles
       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')
         and rolname like 'crm\\_%' and rolname <> all(${triedRoles.map(tried)}) and (rolname = 'crm_oauth' or relname = 'oauth_artifacts')
         and (has_any_column_privilege(rolname, pg_class.oid, 'select, insert, update') or has_table_privilege(rolname, pg_class.oid, 'delete'))
       order by 1, 2`;
-    // The sweep removes what has expired.
+    // The sweep deletes expired rows.
     expect(reached.map(({ table, role }) => `${role} ${table}`)).toEqual([
       'crm_oauth oauth_artifacts',
       'crm_platform oauth_artifacts',
@@ -252,7 +252,7 @@ describe('the roles of the server', () => {
     expect(platform).toEqual({ reads: false, writes: false });
   });
 
-  test('the one for tenants cannot read passwords, refresh tokens or the server’s secrets, nor change what happened', async () => {
+  test('denies crm_app passwords, refresh tokens and server secrets, and changes of the past', async () => {
     await asTenant({ companyId: tenant.companyId }, async (sql) => {
       const denied = '42501';
       expect(await refusalOf(sql, (inner) => inner`select password_hash from sign_ins`)).toBe(denied);
@@ -269,7 +269,7 @@ describe('the roles of the server', () => {
     });
   });
 
-  test('the one that removes companies sees nothing without one, and with one nothing of any other', async () => {
+  test('shows crm_purge nothing without a company, and nothing of another company', async () => {
     for (const table of tables)
       expect([table, await asTenant({}, (sql) => count(sql, table), 'crm_purge')]).toEqual([table, 0]);
     await asTenant(
@@ -287,7 +287,7 @@ describe('the roles of the server', () => {
     );
   });
 
-  test('the one for the platform sees no customer data at all', async () => {
+  test('shows crm_platform no customer data', async () => {
     const data = [
       'leads',
       'deals',
@@ -302,7 +302,7 @@ describe('the roles of the server', () => {
       'search_signatures',
       'audit_logs',
     ];
-    // Whose events wait, and which are past their time; not what they tell.
+    // It reads which companies have pending or old events, but not their contents.
     for (const table of ['outbox_events', 'feed_events'])
       for (const column of ['event', 'data', 'actor', 'changes'])
         expect(
@@ -313,7 +313,7 @@ describe('the roles of the server', () => {
           ),
         ).toBe('42501');
     for (const table of data) {
-      // Signing in is noted in the audit log, which nobody on this role reads.
+      // Sign-ins write to the audit log, which this role never reads.
       const allowed = table === 'audit_logs' ? ['insert'] : [];
       for (const action of ['select', 'insert', 'update', 'delete'])
         expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([
@@ -329,19 +329,19 @@ describe('the roles of the server', () => {
 });
 
 describe('without a tenant', () => {
-  test('no row of any table is visible', async () => {
+  test('shows no rows without a tenant', async () => {
     for (const table of tables.filter(isReadable))
       expect([table, await asTenant({}, (sql) => count(sql, table))]).toEqual([table, 0]);
     expect(await asTenant({}, (sql) => count(sql, 'companies'))).toBe(0);
   });
 
-  test('no row can be changed, removed or added', async () => {
-    await expectWalled({}, tenant.companyId);
+  test('changes, deletes and adds no rows without a tenant', async () => {
+    await expectIsolated({}, tenant.companyId);
   });
 });
 
 describe("with one tenant's id", () => {
-  test('rows of that tenant alone are visible, and of one mode alone where a table has modes', async () => {
+  test('shows only rows of the tenant, and only of one mode in tables with modes', async () => {
     for (const table of tables.filter(isReadable)) {
       const hasModes = await columnExists(table, 'test_mode');
       for (const testMode of [false, true]) {
@@ -360,11 +360,11 @@ describe("with one tenant's id", () => {
     expect(await asTenant({ companyId: tenant.companyId }, (sql) => count(sql, 'companies'))).toBe(1);
   });
 
-  test("another tenant's rows can be neither changed, removed nor added", async () => {
-    await expectWalled({ companyId: tenant.companyId, testMode: false }, other.companyId);
+  test('rejects changing, deleting and adding rows of another tenant', async () => {
+    await expectIsolated({ companyId: tenant.companyId, testMode: false }, other.companyId);
   });
 
-  test('a row cannot be given to another tenant', async () => {
+  test('rejects moving a row to another tenant', async () => {
     await asTenant({ companyId: tenant.companyId, testMode: false }, async (sql) => {
       for (const table of ['leads', 'users', 'api_keys', 'statuses', 'custom_fields'])
         expect([
@@ -374,14 +374,14 @@ describe("with one tenant's id", () => {
     });
   });
 
-  test('a row cannot be given to the other mode', async () => {
+  test('rejects moving a row to the other mode', async () => {
     const code = await asTenant({ companyId: tenant.companyId, testMode: false }, (sql) =>
       refusalOf(sql, (inner) => inner`update leads set test_mode = true`),
     );
     expect(code).toBe('42501');
   });
 
-  test('no live row can refer to a test row, nor to another tenant’s', async () => {
+  test('rejects references of live rows to test rows and to other tenants', async () => {
     const account = {
       test: await newRecord(tenant, 'test', 'accounts'),
       foreign: await newRecord(other, 'live', 'accounts'),
@@ -401,8 +401,8 @@ async function columnExists(table: string, column: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Expects that no statement reaches a company's rows, in any table that the role may write. */
-async function expectWalled(settings: { companyId?: string; testMode?: boolean }, companyId: string): Promise<void> {
+/** Expects that no statement reaches a company's rows in any table that the role may write. */
+async function expectIsolated(settings: { companyId?: string; testMode?: boolean }, companyId: string): Promise<void> {
   for (const table of tables) {
     await asTenant(settings, async (sql) => {
       const [column] = await openColumns('update', table);
@@ -417,7 +417,7 @@ async function expectWalled(settings: { companyId?: string; testMode?: boolean }
       }
       const columns = (await openColumns('insert', table)).filter(({ needed }) => needed);
       if (columns.length > 0) {
-        // What the wall refuses, it refuses before any key or constraint is looked at.
+        // Policies reject a row before keys and constraints are checked.
         const values = columns.map(({ name, type }) => (name === 'company_id' ? companyId : anyValue(type)));
         const code = await refusalOf(sql, (inner) =>
           inner.unsafe(
@@ -431,7 +431,7 @@ async function expectWalled(settings: { companyId?: string; testMode?: boolean }
   }
 }
 
-/** A value of a type, as text. */
+/** Returns a value of a type as text. */
 function anyValue(type: string): string {
   if (type === 'uuid') return randomUUID();
   if (type === 'boolean') return 'false';

@@ -1,40 +1,40 @@
-// The tables that hold tenants' rows, as the database describes them: new ones are covered.
+// The tables with tenants' rows, as the database describes them, so that new ones are covered.
 import type { Sql } from 'postgres';
 
-/** In every text of other tenants, and nowhere else. */
+/** In every text of shadow tenants, and nowhere else. */
 export const marker = 'QX7marker';
 
 export interface Column {
   name: string;
   type: string;
-  /** Neither null nor filled in by a default. */
+  /** Neither nullable nor filled by a default. */
   needed: boolean;
-  /** In the primary key. */
+  /** Part of the primary key. */
   key: boolean;
   /** Has a default. */
   hasDefault: boolean;
-  /** The check constraints that it is in, and the texts that these name. */
+  /** Names and texts of the check constraints on the column. */
   checks: string[];
   named: string[];
-  /** Looked up without a company, or refers to such a column: no two tenants have the same. */
+  /** Looked up without a company, or refers to such a column: unique across tenants. */
   global: boolean;
-  /** The table that it refers to, and the column there. */
+  /** The table and column that it refers to. */
   refersTo: string | null;
   refersToColumn: string | null;
-  /** Refers to what all tenants share, e.g. a role. */
+  /** Refers to a shared table, such as roles. */
   refersToShared: boolean;
 }
 
 export interface TenantTable {
   name: string;
-  /** The column that says whose row it is. */
+  /** The column with the company. */
   company: 'company_id' | 'id';
   hasMode: boolean;
-  /** Those that can be written. */
+  /** Writable columns. */
   columns: Column[];
 }
 
-/** All tables with rows of tenants, `companies` first. */
+/** Returns all tables with tenants' rows, `companies` first. */
 export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
   const rows = await sql<(Column & { table: string })[]>`
     select c.relname as table, a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
@@ -87,12 +87,12 @@ export async function tenantTables(sql: Sql): Promise<TenantTable[]> {
   return found;
 }
 
-/** True for types whose values can carry a marker. */
+/** Returns true if values of the type can carry the marker. */
 export function isTextual(column: Column): boolean {
   return /^(text|jsonb|text\[\]|character varying.*)$/.test(column.type);
 }
 
-/** Columns of texts, as `table.column`, in which no value of a tenant has the marker. */
+/** Returns text columns, as `table.column`, in which no value of a tenant has the marker. */
 export async function unmarkedColumns(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<string[]> {
   const without: string[] = [];
   for (const { name, company, columns } of tables)

@@ -1,4 +1,4 @@
-// All statements that servers sent in a run: each binds its rows to a company and a mode.
+// Checks all statements that servers sent in a run: each binds its rows to a company and a mode.
 import type { Sql } from 'postgres';
 import ts from 'typescript';
 import { bindingsOf, type Catalogue, treesOf } from './bindings.ts';
@@ -6,34 +6,41 @@ import { acrossCompanies, places } from './distribution.ts';
 import { tenantPredicates } from './predicates.ts';
 import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
 
-/** Statements about rows of a company in both modes, by `file function`, each with a reason. The list may only shrink. */
+/**
+ * Statements on a company's rows of both modes, by `file function`, each with its reason. The list
+ * may only shrink.
+ */
 const inBothModes: Readonly<Record<string, string>> = {
-  'db/settings/sla-policies.ts countOpenClocks': 'a policy is of both modes, and so it is said what it still has to do',
-  'db/access/audit-logs.ts sweepOtherAuditLogs': 'removes what is past its time, whatever its mode',
-  'db/automation/webhook-sending.ts sweepDeliveries': 'removes what is past its time by its ids, whatever its mode',
-  'db/records/feed.ts findLastPositions': 'tells the dispatcher of both feeds of a company at once',
-  'db/billing/purge.ts findFilesOf': 'removes a company with all that it has',
-  'db/billing/purge.ts forgetFiles': 'removes a company with all that it has',
+  'db/settings/sla-policies.ts countOpenClocks':
+    'a policy applies to both modes, so its open clocks of both are counted',
+  'db/access/audit-logs.ts sweepOtherAuditLogs': 'deletes rows past their retention in both modes',
+  'db/automation/webhook-sending.ts sweepDeliveries': 'deletes rows past their retention by id in both modes',
+  'db/records/feed.ts findLastPositions': 'returns both feeds of a company to the dispatcher in one statement',
+  'db/billing/purge.ts findFilesOf': 'removes a company with all its rows',
+  'db/billing/purge.ts forgetFiles': 'removes a company with all its rows',
 };
 
-/** Conditions that say more than whose a row is, by `file function: condition`, each with a reason. The list may only shrink. */
+/**
+ * Conditions that say more than whose a row is, by `file function: condition`, each with its
+ * reason. The list may only shrink.
+ */
 const doubled: Readonly<Record<string, string>> = {
   'db/people/org-structure.ts findNode: id = ':
-    'the company is itself a node: its id is asked for, and is to be the id of the company that asks',
+    'the company is a node itself: the requested id must equal the id of the calling company',
 };
 
-/** Functions whose statements no test sends, each with a reason. The list may only shrink. */
+/** Functions whose statements no test sends, each with its reason. The list may only shrink. */
 const neverSent: Readonly<Record<string, string>> = {
-  'db/demo/': 'fills a database of its own, before a server listens',
-  'db/scheduling/calendar-orders.ts noteEventLink': 'of the calendars of today none tells where people see its events',
+  'db/demo/': 'fills an embedded database before the server listens',
+  'db/scheduling/calendar-orders.ts noteEventLink': 'no supported calendar provides links to its events',
 };
 
-/** Beginnings of what the lists name, by `file function`. */
+/** The `file function` prefixes of the lists above. */
 export const listedPlaces = [...Object.keys(inBothModes), ...Object.keys(doubled), ...Object.keys(neverSent)].map(
   (each) => each.split(':')[0] ?? each,
 );
 
-/** What the tables of a database say of themselves. */
+/** Reads the columns of all tables. */
 export async function catalogueOf(sql: Sql): Promise<Catalogue> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
     select c.relname as name, array_agg(a.attname::text) as columns
@@ -56,22 +63,22 @@ export async function catalogueOf(sql: Sql): Promise<Catalogue> {
   };
 }
 
-/** A piece of SQL in the source. */
+/** A SQL template in the source. */
 interface Template {
   /** The file and the function. */
   place: string;
-  /** Where it is in the file. */
+  /** Its place in the file. */
   from: number;
   to: number;
-  /** What is there whatever is put into it, in this order. */
+  /** Its constant parts in order, whatever the inserted values. */
   pieces: readonly string[];
 }
 
 const constant = String.raw`(?:'(?:[^']|'')*'|(?<![\w$"])\d+(?:\.\d+)?\b|\b(?:true|false|null)\b)(?:::\w+(?:\[\])?)?`;
-/** The database keeps one for a list of them. */
+/** PostgreSQL stores one text for a list of constants. */
 const constants = new RegExp(`${constant}(?:\\s*,\\s*${constant})*`, 'gi');
 
-/** All pieces of SQL in db/. */
+/** Returns all SQL templates in db/. */
 function templatesOfFiles(): Template[] {
   return databaseSources().flatMap(([file, source]) =>
     sqlIn(treeOf(file, source)).map((template) => {
@@ -89,7 +96,7 @@ function templatesOfFiles(): Template[] {
   );
 }
 
-/** Whether a statement was made of a piece. */
+/** Returns true if a statement was built from a template. */
 function isMadeOf(text: string, { pieces }: Template): boolean {
   let from = 0;
   for (const piece of pieces) {
@@ -101,8 +108,8 @@ function isMadeOf(text: string, { pieces }: Template): boolean {
 }
 
 /**
- * What of the statements that servers sent is bound to no company or no mode, by words; empty while all are.
- * A condition that a statement could do without is named too: nobody would notice if it went, or stood for something else.
+ * Returns the sent statements' rows that are bound to no company or mode. Also returns unnecessary
+ * conditions, because no test could detect their removal.
  */
 export async function unboundIn(texts: readonly string[], catalogue: Catalogue): Promise<string[]> {
   const templates = templatesOfFiles();
@@ -119,13 +126,13 @@ export async function unboundIn(texts: readonly string[], catalogue: Catalogue):
         if (bindingsOf(tree, catalogue, condition).unbound.length > unbound.length) continue;
         const written = shortened(text.slice(startOf(condition)));
         if (Object.keys(doubled).some((each) => `${place}: ${written}`.startsWith(each))) continue;
-        problems.add(`${place}: nobody notices if this is not there: ${written}`);
+        problems.add(`${place}: this condition is not needed: ${written}`);
       }
     }
   return [...problems].sort();
 }
 
-/** Conditions on a company or a mode in db/ that are in none of the statements, by their ids. */
+/** Returns the ids of conditions in db/ that no statement contains. */
 export function unsentOf(texts: readonly string[]): string[] {
   const templates = templatesOfFiles();
   const sent = new Map<Template, boolean>();
@@ -140,14 +147,14 @@ export function unsentOf(texts: readonly string[]): string[] {
       const around = templates.filter(
         (each) => each.place.startsWith(`${file} `) && each.from <= from && from < each.to,
       );
-      // Of one in another, the inner.
+      // The innermost of nested templates.
       const [own] = around.sort((one, other) => one.to - one.from - (other.to - other.from));
       return !own || !isSent(own);
     })
     .map(({ id }) => id);
 }
 
-/** The function that a statement is of, as far as its text tells. */
+/** Returns the function that a statement comes from, as far as its text shows. */
 function placeOf(text: string, templates: readonly Template[]): string {
   const lengthOf = ({ pieces }: Template): number => pieces.join('').length;
   const found = templates.filter((each) => isMadeOf(text, each)).sort((one, other) => lengthOf(other) - lengthOf(one));

@@ -1,15 +1,15 @@
-// Copies of a tenant's rows under other tenants and in the other mode.
-// What is behind the walls differs from what is before them in nothing that a statement could tell apart,
-// except in whose it is.
+// Copies of a tenant's rows for other tenants and the other mode, which differ only in their owner,
+// so that no statement could tell them apart by anything else.
 import { createHash } from 'node:crypto';
 import type { Sql } from 'postgres';
 import { type Column, isTextual, marker, type TenantTable } from './schema.ts';
 
 /**
- * How a copy differs:
- * twin: has the same ids; prose carries the marker, other references and earlier times, while codes stay as they are;
- * renamed: has other ids and the same texts;
- * marked: has the same ids; every text carries the marker, codes and keys too.
+ * How a copy differs.
+ * twin: the same ids. Prose carries the marker, other references and earlier times, while codes
+ * stay.
+ * renamed: other ids and the same texts.
+ * marked: the same ids. Every text carries the marker, including codes and keys.
  */
 type Kind = 'twin' | 'renamed' | 'marked';
 
@@ -18,10 +18,13 @@ export interface Shadow {
   kind: Kind;
 }
 
-/** Words that programs compare with, e.g. leads or record.created; anything else is prose. */
+/** Words that programs compare with, such as leads or record.created. Everything else is prose. */
 const code = '^[a-z][a-z_.:*-]*$';
 
-/** Copies a tenant's live rows. @param to the same tenant for its test mode */
+/**
+ * Copies a tenant's live rows.
+ * @param to the same tenant for its test mode
+ */
 export async function copyTenant(
   sql: Sql,
   tables: readonly TenantTable[],
@@ -36,10 +39,10 @@ export async function copyTenant(
     const values = table.columns.map((column) => {
       if (column.name === table.company) return `'${to.companyId}'::uuid`;
       if (column.name === 'test_mode') return String(testMode);
-      // Where both modes share the keys, those of one are made anew.
+      // If both modes share the keys, one mode gets new ones.
       if (testMode && column.key && column.type === 'uuid' && !hasModeInKey(table))
         return `md5(${copied(column, from, to.kind)}::text)::uuid`;
-      // Another mode has the same configuration.
+      // The other mode has the same configuration.
       if (to.companyId === from && to.kind === 'renamed' && configuration.has(column.refersTo ?? ''))
         return `t."${column.name}"`;
       return copied(column, from, to.kind);
@@ -52,14 +55,14 @@ export async function copyTenant(
   }
 }
 
-/** Lets texts carry the marker that a check constraint would refuse. */
+/** Drops check constraints, so that texts can carry the marker. */
 export async function dropChecks(sql: Sql, tables: readonly TenantTable[]): Promise<void> {
   for (const { name, columns } of tables)
     for (const check of new Set(columns.flatMap((column) => column.checks)))
       await sql.unsafe(`alter table ${name} drop constraint "${check}"`);
 }
 
-/** Makes all live rows test rows, and test rows live ones; each key follows its rows. */
+/** Turns all live rows into test rows and vice versa, including keys. */
 export async function swapModes(sql: Sql, tables: readonly TenantTable[]): Promise<void> {
   for (const { name, columns } of tables.filter(({ hasMode }) => hasMode)) {
     const names = columns.map((column) => `"${column.name}"`).join(', ');
@@ -75,7 +78,7 @@ export async function swapModes(sql: Sql, tables: readonly TenantTable[]): Promi
 const hasModeInKey = (table: TenantTable): boolean =>
   table.columns.some((column) => column.name === 'test_mode' && column.key);
 
-/** The value of a column in a copy, as SQL. */
+/** Returns the value of a column in a copy, as SQL. */
 function copied(column: Column, from: string, kind: Kind): string {
   const value = `t."${column.name}"`;
   const foreign = column.refersToShared;
@@ -90,16 +93,16 @@ function copied(column: Column, from: string, kind: Kind): string {
   return column.key || column.checks.length > 0 ? value : markedProse(column, value);
 }
 
-/** Another id, always the same one, that comes before all of ours. */
+/** Returns another id, always the same for a value, that sorts before all real ones. */
 const renamed = (value: string): string => `('00000000' || right(md5(${value}::text), 24))::uuid`;
 
-/** The id of somebody in the doubles who has one of the tenant's own people as the original. */
+/** Returns the id of a user of the renamed shadow, by the id of the original. */
 export function renamedId(id: string): string {
   const digits = createHash('md5').update(id).digest('hex').slice(8);
   return `00000000-${digits.slice(0, 4)}-${digits.slice(4, 8)}-${digits.slice(8, 12)}-${digits.slice(12)}`;
 }
 
-/** The next of the rows that could be referred to. */
+/** Returns the next row that could be referred to. */
 function rotated(column: Column, value: string, from: string): string {
   const others = `select ${column.refersToColumn} from ${column.refersTo} where company_id = '${from}'`;
   const next = `(${others} and ${column.refersToColumn} > ${value} order by 1 limit 1)`;
@@ -119,7 +122,7 @@ function markedProse({ type }: Column, value: string): string {
   return `case when ${value} ~ '${code}' then ${value} else ${value} || ' ${marker}' end`;
 }
 
-/** Who asks, and who is beside it. */
+/** The tenant that sends the requests, and its shadows. */
 export interface Whose {
   companyId: string;
   testMode: boolean;
@@ -128,14 +131,14 @@ export interface Whose {
 
 const modeIs = (testMode: boolean): string => (testMode ? 't.test_mode' : 'not t.test_mode');
 
-/** True for rows t of a table that are the shadows', or the tenant's own in the other mode. */
+/** Returns a condition for rows t of the shadows, or of the tenant in the other mode. */
 export function foreignRows({ company, hasMode }: TenantTable, { companyId, testMode, shadows }: Whose): string {
   const others = shadows.map((shadow) => `'${shadow.companyId}'::uuid`).join(', ');
   const otherMode = hasMode ? ` or t.${company} = '${companyId}' and ${modeIs(!testMode)}` : '';
   return `(t.${company} in (${others})${otherMode})`;
 }
 
-/** One digest of all rows of the shadows: any change of any of them changes it. */
+/** Returns a digest of all foreign rows by table, which changes with any of them. */
 export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<Map<string, string>> {
   const parts = tables.map(
     (table) => `select '${table.name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
@@ -146,8 +149,8 @@ export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: 
 }
 
 /**
- * What became of the tenant's own SLA clocks: no answer shows them. By record and kind, how many there are, how many of them were
- * answered, and how many have ended.
+ * Returns the state of the tenant's SLA clocks, which no response shows: by record and kind, the
+ * numbers of all, satisfied and ended clocks.
  */
 export async function clocksOf(
   sql: Sql,
@@ -161,7 +164,7 @@ export async function clocksOf(
   return new Map(rows.map(({ clock, fate }) => [clock, fate]));
 }
 
-/** What of others has got into the tenant's own rows. */
+/** Returns the tenant's rows that contain text of shadows. */
 export async function markedRows(
   sql: Sql,
   tables: readonly TenantTable[],

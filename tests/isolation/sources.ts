@@ -1,10 +1,10 @@
-// The SQL in the sources of db/: its templates, and the functions that they are in.
+// The SQL templates in db/, and the functions that contain them.
 import { readdirSync, readFileSync } from 'node:fs';
 import ts from 'typescript';
 
 const folder = new URL('../../db/', import.meta.url);
 
-/** All files of db/, in their order, with what is in them. */
+/** Returns all files of db/ in order, with their texts. */
 export function databaseSources(): [file: string, text: string][] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))
@@ -15,13 +15,16 @@ export function databaseSources(): [file: string, text: string][] {
 export const treeOf = (file: string, text: string): ts.SourceFile =>
   ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
 
-/** The tagged templates below a node, the outer ones before those in them. */
+/** Returns the tagged templates below a node, outer ones first. */
 export const templatesIn = (node: ts.Node): ts.TaggedTemplateExpression[] =>
   nodesIn(node, ts.isTaggedTemplateExpression);
 
 const condition = /(?<!app\.)\b(?:company_id|test_mode)\s*=/;
 
-/** What of the sources is SQL, below a node: the tagged templates, and the texts with a condition on a company or a mode. */
+/**
+ * Returns the SQL below a node: tagged templates, and texts with a condition on a company or a
+ * mode.
+ */
 export const sqlIn = (node: ts.Node): ts.TemplateLiteral[] =>
   nodesIn(node, ts.isTemplateLiteral).filter(
     (each) => ts.isTaggedTemplateExpression(each.parent) || condition.test(each.getText()),
@@ -37,7 +40,7 @@ function nodesIn<Wanted extends ts.Node>(node: ts.Node, isWanted: (each: ts.Node
   return found;
 }
 
-/** The name of the function, method or constant of the file that a node is in. */
+/** Returns the name of the function, method or constant that contains a node. */
 export function functionAround(node: ts.Node): string {
   for (let each: ts.Node | undefined = node; each; each = each.parent) {
     if ((ts.isFunctionDeclaration(each) || ts.isMethodDeclaration(each)) && each.name) return each.name.getText();

@@ -1,20 +1,19 @@
-// Conditions whose absence nobody can notice, each with its reason.
-// The list may only shrink: a condition of which more can be seen is to be shown to matter by a stronger request,
-// and one that says nothing is better left out of the statement.
+// Conditions whose removal no test can detect, each with its reason.
+// The list may only shrink. If a stronger request can detect a removal, add that request. If a
+// condition has no effect, remove it from the statement.
 
-const hashes =
-  'the hash only leads to a record, which is then asked for the value itself; the company is the way of the index';
-const ownFile = 'the file has an id that this very call has given it; the company is the way of the index';
+const hashes = 'the hash only leads to a record whose value is then compared itself; the index begins with the company';
+const ownFile = 'the file has an id that this call generated; the index begins with the company';
 
-const texts =
-  'texts only lead to ids, whose records are then asked for themselves; the company is the way of the index';
+const texts = 'texts only lead to ids whose records are then read themselves; the index begins with the company';
 
 const pastTheirTime =
-  'what is past its time is removed whosever it is, and its age is asked again; the company is the way to its rows';
-const userIds = 'ids of users are unique among all companies (user_places); the company is the way of the index';
-const digests = 'the locks are on digests of the company and the key; its row is the way to where they are held';
+  'rows past their retention are deleted for every company, and their age is checked again; the company leads to them';
+const userIds = 'ids of users are unique across companies (user_places); the index begins with the company';
+const digests =
+  'the locks use digests of the company and the key; the row of the company leads to the machine that holds them';
 
-/** By the id of the condition. */
+/** By condition id. */
 export const redundant: Readonly<Record<string, string>> = {
   'db/records/filter.ts hasHash: h.company_id = r.company_id': hashes,
   'db/records/filter.ts hasHash: h.test_mode = r.test_mode': hashes,
@@ -37,20 +36,21 @@ export const redundant: Readonly<Record<string, string>> = {
   'db/people/users.ts hasOtherActive: u.company_id = ur.company_id': userIds,
   'db/records/expansion.ts findUsers: company_id = ${companyId}': userIds,
   'db/settings/activity-types.ts insertActivityType: company_id = ${companyId}':
-    'counts for the last place, which nobody is shown: any number beyond the last is the last',
+    'counts for the last position, which no response shows: any number beyond the last means the last',
   'db/settings/sla-due.ts clearRevision: company_id = ${policy.companyId}':
-    'no two tenants have policies of one id that were changed in the same millisecond; the company is the way of the index',
+    'no two tenants change policies of one id in the same millisecond; the index begins with the company',
 };
 
 /** Files whose statements no request reaches. */
 export const unreached: Readonly<Record<string, string>> = {
-  'db/demo/demo.ts': 'runs once before the server listens, on the one company that it makes itself',
+  'db/demo/demo.ts': 'runs once before the server listens, on the company that it creates',
 };
 
 /**
- * Files, and single conditions by their ids, whose absence no answer of a walk has shown yet: nothing in it sends them, or no run took them away,
- * or one did and all was answered as before. That they are there, and needed, every statement that servers send is read for (sent.ts).
- * The list may only shrink; MUTANTS=unnoticed runs them.
+ * Files, and single conditions by id, whose removal no response of a walk has shown yet: nothing
+ * sends them, no run removed them, or a run did and all responses stayed the same. The check of all
+ * sent statements (sent-statements.ts) proves that they exist and are needed. The list may only
+ * shrink. MUTANTS=unnoticed runs them.
  */
 export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not caught'>> = {
   'db/access/audit-logs.ts': 'not run',
@@ -80,7 +80,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/oauth-grants.ts listAdminNames: ur.company_id = ${companyId}': 'not caught',
   'db/access/oauth-grants.ts listAdminNames: u.company_id = ${companyId}': 'not caught',
   'db/billing/quota.ts': 'not run',
-  // Whoever finds something kept asks for it anew, with conditions that are caught; of two there would be an error.
+  // A caller that finds a stored response looks it up again, with conditions that are caught. Two
+  // rows would be an error.
   'db/client/idempotency.ts noneStored: company_id = ${companyId}': 'not caught',
   'db/client/idempotency.ts noneStored: test_mode = ${testMode}': 'not caught',
   'db/access/roles.ts listProfiles: u.company_id = ur.company_id': 'not run',

@@ -1,15 +1,15 @@
-// Waits until what a server does by itself is done, which would be told in between each time.
+// Waits until a server's jobs are idle, because their effects would differ between runs.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inDatabase } from '../support/databases.ts';
 
-/** Milliseconds in which every round comes by once (the servers of databases.ts). */
+/** Milliseconds in which every job runs once (the servers of databases.ts). */
 const round = 3500;
 
-/** Looks that say the same, after which a round has found nothing to do. */
+/** Equal polls after which the jobs are idle. */
 const looks = 4;
 
-/** Waits until a round of a server has changed nothing that is told or logged. */
-export function settled(url: string): Promise<void> {
+/** Waits until the jobs of a server have changed nothing visible or logged for a while. */
+export function waitUntilStable(url: string): Promise<void> {
   return inDatabase(url, async (sql) => {
     const noted = async (): Promise<string | undefined> => {
       const [row] = await sql<{ noted: string }[]>`
