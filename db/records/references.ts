@@ -46,7 +46,7 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
 /** The order in which all transactions lock: what is referred to before what refers to it. */
 const lockOrder = ['leads', 'accounts', 'customers', 'deals', 'activities'];
 
-function inLockOrder(a: string, b: string): number {
+export function inLockOrder(a: string, b: string): number {
   const place = (group: string): number => (lockOrder.includes(group) ? lockOrder.indexOf(group) : lockOrder.length);
   return place(a) - place(b) || (a < b ? -1 : 1);
 }

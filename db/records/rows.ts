@@ -18,6 +18,8 @@ const origin = ['created_by_kind', 'created_by_id', 'created_by_name', 'created_
 interface Layout {
   selected: string;
   writable: string;
+  /** All columns but those that are computed. */
+  inserted: readonly string[];
   /** Insert rows: without an answer, and with what is selected. */
   insertions: { silent: Insertion; told: Insertion };
   /** The columns that are selected, with their types. */
@@ -46,6 +48,7 @@ function layoutOf(table: RecordTable): Layout {
   const layout = {
     selected: read,
     writable: quoted(writable),
+    inserted: columns,
     insertions: { silent: new Insertion(inserted), told: new Insertion({ ...inserted, returning: read }) },
     columns: selected.map((name) => ({ name, type: types.get(name) ?? ('other' as const) })),
     fields,
@@ -70,6 +73,11 @@ export function selectedNames(table: RecordTable): string {
 /** The columns that an update writes. */
 export function writableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).writable);
+}
+
+/** The columns that an insert writes: all but those that are computed. */
+export function insertedColumns(table: RecordTable): readonly string[] {
+  return layoutOf(table).inserted;
 }
 
 /** Insert rows that toRow made: without an answer, and with what selection reads. */
