@@ -152,6 +152,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/scheduling/reservations.ts sweepReservations': 'finds whose reservations are past their time, by an index',
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds whose held times have run out, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds whose files are to be removed, by an index',
+  'db/records/trash.ts findDueTrash': 'finds whose deleted records are past their time, by an index',
+  'db/records/trash.ts findRestoring': 'finds whose references wait to be restored, by an index',
 };
 
 /** Statements that lock without a company, by `file function`, each with a reason. The list may only shrink. */
