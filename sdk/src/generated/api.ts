@@ -2715,7 +2715,7 @@ export interface paths {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The ID of the deleted record.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
                  */
                 id: components["schemas"]["Uuid"];
             };
@@ -5902,7 +5902,8 @@ export interface paths {
          *     and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
          *     change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
          *
-         *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
+         *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
+         *     that are in the trash are removed for good, too; they are not counted again.
          *
          *     Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
          *     allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
@@ -21565,7 +21566,7 @@ export interface operations {
                      *       "data": {
                      *         "deleted_records": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
                      *             "object": "accounts",
                      *             "label": "Blue Lake Trading",
                      *             "deleted_at": "2026-11-20T23:55:00.000Z",
@@ -21586,7 +21587,7 @@ export interface operations {
                      *               "tags": 0
                      *             },
                      *             "record": {
-                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
                      *               "name": "Blue Lake Trading",
                      *               "email": "office@bluelake.example",
                      *               "phone": null,
@@ -21641,7 +21642,7 @@ export interface operations {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The ID of the deleted record.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
                  */
                 id: components["schemas"]["Uuid"];
             };
@@ -21664,7 +21665,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "deleted_record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
                      *           "object": "accounts",
                      *           "label": "Blue Lake Trading",
                      *           "deleted_at": "2026-11-20T23:55:00.000Z",
@@ -21685,7 +21686,7 @@ export interface operations {
                      *             "tags": 0
                      *           },
                      *           "record": {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
                      *             "name": "Blue Lake Trading",
                      *             "email": "office@bluelake.example",
                      *             "phone": null,
@@ -21745,7 +21746,7 @@ export interface operations {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The ID of the deleted record.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e12
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f32
                  */
                 id: components["schemas"]["Uuid"];
             };
@@ -21768,7 +21769,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "object": "accounts",
-                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e12",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f32",
                      *         "deleted": true
                      *       },
                      *       "meta": {
@@ -21813,7 +21814,7 @@ export interface operations {
                 object: components["parameters"]["RecordObject"];
                 /**
                  * @description The ID of the deleted record.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e11
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31
                  */
                 id: components["schemas"]["Uuid"];
             };
@@ -21838,7 +21839,7 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31",
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
@@ -21884,7 +21885,7 @@ export interface operations {
                      *       "data": {
                      *         "object": "accounts",
                      *         "record": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e11",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31",
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,

@@ -3271,7 +3271,8 @@ export interface Operations {
    * and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
    * change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
    *
-   * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
+   * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
+   * that are in the trash are removed for good, too; they are not counted again.
    *
    * Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
    * allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
