@@ -10,6 +10,7 @@ import type { Sql } from '../db/client/pool.ts';
 import { insertWorkforces } from '../db/demo/automation.ts';
 import { insertDemoBilling } from '../db/demo/billing.ts';
 import {
+  deleteExamples,
   enterTestMode,
   findDemo,
   inDemoTransaction,
@@ -27,6 +28,7 @@ import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import {
   exampleActivityType,
+  exampleDeletedAccounts,
   exampleDelivery,
   exampleFile,
   exampleKeys,
@@ -183,7 +185,9 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
-  await insertRecords(sql, companyId, { ...data, attachments, links });
+  const accounts = [...data.accounts, ...exampleDeletedAccounts(data.accounts)];
+  await insertRecords(sql, companyId, { ...data, accounts, attachments, links });
+  await deleteExamples(sql, companyId, exampleIds.deletedAccounts, now);
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);

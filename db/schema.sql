@@ -1071,6 +1071,76 @@ create trigger require_lead after insert on deals for each row
   when (new.lead_id is not null)
   execute function require_lead();
 
+create table deleted_items (
+  company_id uuid not null,
+  test_mode boolean not null,
+  record_id uuid not null,
+  kind text not null,
+  id uuid not null,
+  document jsonb not null,
+  primary key (company_id, test_mode, record_id, kind, id)
+);
+alter table deleted_items alter column company_id set (n_distinct = 100);
+create index deleted_items_of_id on deleted_items (company_id, test_mode, kind, id)
+  where kind in ('attachments', 'activities', 'tasks');
+alter table deleted_items enable row level security, force row level security;
+create policy tenant on deleted_items to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy purge on deleted_items to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on deleted_items to crm_app;
+grant select, insert, update, delete on deleted_items to crm_purge;
+create trigger release_trashed_file after delete on deleted_items for each row
+  when (old.kind = 'attachments')
+  execute function release_trashed_file();
+
+create table deleted_records (
+  company_id uuid not null,
+  test_mode boolean not null,
+  object text not null,
+  id uuid not null,
+  document jsonb not null,
+  children jsonb not null,
+  deleted_at timestamptz(3) not null,
+  deleted_by_kind text not null,
+  deleted_by_id text not null,
+  deleted_by_name text,
+  purge_at timestamptz(3) not null,
+  merged_into uuid,
+  assigned_to uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_user uuid,
+  restored_by jsonb,
+  primary key (company_id, test_mode, id)
+);
+alter table deleted_records alter column company_id set (n_distinct = 100);
+create index deleted_records_assigned on deleted_records (company_id, test_mode, object, assigned_to, deleted_at, id)
+  where assigned_to is not null;
+create index deleted_records_deleted on deleted_records (company_id, test_mode, object, deleted_at, id);
+create index deleted_records_deleted_by on deleted_records (company_id, test_mode, object, deleted_by_id, deleted_at,
+  id);
+create index deleted_records_in_name_of on deleted_records (company_id, test_mode, object, created_by_user, deleted_at,
+  id)
+  where assigned_to is null and created_by_user is not null;
+create index deleted_records_of_key on deleted_records (company_id, test_mode, object, created_by_id)
+  where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index deleted_records_restored on deleted_records (company_id, test_mode) where restored_by is not null;
+create index deleted_records_to_purge on deleted_records (purge_at);
+alter table deleted_records enable row level security, force row level security;
+create policy tenant on deleted_records to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on deleted_records for select to crm_platform using (true);
+create policy purge on deleted_records to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on deleted_records to crm_app;
+grant select (company_id, test_mode, purge_at, restored_by) on deleted_records to crm_platform;
+grant select, insert, update, delete on deleted_records to crm_purge;
+
 create table do_not_call (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -3555,7 +3625,23 @@ CREATE OR REPLACE FUNCTION release_stored_file()
 AS $function$
 begin
   update stored_files set remove_after = now()
-  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id;
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id
+    and not exists (
+      select from deleted_items
+      where company_id = old.company_id and test_mode = old.test_mode and kind = 'attachments' and id = old.id);
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION release_trashed_file()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = (old.document ->> 'file_id')::uuid
+    and not exists (
+      select from attachments
+      where company_id = old.company_id and test_mode = old.test_mode and id = old.id);
   return null;
 end $function$;
 

@@ -37,6 +37,7 @@ import * as users from './people/users.ts';
 import * as attachments from './records/attachments.ts';
 import * as recordBatch from './records/batch.ts';
 import * as recordBatchUpsert from './records/batch-upsert.ts';
+import * as deletedRecords from './records/deleted-records.ts';
 import * as recordDuplicates from './records/duplicates.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
@@ -96,6 +97,7 @@ export const handlers = {
   ...leads,
   ...me,
   ...oauthGrants,
+  ...deletedRecords,
   ...links,
   ...notes,
   ...recordTags,

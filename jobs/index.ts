@@ -14,6 +14,7 @@ import { carryOutDecisions } from './messaging/run-decisions.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import type { SweptFiles } from './records/stored-files.ts';
 import type { TenantQueue } from './records/tenant-queue.ts';
+import { emptyTrash, restorePendingReferences } from './records/trash.ts';
 import type { SearchIndexer } from './reports/search.ts';
 import type { Job } from './runner.ts';
 import { completePastBookings } from './scheduling/bookings.ts';
@@ -149,6 +150,24 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 200,
     timeoutMs: 5 * second,
     run: clearPendingReferences,
+  },
+  // Restores references to restored records. A batch consists of records, which stay locked meanwhile.
+  {
+    name: 'reference-restoring',
+    pool: 'background',
+    intervalMs: second,
+    batchSize: 200,
+    timeoutMs: 5 * second,
+    run: restorePendingReferences,
+  },
+  // Removes records for good that have been in the trash for 30 days. A batch consists of items of a record.
+  {
+    name: 'trash',
+    pool: 'background',
+    intervalMs: minute,
+    batchSize: 1000,
+    timeoutMs: 5 * second,
+    run: emptyTrash,
   },
   // Writes events to external calendars, and removes them.
   {

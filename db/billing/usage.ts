@@ -41,11 +41,17 @@ export async function callsByDay(
     order by d.day`;
 }
 
-/** Returns the total size of the mode's files in bytes. */
+/** Bytes of the files of the mode, with those of deleted records, which can be restored. */
 export async function storedBytes(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ bytes: number }[]>`
-    select coalesce(sum(size_bytes), 0)::bigint as bytes from attachments
-    where company_id = ${companyId} and test_mode = ${testMode}`;
+    select coalesce(sum(bytes), 0)::bigint as bytes
+    from (
+      select size_bytes as bytes from attachments
+      where company_id = ${companyId} and test_mode = ${testMode}
+      union all
+      select (document ->> 'size_bytes')::bigint from deleted_items
+      where company_id = ${companyId} and test_mode = ${testMode} and kind = 'attachments'
+    ) file`;
   return row?.bytes ?? 0;
 }
 

@@ -313,3 +313,17 @@ function find(ids: ReadonlyMap<string, string>, name: string): string {
   if (id === undefined) throw new Error(`the demo names ${name}, which does not exist`);
   return id;
 }
+
+/** Moves accounts on which nothing hangs to the trash. */
+export async function deleteExamples(sql: Sql, companyId: string, ids: readonly string[], now: Date): Promise<void> {
+  const children = { notes: 0, tasks: 0, activities: 0, messages: 0, attachments: 0, links: 0, tags: 0 };
+  await sql`
+    with gone as (
+      delete from accounts r where company_id = ${companyId} and test_mode and id in ${sql([...ids])} returning *
+    )
+    insert into deleted_records (company_id, test_mode, object, id, document, children, deleted_at, deleted_by_kind, deleted_by_id,
+      deleted_by_name, purge_at, assigned_to, created_by_kind, created_by_id, created_by_user)
+    select company_id, test_mode, 'accounts', id, to_jsonb(gone), ${sql.json(children)}, ${now}, 'system', 'system', 'Demo',
+      ${new Date(now.getTime() + 30 * 86_400_000)}, assigned_to, created_by_kind, created_by_id, created_by_user
+    from gone`;
+}

@@ -331,13 +331,104 @@ create policy platform on stored_files to crm_platform using (true) with check (
 grant select, insert, update on stored_files to crm_app;
 grant select, update, delete on stored_files to crm_platform;
 
--- Marks the file of a deleted attachment for removal, however the attachment is deleted.
+-- Deleted records, in the trash for 30 days. Nothing but the trash reads this table and deleted_items, so that no query
+-- of living records knows of them.
+create table deleted_records (
+  company_id uuid not null,
+  test_mode boolean not null,
+  object text not null,
+  id uuid not null,
+  -- The row as it was, by the names of its columns. A migration that changes a table of records changes these too.
+  document jsonb not null,
+  -- How many items of each kind were deleted with it.
+  children jsonb not null,
+  deleted_at timestamptz(3) not null,
+  deleted_by_kind text not null,
+  deleted_by_id text not null,
+  deleted_by_name text,
+  -- When the job removes it for good.
+  purge_at timestamptz(3) not null,
+  merged_into uuid,
+  -- Who could see the record: as in its own table.
+  assigned_to uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_user uuid,
+  -- Who restored the record: it is no longer in the trash, but a job still restores references to it.
+  restored_by jsonb,
+  primary key (company_id, test_mode, id)
+);
+alter table deleted_records alter column company_id set (n_distinct = 100);
+-- Lists, also of one actor and of the records that a caller with a limited visibility can see.
+create index deleted_records_deleted on deleted_records (company_id, test_mode, object, deleted_at, id);
+create index deleted_records_deleted_by on deleted_records (company_id, test_mode, object, deleted_by_id, deleted_at, id);
+create index deleted_records_assigned on deleted_records (company_id, test_mode, object, assigned_to, deleted_at, id)
+  where assigned_to is not null;
+create index deleted_records_in_name_of on deleted_records (company_id, test_mode, object, created_by_user, deleted_at, id)
+  where assigned_to is null and created_by_user is not null;
+create index deleted_records_of_key on deleted_records (company_id, test_mode, object, created_by_id)
+  where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+-- Records that the jobs work on.
+create index deleted_records_to_purge on deleted_records (purge_at);
+create index deleted_records_restored on deleted_records (company_id, test_mode) where restored_by is not null;
+alter table deleted_records enable row level security, force row level security;
+create policy tenant on deleted_records to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on deleted_records for select to crm_platform using (true);
+grant select, insert, update, delete on deleted_records to crm_app;
+-- restored_by is the condition of an index.
+grant select (company_id, test_mode, purge_at, restored_by) on deleted_records to crm_platform;
+
+-- What was deleted with records: the rows that hung on them, and the references of other records to them.
+create table deleted_items (
+  company_id uuid not null,
+  test_mode boolean not null,
+  -- The record in deleted_records with which the item is restored or removed.
+  record_id uuid not null,
+  -- The table of the row; `references` for a reference that was cleared.
+  kind text not null,
+  -- Of the row; of a reference, the record that had it; of a tag, the tag.
+  id uuid not null,
+  -- The row, as above. Of a reference {object, field}.
+  document jsonb not null,
+  primary key (company_id, test_mode, record_id, kind, id)
+);
+alter table deleted_items alter column company_id set (n_distinct = 100);
+-- Finds the trash that has the file of an attachment, or a task or activity at the other end of a link.
+create index deleted_items_of_id on deleted_items (company_id, test_mode, kind, id)
+  where kind in ('attachments', 'activities', 'tasks');
+alter table deleted_items enable row level security, force row level security;
+create policy tenant on deleted_items to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+grant select, insert, update, delete on deleted_items to crm_app;
+
+-- However an attachment is deleted, its file is deleted after it, unless the attachment went to the trash.
 create function release_stored_file() returns trigger language plpgsql as $$
 begin
   update stored_files set remove_after = now()
-  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id;
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id
+    and not exists (
+      select from deleted_items
+      where company_id = old.company_id and test_mode = old.test_mode and kind = 'attachments' and id = old.id);
   return null;
 end $$;
+
+-- The same for an attachment that leaves the trash, unless it was restored.
+create function release_trashed_file() returns trigger language plpgsql as $$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = (old.document ->> 'file_id')::uuid
+    and not exists (
+      select from attachments
+      where company_id = old.company_id and test_mode = old.test_mode and id = old.id);
+  return null;
+end $$;
+
+create trigger release_trashed_file after delete on deleted_items for each row
+  when (old.kind = 'attachments')
+  execute function release_trashed_file();
 
 -- Attachments of records; the file itself is in stored_files.
 create table attachments (
@@ -479,4 +570,4 @@ create function references_are_noted() returns boolean language sql stable
 call open_to_purge();
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
-analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events;
+analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items;

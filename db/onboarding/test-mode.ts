@@ -5,6 +5,7 @@ import { recordTable } from '../records/columns.ts';
 import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
 import { belongs } from '../records/reached.ts';
+import { purgeSome } from '../records/trash.ts';
 
 /** Milliseconds after which a reset without progress counts as dead. */
 const lease = 30_000;
@@ -61,6 +62,11 @@ export async function deleteSomeRecords(
   add(object, records.length);
   for (const { gone } of records) for (const [name, count] of Object.entries(gone)) add(name, count);
   return deleted;
+}
+
+/** Removes some deleted records of an object for good, which nobody counts: they were deleted before. @returns how many */
+export async function emptySomeTrash(sql: Sql, scope: Scope, object: string, limit: number): Promise<number> {
+  return purgeSome(sql, scope, object, limit);
 }
 
 /** Deleted together with their records, for every object that is reset. */

@@ -1,9 +1,10 @@
-// Deletes records with everything that belongs only to them.
+// Deleting records with what belongs to them alone: into the trash, or for good.
 import type { Fragment } from 'postgres';
 import type { Possession } from '../../domain/possession.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
 import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { inReach, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 import { belongs } from './reached.ts';
@@ -18,12 +19,20 @@ import {
   noteClearings,
 } from './reference-clearing.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
+import { countChildren, type Deleter, keepClearedReferences, keepRecords, type TrashedItem } from './trash.ts';
 
 export interface DeletedRecord extends StoredRecord {
   gone: GoneWithIt;
   possession: Possession;
   /** Activities and tasks that were deleted with it, which are records, too. */
   records: readonly GoneRecord[];
+}
+
+/** One that the trash takes. */
+interface RemovedRecord extends DeletedRecord {
+  /** The row as a JSON text, if the trash takes it. */
+  document: string | null;
+  children: ReturnType<typeof countChildren>;
 }
 
 /** The result of a deletion. */
@@ -34,10 +43,17 @@ export interface Deletion {
   cleared: ClearedReference[];
   /** True if so many refer to them that a job clears the references. */
   isClearingPending: boolean;
+  deletedAt: Date;
+  /** Resolves when the trash has them. The transaction must wait for it before it commits. */
+  stored: Promise<unknown>;
 }
 
-/** As deleteRecords(). Records that referred to them are changed, now or by a job. */
-export async function deleteAndClear(
+/**
+ * Moves records to the trash with what belongs to them alone: the activities logged on them, their tasks, tags, notes, links,
+ * messages and attachments, and what hangs on those activities and tasks. Other records that refer to them lose the reference,
+ * now or by a job.
+ */
+export async function moveToTrash(
   sql: Sql,
   scope: Scope,
   object: string,
@@ -45,10 +61,17 @@ export async function deleteAndClear(
   causedBy: ClearingCause,
   now: Date,
 ): Promise<Deletion> {
-  const clearing = isReferredTo(object)
+  const { cleared, isClearingPending } = isReferredTo(object)
     ? await clearReferencesTo(sql, scope, object, ids, causedBy, now)
     : { cleared: [], isClearingPending: false };
-  return { records: await deleteRecords(sql, scope, object, ids), ...clearing };
+  const records = await removeRecords(sql, scope, object, ids, 'to the trash');
+  const deleter: Deleter = { actor: causedBy.actor, at: now };
+  // Sent one behind the other: the references are stored only beside the record.
+  const stored = Promise.all([
+    keepRecords(sql, scope, object, records, deleter),
+    keepClearedReferences(sql, scope, object, cleared),
+  ]);
+  return { records, cleared, isClearingPending, deletedAt: now, stored };
 }
 
 /** Returns a condition for a row `r` that is one of the records and visible. */
@@ -58,18 +81,26 @@ function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly str
     ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
 }
 
-/**
- * Deletes records with everything that belongs only to them: activities that are logged on them,
- * tasks, tags, notes, links, messages and attachments, and what belongs to those activities and
- * tasks. Other records that refer to them lose the reference.
- * @returns the deleted records, in no order: those that existed and were visible
- */
+/** As moveToTrash(), but for good. @returns those that were there within reach, in no order */
 export async function deleteRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
+  return removeRecords(sql, scope, object, ids, 'for good');
+}
+
+type Fate = 'to the trash' | 'for good';
+
+/** Removes records and what belongs to them; the items of those that go to the trash are there then. */
+async function removeRecords(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  fate: Fate,
+): Promise<RemovedRecord[]> {
   const table = recordTable(object);
   // In the order of the ids, which prevents deadlocks.
   if (ids.length > 1)
@@ -77,24 +108,28 @@ export async function deleteRecords(
   const rows = await sql`
     delete from ${sql(table.name)} r
     where ${isToBeDeleted(sql, scope, object, ids)}
-    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`.values();
+    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user,
+      ${fate === 'to the trash' ? sql`to_jsonb(r)::text` : sql`null`}`.values();
   const records = rows.map((row) => {
     const record = fromRow(table, row);
-    const [kind, id, userId] = restOfRow(table, row) as [string, string, string | null];
+    const [kind, id, userId, document] = restOfRow(table, row) as [string, string, string | null, string | null];
     const assignedTo = (record.values.assigned_to ?? null) as string | null;
-    return { ...record, possession: { assignedTo, createdBy: { kind, id, userId } } };
+    return { ...record, possession: { assignedTo, createdBy: { kind, id, userId } }, document };
   });
   if (records.length === 0) return [];
   const roots = records.map(({ id }) => ({ object, id, root: id }));
-  const owned = await deleteOwned(sql, scope, object, roots);
-  const hung = await deleteChildren(sql, scope, [...roots, ...owned]);
+  const { owned, tags } = await deleteOwned(sql, scope, object, roots, fate);
+  const hung = await deleteChildren(sql, scope, [...roots, ...owned], fate);
   const byRoot = Map.groupBy(owned, ({ root }) => root);
+  const itemsOf = Map.groupBy(
+    [...owned.map(({ kind, root }) => ({ kind, root })), ...tags, ...hung],
+    ({ root }) => root,
+  );
   return records.map((record) => {
-    const own = byRoot.get(record.id) ?? [];
-    const activities = own.filter((one) => one.object === 'activities').length;
-    const { notes = 0, attachments = 0 } = hung.get(record.id) ?? {};
-    const gone = { activities, tasks: own.length - activities, notes, attachments };
-    return { ...record, records: own, gone };
+    const children = countChildren(itemsOf.get(record.id) ?? []);
+    const { activities, tasks, notes, attachments } = children;
+    const gone = { activities, tasks, notes, attachments };
+    return { ...record, records: byRoot.get(record.id) ?? [], gone, children };
   });
 }
 
@@ -109,7 +144,7 @@ async function clearReferencesTo(
   ids: readonly string[],
   causedBy: ClearingCause,
   now: Date,
-): Promise<Omit<Deletion, 'records'>> {
+): Promise<Pick<Deletion, 'cleared' | 'isClearingPending'>> {
   const table = sql(recordTable(object).name);
   // Separate statements, pipelined: each sees what was committed before the previous locks were
   // taken.
@@ -136,11 +171,15 @@ interface Going {
   root: string;
 }
 
+/** An activity or task that goes with a record. */
+interface OwnedRecord extends Going, GoneRecord {
+  kind: 'activities' | 'tasks';
+}
+
 interface GoingRow {
-  object: string;
+  kind: 'activities' | 'tasks' | 'record_tags';
   id: string;
-  /** The record that it was logged on, or is a task of. */
-  parent: string;
+  root: string;
   assignedTo: string | null;
   createdByKind: string;
   createdById: string;
@@ -148,16 +187,16 @@ interface GoingRow {
 }
 
 /**
- * Deletes the activities, tasks and tags of deleted records. A separate statement sees what others
- * attached before the records were locked. The ids are passed as parameters: PostgreSQL may plan a
- * join for a few rows and run it for thousands.
+ * Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked.
+ * A document says to which record an activity belongs, and not a join, which PostgreSQL may plan for a few and carry out for thousands.
  */
 async function deleteOwned(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
   roots: readonly Going[],
-): Promise<(Going & GoneRecord)[]> {
+  fate: Fate,
+): Promise<{ owned: OwnedRecord[]; tags: readonly Pick<TrashedItem, 'kind' | 'root'>[] }> {
   const ids = roots.map(({ id }) => id);
   const owned = { companyId, testMode, object, ids };
   const locking = lockOwned(sql, owned);
@@ -166,13 +205,13 @@ async function deleteOwned(
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${of} and record_id = any(${recordIds})
-    returning id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user`;
+    returning *`;
   const deleting = sql<GoingRow[]>`
     with gone_activities as (
       delete from activities
       where company_id = ${companyId} and test_mode = ${testMode}
         and entity_type = ${entityTypes[object] ?? null} and entity_id = any(${ids}::uuid[])
-      returning id, entity_id, created_by_kind, created_by_id, created_by_user
+      returning *
     ), gone_tasks as (
       ${deleteTasks(object, sql`${ids}::uuid[]`)}
     ), gone_tasks_of_activities as (
@@ -180,25 +219,52 @@ async function deleteOwned(
     ), gone_tags as (
       delete from record_tags
       where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])
+      returning *
+    ), gone as (
+      select 'activities' as kind, a.id, a.entity_id as root, to_jsonb(a) as document from gone_activities a
+      union all
+      select 'tasks', t.id, t.record_id, to_jsonb(t) from gone_tasks t
+      union all
+      select 'tasks', t.id,
+        ((select jsonb_object_agg(id, entity_id) from gone_activities) ->> t.record_id::text)::uuid, to_jsonb(t)
+      from gone_tasks_of_activities t
+      union all
+      select 'record_tags', t.tag_id, t.record_id, to_jsonb(t) from gone_tags t
     )
-    select 'activities' as object, id, entity_id as parent, null::uuid as assigned_to, created_by_kind, created_by_id, created_by_user
-    from gone_activities
-    union all
-    select 'tasks', id, record_id, assigned_to, created_by_kind, created_by_id, created_by_user
-    from (select * from gone_tasks union all select * from gone_tasks_of_activities) t`.execute();
+    ${storeGone(sql, { companyId, testMode }, fate)}, document ->> 'created_by_kind' as created_by_kind,
+      document ->> 'created_by_id' as created_by_id, document ->> 'created_by_user' as created_by_user,
+      document ->> 'assigned_to' as assigned_to ${endOfGone(sql, fate)}`.execute();
   const [, rows] = await Promise.all([locking, deleting]);
-  const rootOfActivity = new Map(
-    rows.filter((row) => row.object === 'activities').map(({ id, parent }) => [id, parent]),
+  const records = rows.flatMap(({ kind, assignedTo, createdByKind, createdById, createdByUser, ...gone }) =>
+    kind === 'record_tags'
+      ? []
+      : [
+          {
+            ...gone,
+            kind,
+            object: kind,
+            possession: {
+              assignedTo,
+              createdBy: { kind: createdByKind, id: createdById, userId: createdByUser },
+            },
+          },
+        ],
   );
-  return rows.map(({ parent, assignedTo, createdByKind, createdById, createdByUser, ...gone }) => ({
-    ...gone,
-    root: rootOfActivity.get(parent) ?? parent,
-    possession: {
-      assignedTo,
-      createdBy: { kind: createdByKind, id: createdById, userId: createdByUser },
-    },
-  }));
+  return { owned: records, tags: rows.filter(({ kind }) => kind === 'record_tags') };
 }
+
+/** The part of a statement behind its rows `gone` that stores them in the trash, or only lists them; columns may follow. */
+function storeGone(sql: Sql, { companyId, testMode }: TenantScope, fate: Fate): Fragment {
+  const columns = sql`kind, id`;
+  if (fate === 'for good') return sql`select ${columns}, root`;
+  // What is left of an earlier deletion of the same record is the same.
+  return sql`
+    insert into deleted_items (company_id, test_mode, record_id, kind, id, document)
+    select ${companyId}, ${testMode}, root, kind, id, document from gone
+    returning ${columns}, record_id as root`;
+}
+
+const endOfGone = (sql: Sql, fate: Fate): Fragment => (fate === 'for good' ? sql`from gone` : sql``);
 
 /**
  * Locks the activities and tasks of deleted records in the order of their ids, as batches that
@@ -233,56 +299,62 @@ function lockOwned(
     for update`.execute();
 }
 
-/**
- * Deletes what belongs to deleted records, and counts it by their roots. Separate statements, for
- * the reason above.
- */
+/** Deletes what hangs on records that are gone. Statements of their own, for the reason above. */
 async function deleteChildren(
   sql: Sql,
   scope: Scope,
   going: readonly Going[],
-): Promise<Map<string, { notes: number; attachments: number }>> {
+  fate: Fate,
+): Promise<Pick<TrashedItem, 'kind' | 'root'>[]> {
   const byObject = Map.groupBy(going, ({ object }) => object);
-  const gone = await Promise.all([...byObject].map(([object, of]) => deleteChildrenOf(sql, scope, object, of)));
-  const counts = new Map<string, { notes: number; attachments: number }>();
-  for (const { child, root } of gone.flat()) {
-    const count = counts.get(root) ?? { notes: 0, attachments: 0 };
-    count[child] += 1;
-    counts.set(root, count);
-  }
-  return counts;
+  const gone = await Promise.all([...byObject].map(([object, of]) => deleteChildrenOf(sql, scope, object, of, fate)));
+  return gone.flat();
 }
 
-async function deleteChildrenOf(
+function deleteChildrenOf(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
   going: readonly Going[],
-): Promise<{ child: 'notes' | 'attachments'; root: string }[]> {
-  const roots = new Map(going.map(({ id, root }) => [id, root]));
+  fate: Fate,
+): Promise<Pick<TrashedItem, 'kind' | 'root'>[]> {
+  const ids = going.map(({ id }) => id);
   const own = sql`
-    company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${[...roots.keys()]}::uuid[])`;
-  const rows = await sql<{ child: 'notes' | 'attachments'; recordId: string }[]>`
+    company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])`;
+  const roots = sql.json(Object.fromEntries(going.map(({ id, root }) => [id, root])));
+  const rootOf = (id: Fragment) => sql`(${roots}::jsonb ->> ${id}::text)::uuid`;
+  return sql<Pick<TrashedItem, 'kind' | 'root'>[]>`
     with gone_notes as (
-      delete from notes where ${own} returning record_id
+      delete from notes where ${own} returning *
     ), gone_messages as (
-      delete from messages where ${own}
+      delete from messages where ${own} returning *
     ), gone_reports as (
-      delete from received_reports where ${own}
+      delete from received_reports where ${own} returning *
     ), gone_links_from as (
       delete from links
-      where company_id = ${companyId} and test_mode = ${testMode} and from_object = ${object} and from_id = any(${[...roots.keys()]}::uuid[])
+      where company_id = ${companyId} and test_mode = ${testMode} and from_object = ${object} and from_id = any(${ids}::uuid[])
+      returning *
     ), gone_links_to as (
       delete from links
-      where company_id = ${companyId} and test_mode = ${testMode} and to_object = ${object} and to_id = any(${[...roots.keys()]}::uuid[])
-        and not (from_object = ${object} and from_id = any(${[...roots.keys()]}::uuid[]))
+      where company_id = ${companyId} and test_mode = ${testMode} and to_object = ${object} and to_id = any(${ids}::uuid[])
+        and not (from_object = ${object} and from_id = any(${ids}::uuid[]))
+      returning *
     ), gone_attachments as (
-      delete from attachments where ${own} returning record_id
+      delete from attachments where ${own} returning *
+    ), gone as (
+      select 'notes' as kind, r.id, ${rootOf(sql`r.record_id`)} as root, to_jsonb(r) as document from gone_notes r
+      union all
+      select 'messages', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_messages r
+      union all
+      select 'received_reports', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_reports r
+      union all
+      select 'attachments', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_attachments r
+      union all
+      select 'links', r.id, ${rootOf(sql`r.from_id`)}, to_jsonb(r) from gone_links_from r
+      union all
+      select 'links', r.id, ${rootOf(sql`r.to_id`)}, to_jsonb(r) from gone_links_to r
     )
-    select 'notes' as child, record_id from gone_notes
-    union all
-    select 'attachments', record_id from gone_attachments`;
-  return rows.map(({ child, recordId }) => ({ child, root: roots.get(recordId) as string }));
+    ${storeGone(sql, { companyId, testMode }, fate)} ${endOfGone(sql, fate)}`.execute();
 }
 
 /** The names of objects in activities. */

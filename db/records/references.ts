@@ -48,7 +48,7 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
 /** The order in which all transactions lock: records before those that refer to them. */
 const lockOrder = ['leads', 'accounts', 'customers', 'deals', 'activities'];
 
-function inLockOrder(a: string, b: string): number {
+export function inLockOrder(a: string, b: string): number {
   const place = (group: string): number => (lockOrder.includes(group) ? lockOrder.indexOf(group) : lockOrder.length);
   return place(a) - place(b) || (a < b ? -1 : 1);
 }

@@ -21,6 +21,8 @@ const origin = ['created_by_kind', 'created_by_id', 'created_by_name', 'created_
 interface Layout {
   selected: string;
   writable: string;
+  /** All columns but those that are computed. */
+  inserted: readonly string[];
   /** Insert statements: without a result, and with the selected columns. */
   insertions: { silent: Insertion; told: Insertion };
   /** The selected columns with their types. */
@@ -51,6 +53,7 @@ function layoutOf(table: RecordTable): Layout {
   const layout = {
     selected: read,
     writable: quoted(writable),
+    inserted: columns,
     insertions: { silent: new Insertion(inserted), told: new Insertion({ ...inserted, returning: read }) },
     columns: selected.map((name) => ({ name, type: types.get(name) ?? ('other' as const) })),
     fields,
@@ -75,6 +78,11 @@ export function selectedNames(table: RecordTable): string {
 /** Returns the columns that an update writes. */
 export function writableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, layoutOf(table).writable);
+}
+
+/** The columns that an insert writes: all but those that are computed. */
+export function insertedColumns(table: RecordTable): readonly string[] {
+  return layoutOf(table).inserted;
 }
 
 /**

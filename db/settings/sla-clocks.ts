@@ -134,3 +134,23 @@ export async function changeClocks(
   );
   await startClocks(sql, scope, started);
 }
+
+/** Lets the clocks of a restored record run again that ended when it was deleted. Their deadlines stay, also if they have passed. */
+export async function reopenClocks(
+  sql: Sql,
+  { companyId, testMode }: ClockScope,
+  object: string,
+  recordId: string,
+  deletedAt: Date,
+  now: Date,
+): Promise<void> {
+  // Locked, so that a policy with running clocks cannot be deleted.
+  await sql`
+    with policy as materialized (
+      select id from sla_policies where company_id = ${companyId} and is_active order by id for key share
+    )
+    update sla_clocks
+    set ended_at = null, next_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${recordId}
+      and ended_at = ${deletedAt} and satisfied_at is null and policy_id in (select id from policy)`;
+}

@@ -132,6 +132,14 @@ const described: readonly Described[] = [
     example: aboutLead,
   },
   {
+    name: 'record.restored',
+    category: 'records',
+    description:
+      'A deleted record was restored from the trash. Each activity and task that is restored with it has its own event.',
+    fields: [...ofRecord, occurredAt],
+    example: aboutLead,
+  },
+  {
     name: 'record.linked',
     category: 'records',
     description:

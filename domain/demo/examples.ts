@@ -194,6 +194,15 @@ function exampleAccounts(stamp: Stamp): Account[] {
   ];
 }
 
+/** Accounts that are in the trash: copies of the first example under other names. */
+export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] {
+  const model = accounts.find(({ id }) => id === exampleIds.account);
+  const names = ['Black Forest Bikes', 'Silver Coast Travel', 'Amber Street Bakery'];
+  return exampleIds.deletedAccounts.flatMap((id, index) =>
+    model ? [{ ...model, id, name: names[index] ?? model.name, email: `trash-${index}@example.com` }] : [],
+  );
+}
+
 function exampleCustomer(stamp: Stamp): Customer {
   return {
     id: exampleIds.customer,

@@ -7,6 +7,7 @@ export const exampleIds = {
   account: idOf('9d10'),
   otherAccount: idOf('9d11'),
   accountsToDelete: [idOf('9d17'), idOf('9d18'), idOf('9d19')],
+  deletedAccounts: [idOf('9f30'), idOf('9f31'), idOf('9f32')],
   user: idOf('9d12'),
   otherUser: idOf('9d1a'),
   branch: idOf('9d11'),

@@ -101,7 +101,7 @@ const singular: Readonly<Record<string, string>> = {
  * Returns the name of an action in the audit log: `lead.create`; for custom objects
  * `record.create`.
  */
-export function actionOf(object: WorkspaceObject, verb: 'create' | 'update' | 'delete'): string {
+export function actionOf(object: WorkspaceObject, verb: 'create' | 'update' | 'delete' | 'restore' | 'purge'): string {
   return `${singular[object.object] ?? 'record'}.${verb}`;
 }
 
@@ -203,5 +203,27 @@ export function deletionOf(
     metadata: { ...gone },
     event: told({ object: object.object, id, possession }),
     furtherEvents: records.map(told),
+  };
+}
+
+/** What a restored record leaves there, with an event for each record that came back with it. @param changes what it lost */
+export function restorationOf(
+  object: WorkspaceObject,
+  id: string,
+  records: readonly Pick<GoneRecord, 'object' | 'id'>[],
+  changes: Changes,
+  now: Date,
+) {
+  const restored = (name: string, recordId: string) => ({
+    name: 'record.restored',
+    data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
+  });
+  return {
+    action: actionOf(object, 'restore'),
+    object: object.object,
+    recordId: id,
+    ...(Object.keys(changes).length > 0 ? { changes: auditable(object, changes) } : {}),
+    event: restored(object.object, id),
+    furtherEvents: records.map((record) => restored(record.object, record.id)),
   };
 }

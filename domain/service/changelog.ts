@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-deleted-records',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Deleted records stay in the trash for 30 days, with everything that was deleted with them: list them, restore them with the same IDs, or remove them for good. New event `record.restored`. Deleting answers as before.',
+    operations: ['listDeletedRecords', 'getDeletedRecord', 'restoreDeletedRecord', 'deleteDeletedRecord'],
+  },
+  {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
     kind: 'changed',

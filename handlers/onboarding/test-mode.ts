@@ -10,6 +10,7 @@ import {
   deleteSomeEvents,
   deleteSomeFurther,
   deleteSomeRecords,
+  emptySomeTrash,
   endReset,
   furtherKinds,
   keepReset,
@@ -73,7 +74,11 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   };
   // Before the records: their deletion would also delete messages and reports, uncounted.
   if (isWhole) await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
-  for (const object of objects) await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
+  for (const object of objects) {
+    await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
+    // Not counted: these were deleted before.
+    await untilDone(async (sql) => ((await emptySomeTrash(sql, caller, object, steps.records)) > 0 ? {} : undefined));
+  }
   if (isWhole) {
     await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });

@@ -12,11 +12,13 @@ import {
   type PendingClearing,
   takeClearing,
 } from '../../db/records/reference-clearing.ts';
+import { keepClearedReferences } from '../../db/records/trash.ts';
 import { buildWorkspace, builtinOf, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { clearingOf } from '../../domain/records/view.ts';
 import type { TagNames } from '../../domain/settings/record-tags.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
+import { noteConsequence } from './consequences.ts';
 
 /**
  * Clears all pending references. Each batch is a separate transaction, so a crash loses one batch,
@@ -62,6 +64,7 @@ async function clearBatch(
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const now = new Date();
   const cleared = await clearReferences(sql, scope, pending.object, [pending.recordId], batchSize, now);
+  await keepClearedReferences(sql, scope, pending.object, cleared);
   for (const [name, changed] of Map.groupBy(cleared, ({ object }) => object)) {
     const object = builtinOf(name, workspace);
     const retagged = await retag(sql, scope, recordsToRetag(object, workspace, changed, now));
@@ -85,33 +88,5 @@ function recordCleared(
   emit: (event: EventRow) => void,
   audit: (row: AuditRow) => void,
 ): void {
-  const { action, changes, recordId, event } = clearingOf(object, cleared, tags);
-  const { actor, apiKeyId, keyName, requestId, ip, userAgent } = causedBy;
-  const occurredAt = cleared.changedAt;
-  audit({
-    ...scope,
-    occurredAt,
-    actorKind: actor.kind,
-    actorId: actor.id,
-    apiKeyId,
-    keyName,
-    requestId,
-    ip,
-    userAgent,
-    action,
-    object: object.object,
-    recordId,
-    changes,
-    metadata: null,
-    idempotencyKeyHash: null,
-  });
-  emit({
-    ...scope,
-    event: event.name,
-    occurredAt,
-    actor,
-    requestId,
-    data: event.data,
-    changes: event.changes,
-  });
+  noteConsequence(scope, clearingOf(object, cleared, tags), cleared.changedAt, causedBy, emit, audit);
 }

@@ -126,7 +126,7 @@ export async function prepareNew(
   if (unmet.length > 0) throw preConditionsNotMet(problemsInside(place, unmet));
   const sets = duplicateSets(object, workspace, checked.values, checked.custom);
   refuseDuplicate(place, searched ?? (await searchDuplicate(call, place, sets)));
-  await refuseTaken(call, place, { index: 0, after: record });
+  await refuseTaken(call, place, [record]);
   return new Prepared(record);
 }
 
@@ -136,11 +136,17 @@ function refuseDuplicate(place: Place, { found }: SearchedDuplicate): void {
   throw alreadyExists(existing(place, matchedFields), matchedFields, visible ? id : null);
 }
 
-/** @throws ApiError 409 naming the record that has a value of the record in a unique field */
-async function refuseTaken(call: Writing, place: Place, write: RecordWrite): Promise<void> {
-  const conflict = (await findUniqueConflicts(call, place, [write])).get(write.index);
-  if (conflict?.kind === 'taken')
-    throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
+/** @throws ApiError 409 naming the record that has a value of one of the records in a unique field */
+export async function refuseTaken(
+  call: Writing,
+  place: Place,
+  records: readonly RecordWrite['after'][],
+  before?: StoredRecord,
+): Promise<void> {
+  const writes = records.map((after, index) => ({ index, after, ...(before ? { before } : {}) }));
+  for (const conflict of (await findUniqueConflicts(call, place, writes)).values())
+    if (conflict.kind === 'taken')
+      throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
 }
 
 const existing = ({ object }: Place, fields: readonly string[]): string =>
@@ -273,7 +279,7 @@ export async function prepareChange(
   const { merged } = change;
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
   if (unmet) throw preConditionsNotMet(problemsInside(place, unmet));
-  await refuseTaken(call, place, { index: 0, before, after: merged });
+  await refuseTaken(call, place, [merged], before);
   return new Prepared(change);
 }
 

@@ -1,6 +1,7 @@
 // Steps of every record write: rows, tags, SLA clocks, effects of activities, audit and events.
 import { changeTags, retag } from '../../db/records/applied-tags.ts';
-import { type Deletion, deleteAndClear } from '../../db/records/deletion.ts';
+import { type Deletion, moveToTrash } from '../../db/records/deletion.ts';
+import type { ClearingCause } from '../../db/records/reference-clearing.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../../db/sales/activity-effects.ts';
 import { insertLead } from '../../db/sales/lead-writing.ts';
@@ -175,12 +176,17 @@ export function writeLead(
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
-/** Deletes records. Call `noteDeletions` afterwards. */
-export function deleteEach(call: Writing, { object }: Place, ids: readonly string[]): Promise<Deletion> {
-  const { actor, kind, requestId, ip, userAgent } = call.caller;
+/** Moves records to the trash. Call `noteDeletions` afterwards. */
+export async function deleteEach(call: Writing, { object }: Place, ids: readonly string[]): Promise<Deletion> {
+  const deletion = await moveToTrash(call.db.sql, call.caller, object.object, ids, toCause(call), call.currentTime());
+  call.db.awaitAtCommit(deletion.stored);
+  return deletion;
+}
+
+/** Returns the caller, as the audit rows and events of later steps of its write name it. */
+export function toCause({ caller: { actor, kind, requestId, ip, userAgent } }: Pick<Writing, 'caller'>): ClearingCause {
   const key = kind === 'api_key' ? { apiKeyId: actor.id, keyName: actor.name } : { apiKeyId: null, keyName: null };
-  const causedBy = { actor, ...key, requestId, ip, userAgent };
-  return deleteAndClear(call.db.sql, call.caller, object.object, ids, causedBy, call.currentTime());
+  return { actor, ...key, requestId, ip, userAgent };
 }
 
 /**
@@ -190,7 +196,7 @@ export function deleteEach(call: Writing, { object }: Place, ids: readonly strin
 export async function noteDeletions(
   call: Writing,
   { workspace, object }: Place,
-  { records: gone, cleared }: Deletion,
+  { records: gone, cleared, deletedAt }: Deletion,
 ): Promise<void> {
   const { caller } = call;
   const { sql } = call.db;
@@ -204,7 +210,8 @@ export async function noteDeletions(
     retagged = await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
   }
   const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
-  await changeClocks(sql, caller, clocks, now);
+  // At the time of the deletion, by which a restoration finds them.
+  await changeClocks(sql, caller, clocks, deletedAt);
   for (const record of gone) {
     const occurredAt = changeTime(record, now);
     call.db.record({ ...deletionOf(object, record, occurredAt), occurredAt });
@@ -225,7 +232,7 @@ export async function noteDeletions(
  * Records the changes of leads and deals by activities: one row for each, from the first to the
  * last state.
  */
-function traceEntities(
+export function traceEntities(
   call: Writing,
   workspace: Workspace,
   changes: readonly EntityChange[],

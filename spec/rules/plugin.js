@@ -19,6 +19,7 @@ const verbs = [
   'upsert',
   'convert',
   'reset',
+  'restore',
   'test',
   'replay',
   'recover',

@@ -33,9 +33,7 @@ export async function callConcurrently(baseUrl: string, { own, others }: LoadCre
   const ask = async (options: CallOptions, wanted: boolean): Promise<void> => {
     const { status, text } = await call('GET', '/v1/me', { ...options, baseUrl });
     if ((status === 200) !== wanted)
-      wrong.push(
-        `under load, ${wanted ? 'the tenant' : 'another tenant'} got ${status} ${text.slice(0, 200)}`,
-      );
+      wrong.push(`under load, ${wanted ? 'the tenant' : 'another tenant'} got ${status} ${text.slice(0, 200)}`);
   };
   for (let round = 0; round < rounds; round += 1)
     // Calls of others surround each of the tenant's, so that every lookup has some of both.

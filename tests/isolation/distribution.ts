@@ -161,6 +161,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
     'finds companies with reservations past their retention, by an index',
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds companies with expired holds, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds companies with files to remove, by an index',
+  'db/records/trash.ts findDueTrash': 'finds whose deleted records are past their time, by an index',
+  'db/records/trash.ts findRestoring': 'finds whose references wait to be restored, by an index',
 };
 
 /**

@@ -43,6 +43,13 @@ const onRecord: ArrangedPath = {
   exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
   recordsOf: 'accounts',
 };
+const aDeletedAccount: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const id = await newRecord(tenant, mode, 'accounts');
+    await expectStatus(200, 'DELETE', `/v1/objects/accounts/records/${id}`, { key: keyOf(tenant, mode) });
+    return { object: 'accounts', id };
+  },
+};
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, untold)).id }),
 };
@@ -151,6 +158,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/deleted-records': inObject,
+  '/v1/objects/{object}/deleted-records/{id}': aDeletedAccount,
+  '/v1/objects/{object}/deleted-records/{id}/restore': aDeletedAccount,
   '/v1/objects/{object}/records/{id}/links': {
     exists: async (tenant, mode) => ({ object: 'accounts', id: (await linkedAccount(tenant, mode)).id }),
     recordsOf: 'accounts',

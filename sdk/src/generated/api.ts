@@ -383,9 +383,10 @@ export interface paths {
         post?: never;
         /**
          * Delete a record
-         * @description Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments and tags.
-         *     Deletions cannot be undone. Deleting an activity recomputes `next_followup_at` of its lead or deal, which then emits
-         *     `record.updated`. Requires the delete scope of the object.
+         * @description Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments, links and
+         *     tags. They stay in the trash for 30 days, from where you can [restore](#operation/restoreDeletedRecord) them together;
+         *     every other operation treats them as gone. Deleting an activity recomputes `next_followup_at` of its lead or deal,
+         *     which then emits `record.updated`. Requires the delete scope of the object.
          *
          *     **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
          *     of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
@@ -643,8 +644,9 @@ export interface paths {
         put?: never;
         /**
          * Delete up to 100 records
-         * @description Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
-         *     scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
+         * @description Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. They stay in the
+         *     trash for 30 days; [restore](#operation/restoreDeletedRecord) them one by one. Requires the delete scope of the
+         *     object, and an `Idempotency-Key`.
          *
          *     Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
          *     `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
@@ -2662,6 +2664,135 @@ export interface paths {
         get: operations["listSavedReports"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/deleted-records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List deleted records
+         * @description Returns the records of an object that are in the trash and that the key could see when they were deleted, last
+         *     deleted first. A record that was deleted with another one, such as a task of a lead, is not listed: it is among the
+         *     `children` of the record with which it was deleted, and comes back with it.
+         *
+         *     Requires the view and delete scopes of the object. **404**: the object does not exist, or the key cannot see it.
+         *     **400**: an invalid time, a `to` before `from`, or a cursor of another list.
+         */
+        get: operations["listDeletedRecords"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/deleted-records/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the deleted record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a deleted record
+         * @description Returns one record that is in the trash, with the field values that it had when it was deleted.
+         *
+         *     Requires the view and delete scopes of the object. **404**: no such record is in the trash, or the key could not see
+         *     it when it was deleted.
+         */
+        get: operations["getDeletedRecord"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a record for good
+         * @description Removes a record from the trash with everything that was deleted with it, before its 30 days are over. The files of
+         *     its attachments are removed, too. **This cannot be undone.**
+         *
+         *     Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
+         *     the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+         */
+        delete: operations["deleteDeletedRecord"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/deleted-records/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a deleted record
+         * @description Takes a record out of the trash, as it was: with its `id`, `created_at`, creator, `ETag` and field values, and with its
+         *     notes, tasks, activities, messages, attachments, tags and links, each with its own ID. A link to a record that is
+         *     still in the trash comes back when that record is restored.
+         *
+         *     **References.** Records that referred to this one refer to it again, if their field is still empty. Each of them is
+         *     changed: it gets a new `ETag`, a new `updated_at` and a history entry, and emits `record.updated`. Up to 1,000 of
+         *     them are changed in this call. If there are more, the status is **202**: the record is restored, and the other
+         *     references follow within the next minutes.
+         *
+         *     **Warnings.** What the record can no longer have is left out, and `warnings` says so. The record then has a new
+         *     `ETag` and a new `updated_at`.
+         *
+         *     | code | meaning |
+         *     |---|---|
+         *     | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
+         *     | `status_gone` | The status or stage was deleted. The record has the first active one. |
+         *     | `option_gone` | The source was deleted. The field is null. |
+         *     | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored. |
+         *     | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
+         *
+         *     Requires the view, delete and create scopes of the object. The call works once, so it needs no `Idempotency-Key`, but
+         *     you can send one. The workspace's duplicate checks and the pre-conditions of statuses do not apply.
+         *
+         *     **404**: no such record is in the trash, or the key could not see it when it was deleted. **409** `ALREADY_EXISTS`:
+         *     another record has the value of a unique field by now; `details` are those of POST. **409** `CONFLICT` with the reason
+         *     `related_record_deleted`: the lead or deal of the activity does not exist; `details` has its `object` and `record_id`.
+         *     Restore it first. Emits `record.restored` for the record, then one for each activity and each task that comes back
+         *     with it.
+         */
+        post: operations["restoreDeletedRecord"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5771,7 +5902,8 @@ export interface paths {
          *     and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
          *     change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
          *
-         *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
+         *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
+         *     that are in the trash are removed for good, too; they are not counted again.
          *
          *     Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
          *     allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
@@ -8915,6 +9047,91 @@ export interface components {
         SavedReportListAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SavedReportList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description The number of items that were deleted with the record, by kind, including those of its activities and tasks. */
+        DeletedRecordChildren: {
+            /** @example 2 */
+            notes: number;
+            /** @example 1 */
+            tasks: number;
+            /** @example 0 */
+            activities: number;
+            /** @example 0 */
+            messages: number;
+            /** @example 0 */
+            attachments: number;
+            /** @example 1 */
+            links: number;
+            /** @example 0 */
+            tags: number;
+        };
+        /** @description A record in the trash. */
+        DeletedRecord: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            /**
+             * @description What people call the record, such as its name.
+             * @example Blue Lake Trading
+             */
+            label: string | null;
+            deleted_at: components["schemas"]["Timestamp"];
+            deleted_by: components["schemas"]["Actor"];
+            /** @description When the record is removed for good. */
+            purge_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: uuid
+             * @description The record that this one was merged into, or null if it was deleted.
+             * @example null
+             */
+            merged_into: string | null;
+            children: components["schemas"]["DeletedRecordChildren"];
+            /** @description The record as it was. */
+            record: components["schemas"]["CrmRecord"];
+        };
+        DeletedRecordList: {
+            deleted_records: components["schemas"]["DeletedRecord"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DeletedRecordListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DeletedRecordList"];
+            meta: components["schemas"]["Meta"];
+        };
+        DeletedRecordData: {
+            deleted_record: components["schemas"]["DeletedRecord"];
+        };
+        DeletedRecordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DeletedRecordData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description Why the record differs from the one that was deleted.
+         * @example owner_inactive
+         * @enum {string}
+         */
+        RestoreWarningCode: "owner_inactive" | "status_gone" | "option_gone" | "reference_gone" | "link_gone";
+        RestoreWarning: {
+            code: components["schemas"]["RestoreWarningCode"];
+            /**
+             * @description The field that changed, or `links`.
+             * @example assigned_to
+             */
+            field: string;
+            /** @example The assigned user is no longer active. assigned_to is null. */
+            message: string;
+        };
+        RestoredRecordData: {
+            object: components["schemas"]["RecordObjectName"];
+            record: components["schemas"]["CrmRecord"];
+            /** @description What the record no longer has. */
+            warnings: components["schemas"]["RestoreWarning"][];
+        };
+        RestoredRecordAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RestoredRecordData"];
             meta: components["schemas"]["Meta"];
         };
         /** @description A link, as seen from one of its two records. */
@@ -21286,6 +21503,424 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDeletedRecords: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only records that this key, user or app deleted, by its ID.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
+                 */
+                deleted_by?: string;
+                /**
+                 * @description Returns only records deleted at or after this time. A bare date means its first moment in UTC.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only records deleted at or before this time. A bare date means its last moment in UTC.
+                 * @example 2036-11-30T23:59:59.999Z
+                 */
+                to?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deleted records. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deleted_records": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *             "object": "accounts",
+                     *             "label": "Blue Lake Trading",
+                     *             "deleted_at": "2026-11-20T23:55:00.000Z",
+                     *             "deleted_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "purge_at": "2026-12-20T23:55:00.000Z",
+                     *             "merged_into": null,
+                     *             "children": {
+                     *               "notes": 2,
+                     *               "tasks": 1,
+                     *               "activities": 0,
+                     *               "messages": 0,
+                     *               "attachments": 0,
+                     *               "links": 1,
+                     *               "tags": 0
+                     *             },
+                     *             "record": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "name": "Blue Lake Trading",
+                     *               "email": "office@bluelake.example",
+                     *               "phone": null,
+                     *               "website": null,
+                     *               "industry": "Retail",
+                     *               "employee_count": 45,
+                     *               "annual_revenue_minor": null,
+                     *               "address": null,
+                     *               "city": "Berlin",
+                     *               "state": null,
+                     *               "country": "DE",
+                     *               "postal_code": null,
+                     *               "description": null,
+                     *               "assigned_to": null,
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedRecordListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDeletedRecord: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the deleted record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The deleted record. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deleted_record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *           "object": "accounts",
+                     *           "label": "Blue Lake Trading",
+                     *           "deleted_at": "2026-11-20T23:55:00.000Z",
+                     *           "deleted_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "purge_at": "2026-12-20T23:55:00.000Z",
+                     *           "merged_into": null,
+                     *           "children": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0
+                     *           },
+                     *           "record": {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *             "name": "Blue Lake Trading",
+                     *             "email": "office@bluelake.example",
+                     *             "phone": null,
+                     *             "website": null,
+                     *             "industry": "Retail",
+                     *             "employee_count": 45,
+                     *             "annual_revenue_minor": null,
+                     *             "address": null,
+                     *             "city": "Berlin",
+                     *             "state": null,
+                     *             "country": "DE",
+                     *             "postal_code": null,
+                     *             "description": null,
+                     *             "assigned_to": null,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedRecordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteDeletedRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the deleted record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f32
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the removal. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f32",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RecordDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    restoreDeletedRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the deleted record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The restored record. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "warnings": []
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RestoredRecordAnswer"];
+                };
+            };
+            /** @description The restored record. More than 1,000 records referred to it; their references follow soon. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "object": "accounts",
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "warnings": []
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RestoredRecordAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

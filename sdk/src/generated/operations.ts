@@ -254,9 +254,10 @@ export interface Operations {
   /**
    * Delete a record
    *
-   * Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments and tags.
-   * Deletions cannot be undone. Deleting an activity recomputes `next_followup_at` of its lead or deal, which then emits
-   * `record.updated`. Requires the delete scope of the object.
+   * Deletes a record and its dependent data: activities logged on it, its tasks, notes, messages, attachments, links and
+   * tags. They stay in the trash for 30 days, from where you can [restore](#operation/restoreDeletedRecord) them together;
+   * every other operation treats them as gone. Deleting an activity recomputes `next_followup_at` of its lead or deal,
+   * which then emits `record.updated`. Requires the delete scope of the object.
    *
    * **References.** Records that refer to the deleted record stay and lose the reference: for example, the `customer_id`
    * of a deal becomes null. Each of these records gets a new `ETag`, a new `updated_at` and a history entry, and emits
@@ -380,8 +381,9 @@ export interface Operations {
   /**
    * Delete up to 100 records
    *
-   * Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. Requires the delete
-   * scope of the object, and an `Idempotency-Key`. Deletions cannot be undone.
+   * Deletes 1 to 100 records of one object in one call, each with its dependent data, as DELETE does. They stay in the
+   * trash for 30 days; [restore](#operation/restoreDeletedRecord) them one by one. Requires the delete scope of the
+   * object, and an `Idempotency-Key`.
    *
    * Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
    * `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
@@ -1572,6 +1574,69 @@ export interface Operations {
    * Requires `reports:view`. Saved reports cannot be created or changed through this API.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
+  /**
+   * List deleted records
+   *
+   * Returns the records of an object that are in the trash and that the key could see when they were deleted, last
+   * deleted first. A record that was deleted with another one, such as a task of a lead, is not listed: it is among the
+   * `children` of the record with which it was deleted, and comes back with it.
+   *
+   * Requires the view and delete scopes of the object. **404**: the object does not exist, or the key cannot see it.
+   * **400**: an invalid time, a `to` before `from`, or a cursor of another list.
+   */
+  listDeletedRecords: ListMethod<'listDeletedRecords', 'deleted_records'>;
+  /**
+   * Get a deleted record
+   *
+   * Returns one record that is in the trash, with the field values that it had when it was deleted.
+   *
+   * Requires the view and delete scopes of the object. **404**: no such record is in the trash, or the key could not see
+   * it when it was deleted.
+   */
+  getDeletedRecord: Method<'getDeletedRecord'>;
+  /**
+   * Delete a record for good
+   *
+   * Removes a record from the trash with everything that was deleted with it, before its 30 days are over. The files of
+   * its attachments are removed, too. **This cannot be undone.**
+   *
+   * Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
+   * the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+   */
+  deleteDeletedRecord: Method<'deleteDeletedRecord'>;
+  /**
+   * Restore a deleted record
+   *
+   * Takes a record out of the trash, as it was: with its `id`, `created_at`, creator, `ETag` and field values, and with its
+   * notes, tasks, activities, messages, attachments, tags and links, each with its own ID. A link to a record that is
+   * still in the trash comes back when that record is restored.
+   *
+   * **References.** Records that referred to this one refer to it again, if their field is still empty. Each of them is
+   * changed: it gets a new `ETag`, a new `updated_at` and a history entry, and emits `record.updated`. Up to 1,000 of
+   * them are changed in this call. If there are more, the status is **202**: the record is restored, and the other
+   * references follow within the next minutes.
+   *
+   * **Warnings.** What the record can no longer have is left out, and `warnings` says so. The record then has a new
+   * `ETag` and a new `updated_at`.
+   *
+   * | code | meaning |
+   * |---|---|
+   * | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
+   * | `status_gone` | The status or stage was deleted. The record has the first active one. |
+   * | `option_gone` | The source was deleted. The field is null. |
+   * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored. |
+   * | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
+   *
+   * Requires the view, delete and create scopes of the object. The call works once, so it needs no `Idempotency-Key`, but
+   * you can send one. The workspace's duplicate checks and the pre-conditions of statuses do not apply.
+   *
+   * **404**: no such record is in the trash, or the key could not see it when it was deleted. **409** `ALREADY_EXISTS`:
+   * another record has the value of a unique field by now; `details` are those of POST. **409** `CONFLICT` with the reason
+   * `related_record_deleted`: the lead or deal of the activity does not exist; `details` has its `object` and `record_id`.
+   * Restore it first. Emits `record.restored` for the record, then one for each activity and each task that comes back
+   * with it.
+   */
+  restoreDeletedRecord: Method<'restoreDeletedRecord'>;
   /**
    * List the links of a record
    *
@@ -3206,7 +3271,8 @@ export interface Operations {
    * and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
    * change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
    *
-   * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone.
+   * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
+   * that are in the trash are removed for good, too; they are not counted again.
    *
    * Data is deleted in steps, and the response comes when all steps are done. Some ten thousand records take a few seconds, so
    * allow for it in the timeout of your client. If the call is interrupted, deleted data stays deleted; call again to delete
@@ -3313,6 +3379,10 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   searchReport: { method: 'POST', path: '/v1/reports/query' },
   getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
+  listDeletedRecords: { method: 'GET', path: '/v1/objects/{object}/deleted-records', items: 'deleted_records' },
+  getDeletedRecord: { method: 'GET', path: '/v1/objects/{object}/deleted-records/{id}' },
+  deleteDeletedRecord: { method: 'DELETE', path: '/v1/objects/{object}/deleted-records/{id}', takesKey: true },
+  restoreDeletedRecord: { method: 'POST', path: '/v1/objects/{object}/deleted-records/{id}/restore', takesKey: true },
   listLinks: { method: 'GET', path: '/v1/objects/{object}/records/{id}/links', items: 'links' },
   createLink: { method: 'POST', path: '/v1/objects/{object}/records/{id}/links', takesKey: true },
   deleteLink: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/links/{link_id}' },

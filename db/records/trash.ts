@@ -1,0 +1,619 @@
+// The trash: deleted records and what was deleted with them, stored as they were until they are restored or removed for good.
+import type { Fragment } from 'postgres';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { Actor } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import { inReach, type Scope } from '../client/visibility.ts';
+import { recordTable } from './columns.ts';
+import { belongs } from './reached.ts';
+import type { ClearedReference, ClearingCause } from './reference-clearing.ts';
+import { inLockOrder } from './references.ts';
+import { fromRow, insertedColumns, restOfRow, selection, toRow } from './rows.ts';
+
+/** Days after which a deleted record is removed for good. */
+const daysInTrash = 30;
+
+/** The tables of items that are restored as they are, in the order in which they are restored, with their columns. */
+export const itemColumns = {
+  activities: insertedColumns(recordTable('activities')),
+  tasks: insertedColumns(recordTable('tasks')),
+  notes: [
+    ...['company_id', 'test_mode', 'id', 'object', 'record_id', 'content'],
+    ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at', 'updated_at'],
+  ],
+  messages: [
+    ...[
+      'company_id',
+      'test_mode',
+      'id',
+      'object',
+      'record_id',
+      'channel',
+      'direction',
+      'source',
+      'sender',
+      'recipient',
+    ],
+    ...['subject', 'body', 'status', 'campaign_id', 'draft_id', 'occurred_at', 'created_at'],
+  ],
+  received_reports: [
+    ...['company_id', 'test_mode', 'id', 'provider', 'external_id', 'kind', 'object', 'record_id', 'details'],
+    ...['occurred_at', 'received_at'],
+  ],
+  attachments: [
+    ...['company_id', 'test_mode', 'id', 'object', 'record_id', 'file_id', 'file_name', 'content_type', 'size_bytes'],
+    ...['sha256', 'created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at'],
+  ],
+  record_tags: ['company_id', 'test_mode', 'object', 'record_id', 'tag_id', 'is_manual'],
+  links: [
+    ...['company_id', 'test_mode', 'id', 'link_type_id', 'from_object', 'from_id', 'to_object', 'to_id', 'cardinality'],
+    ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at'],
+  ],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+type ItemTable = keyof typeof itemColumns;
+
+/** An item of the trash, and the record with which it was deleted. */
+export interface TrashedItem {
+  kind: ItemTable;
+  id: string;
+  root: string;
+}
+
+/** How many items were deleted with a record, by what the API calls them. */
+export interface TrashedChildren {
+  notes: number;
+  tasks: number;
+  activities: number;
+  messages: number;
+  attachments: number;
+  links: number;
+  tags: number;
+}
+
+/** Counts items by kind. Reports of providers are no items for the API. */
+export function countChildren(items: readonly Pick<TrashedItem, 'kind'>[]): TrashedChildren {
+  const children = { notes: 0, tasks: 0, activities: 0, messages: 0, attachments: 0, links: 0, tags: 0 };
+  for (const { kind } of items)
+    if (kind === 'record_tags') children.tags += 1;
+    else if (kind !== 'received_reports') children[kind] += 1;
+  return children;
+}
+
+/** Who deleted records, and when. */
+export interface Deleter {
+  actor: Actor;
+  at: Date;
+}
+
+const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
+  sql`company_id = ${companyId} and test_mode = ${testMode}`;
+
+/** Stores records that were deleted in this transaction. Sent at once. */
+export function keepRecords(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  records: readonly { id: string; document: string | null; children: TrashedChildren }[],
+  { actor, at }: Deleter,
+): Promise<unknown> {
+  if (records.length === 0) return Promise.resolve();
+  const purgeAt = new Date(at.getTime() + daysInTrash * 86_400_000);
+  // A record that was restored can be here still, if references to it are being restored.
+  return sql`
+    insert into deleted_records (company_id, test_mode, object, id, document, children, deleted_at, deleted_by_kind, deleted_by_id,
+      deleted_by_name, purge_at, assigned_to, created_by_kind, created_by_id, created_by_user)
+    select ${companyId}, ${testMode}, ${object}, id, document, children, ${at}, ${actor.kind}, ${actor.id},
+      ${actor.name}, ${purgeAt}, (document ->> 'assigned_to')::uuid, document ->> 'created_by_kind', document ->> 'created_by_id',
+      (document ->> 'created_by_user')::uuid
+    from (
+      select id, document::jsonb as document, children::jsonb as children
+      from unnest(${records.map(({ id }) => id)}::uuid[], ${records.map(({ document }) => document ?? '')}::text[],
+        ${records.map(({ children }) => JSON.stringify(children))}::text[]) as record (id, document, children)
+    ) record
+    on conflict (company_id, test_mode, id) do update
+    set document = excluded.document, children = excluded.children, deleted_at = excluded.deleted_at,
+      deleted_by_kind = excluded.deleted_by_kind, deleted_by_id = excluded.deleted_by_id,
+      deleted_by_name = excluded.deleted_by_name, purge_at = excluded.purge_at, assigned_to = excluded.assigned_to,
+      restored_by = null`.execute();
+}
+
+/** A reference of one record to another that is to be restored with the other one. */
+interface LostReference {
+  object: string;
+  id: string;
+  field: string;
+}
+
+/** Stores references that were cleared, beside the records to which they were, if these are in the trash. Sent at once. */
+export function keepClearedReferences(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  cleared: readonly ClearedReference[],
+): Promise<unknown> {
+  const references = cleared.map(({ from, ...reference }) => ({ ...reference, to: from }));
+  return keepReferences(sql, scope, object, references);
+}
+
+function keepReferences(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  references: readonly (LostReference & { to: string })[],
+): Promise<unknown> {
+  if (references.length === 0) return Promise.resolve();
+  const documents = references.map((reference) => JSON.stringify({ object: reference.object, field: reference.field }));
+  // Locked, so that nothing is added to a record that is just being removed for good.
+  return sql`
+    with kept as materialized (
+      select id from deleted_records
+      where company_id = ${companyId} and test_mode = ${testMode} and object = ${object}
+        and id = any(${references.map(({ to }) => to)}::uuid[])
+      order by id
+      for key share
+    )
+    insert into deleted_items (company_id, test_mode, record_id, kind, id, document)
+    select ${companyId}, ${testMode}, kept.id, 'references', reference.id, reference.document::jsonb
+    from unnest(${references.map(({ id }) => id)}::uuid[], ${references.map(({ to }) => to)}::uuid[], ${documents}::text[])
+      as reference (id, record_id, document)
+    join kept on kept.id = reference.record_id
+    on conflict do nothing`.execute();
+}
+
+/** A deleted record that is locked to be restored. */
+export interface LockedRecord extends StoredRecord {
+  deletedAt: Date;
+}
+
+/** The condition that a row is in the trash, and not restored or due to be removed. */
+export function isInTrash(sql: Sql, scope: TenantScope, object: string, now: Date): Fragment {
+  return sql`${isOwn(sql, scope)} and object = ${object} and restored_by is null and purge_at > ${now}`;
+}
+
+/** Locks a deleted record that was within reach until the transaction ends, so that it is restored or removed only once. */
+export async function lockDeletedRecord(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  id: string,
+  now: Date,
+): Promise<LockedRecord | undefined> {
+  const table = recordTable(object);
+  const [row] = await sql`
+    select ${selection(sql, table)}, d.deleted_at
+    from (
+      select document, deleted_at from deleted_records
+      where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${inReach(sql, scope)}
+      for update
+    ) d
+    cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r`.values();
+  if (!row) return undefined;
+  const [deletedAt] = restOfRow(table, row);
+  return { ...fromRow(table, row), deletedAt: new Date(String(deletedAt)) };
+}
+
+/**
+ * Inserts a locked record and its items again, except for links and references. The caller has made sure that what the record
+ * refers to is there, and that no value of a unique field is taken.
+ * @param changed the record with what it can no longer have, if there is such
+ */
+export async function insertDeletedRecord(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  id: string,
+  changed: StoredRecord | undefined,
+): Promise<{ records: { object: 'activities' | 'tasks'; id: string }[] }> {
+  const table = recordTable(object);
+  const columns = namesOf(sql, insertedColumns(table));
+  const changes = changed
+    ? {
+        ...toRow(table, changed.values, changed.custom),
+        version: changed.version,
+        updated_at: changed.updatedAt.toISOString(),
+      }
+    : {};
+  const inserting = sql`
+    insert into ${sql(table.name)} (${columns})
+    select ${columns}
+    from (
+      select (jsonb_populate_record(null::${sql(table.name)}, document || ${sql.json(changes as never)}::jsonb)).*
+      from deleted_records
+      where ${isOwn(sql, scope)} and object = ${object} and id = ${id}
+    ) record`.execute();
+  // One behind the other: each sees what the ones before it did.
+  const items = plainItems.map((kind) => restoreItems(sql, scope, id, kind));
+  const [{ count }, restored] = await Promise.all([inserting, Promise.all(items)]);
+  if (count !== 1) throw new Error('a locked record is no longer in the trash');
+  return {
+    records: restored.flatMap((ids, index) => {
+      const kind = plainItems[index];
+      return kind === 'activities' || kind === 'tasks' ? ids.map((each) => ({ object: kind, id: each })) : [];
+    }),
+  };
+}
+
+const plainItems = ['activities', 'tasks', 'notes', 'messages', 'received_reports', 'attachments'] as const;
+
+const namesOf = (sql: Sql, names: readonly string[]): Fragment =>
+  sql.unsafe(names.map((name) => `"${name}"`).join(', ')) as unknown as Fragment;
+
+/** Moves the items of a kind back to their table. @returns their ids. Sent at once */
+async function restoreItems(sql: Sql, scope: TenantScope, root: string, kind: ItemTable): Promise<string[]> {
+  const columns = namesOf(sql, itemColumns[kind]);
+  const rows = await sql<{ id: string }[]>`
+    with restored as (
+      delete from deleted_items
+      where ${isOwn(sql, scope)} and record_id = ${root} and kind = ${kind}
+      returning document
+    )
+    insert into ${sql(kind)} (${columns})
+    select ${columns} from (select (jsonb_populate_record(null::${sql(kind)}, document)).* from restored) item
+    on conflict do nothing
+    returning id`.execute();
+  return rows.map(({ id }) => id);
+}
+
+/** Puts the tags back on a record that was just restored, except for those that were deleted. Sent at once. */
+export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise<unknown> {
+  const { companyId } = scope;
+  const columns = namesOf(sql, itemColumns.record_tags);
+  return sql`
+    with restored as (
+      delete from deleted_items
+      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'record_tags'
+      returning id, document
+    ), existing as materialized (
+      -- Locked, since a tag that is being deleted must not be put on.
+      select id from tags
+      where company_id = ${companyId} and id in (select id from restored)
+      order by id
+      for key share
+    )
+    insert into record_tags (${columns})
+    select ${columns}
+    from (
+      select (jsonb_populate_record(null::record_tags, document)).* from restored where id in (select id from existing)
+    ) item`.execute();
+}
+
+/** The custom values that activities or tasks of a record bring back, for the check of unique fields. */
+export async function findTrashedValues(
+  sql: Sql,
+  scope: TenantScope,
+  root: string,
+  kind: 'activities' | 'tasks',
+): Promise<Pick<StoredRecord, 'id' | 'values' | 'custom'>[]> {
+  const rows = await sql<{ id: string; custom: StoredRecord['custom'] }[]>`
+    select id, document -> 'custom' as custom from deleted_items
+    where ${isOwn(sql, scope)} and record_id = ${root} and kind = ${kind} and document -> 'custom' <> '{}'
+    order by id`;
+  return rows.map(({ id, custom }) => ({ id, values: {}, custom }));
+}
+
+/** A link in the trash. */
+export interface TrashedLink {
+  id: string;
+  fromObject: string;
+  fromId: string;
+  toObject: string;
+  toId: string;
+}
+
+/** The links that were deleted with a record, or with another one whose link waits for this one. */
+export async function findTrashedLinks(sql: Sql, scope: TenantScope, root: string): Promise<TrashedLink[]> {
+  return await sql<TrashedLink[]>`
+    select id, document ->> 'from_object' as from_object, document ->> 'from_id' as from_id,
+      document ->> 'to_object' as to_object, document ->> 'to_id' as to_id
+    from deleted_items
+    where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'links'
+    order by id`;
+}
+
+/** A record by its object and ID. */
+export interface RecordKey {
+  object: string;
+  id: string;
+}
+
+/**
+ * Finds the records in the trash with which others were deleted, which may be themselves, and locks them: they can be neither
+ * restored nor removed until the transaction ends.
+ * @returns the IDs of those in the trash, by the IDs of the given records
+ */
+export async function lockInTrash(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  keys: readonly RecordKey[],
+): Promise<Map<string, string>> {
+  if (keys.length === 0) return new Map();
+  const ids = keys.map(({ id }) => id);
+  const rows = await sql<{ id: string; root: string }[]>`
+    with holder as materialized (
+      select id, id as root from unnest(${ids}::uuid[]) as named (id)
+      union
+      select i.id, i.record_id from deleted_items i
+      where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.kind in ('activities', 'tasks')
+        and i.id = any(${ids}::uuid[])
+    ), locked as materialized (
+      select d.id from deleted_records d
+      where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.restored_by is null
+        and d.id = any(array(select root from holder))
+      order by d.id
+      for key share
+    )
+    select holder.id, locked.id as root from holder join locked on locked.id = holder.root`;
+  return new Map(rows.map(({ id, root }) => [id, root]));
+}
+
+/** Leaves links to other records in the trash, which the caller has locked, with which they come back. */
+export async function passLinks(
+  sql: Sql,
+  scope: TenantScope,
+  root: string,
+  links: readonly { id: string; to: string }[],
+): Promise<void> {
+  if (links.length === 0) return;
+  const ids = links.map(({ id }) => id);
+  await sql`
+    update deleted_items i
+    set record_id = passed.root
+    from unnest(${ids}::uuid[], ${links.map(({ to }) => to)}::uuid[]) as passed (id, root)
+    where i.company_id = ${scope.companyId} and i.test_mode = ${scope.testMode} and i.record_id = ${root} and i.kind = 'links'
+      and i.id = any(${ids}::uuid[]) and i.id = passed.id`;
+}
+
+/**
+ * Restores the links of a record that are still in its trash. Both records of each are there and locked.
+ * @param ids those whose other record is there; the rest is lost
+ * @returns those that are links again; the others have no type any more, or another link has taken their place
+ */
+export async function restoreLinks(
+  sql: Sql,
+  scope: TenantScope,
+  root: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const columns = namesOf(sql, itemColumns.links);
+  const rows = await sql<{ id: string }[]>`
+    with restored as (
+      delete from deleted_items
+      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'links'
+      returning id, document
+    ), existing as materialized (
+      -- Locked, since a type without links can be deleted.
+      select id from link_types
+      where company_id = ${scope.companyId} and id in (select (document ->> 'link_type_id')::uuid from restored)
+      order by id
+      for key share
+    )
+    insert into links (${columns})
+    select ${columns}
+    from (
+      select (jsonb_populate_record(null::links, document)).* from restored
+      where id = any(${[...ids]}::uuid[])
+      order by document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
+    ) item
+    where link_type_id in (select id from existing)
+    on conflict do nothing
+    returning id`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Which of some records are there, whoever can see them. They cannot be deleted until the transaction ends. */
+export async function holdExisting(sql: Sql, scope: TenantScope, keys: readonly RecordKey[]): Promise<Set<string>> {
+  const existing = new Set<string>();
+  const byObject = Map.groupBy(keys, ({ object }) => object);
+  for (const object of [...byObject.keys()].sort(inLockOrder)) {
+    const table = recordTable(object);
+    const ids = (byObject.get(object) ?? []).map(({ id }) => id);
+    const rows = await sql<{ id: string }[]>`
+      select r.id from ${sql(table.name)} r
+      where ${belongs(sql, scope, table)} and r.id = any(${ids}::uuid[])
+      order by r.id
+      for key share`;
+    for (const { id } of rows) existing.add(id);
+  }
+  return existing;
+}
+
+/** Has references of a record that was restored come back when the records to which they were are restored, too. */
+export async function awaitReferred(
+  sql: Sql,
+  scope: TenantScope,
+  of: RecordKey,
+  references: readonly { field: string; object: string; to: string }[],
+): Promise<void> {
+  for (const { field, object, to } of references)
+    await keepReferences(sql, scope, object, [{ object: of.object, id: of.id, field, to }]);
+}
+
+/** A reference that was restored. */
+export interface RestoredReference {
+  object: ClearedReference['object'];
+  id: string;
+  field: ClearedReference['field'];
+  changedAt: Date;
+}
+
+/**
+ * Restores references to a record that was restored, if they are still empty: each changes the record that has it. In records
+ * that are in the trash themselves, they come back with them.
+ * @param limit how many at most
+ * @returns those of living records, and whether there are more
+ */
+export async function restoreReferences(
+  sql: Sql,
+  scope: TenantScope,
+  root: string,
+  limit: number,
+  now: Date,
+): Promise<{ restored: RestoredReference[]; isMore: boolean }> {
+  const items = await sql<LostReference[]>`
+    delete from deleted_items
+    where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references' and id = any(array(
+      select id from deleted_items
+      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references'
+      order by id
+      limit ${limit}
+    ))
+    returning id, document ->> 'object' as object, document ->> 'field' as field`;
+  const restored: RestoredReference[] = [];
+  const byField = Map.groupBy(items, ({ object, field }) => `${object} ${field}`);
+  // Leads, customers, deals: in the order in which all transactions lock.
+  for (const name of [...byField.keys()].sort((a, b) => inLockOrder(a.split(' ')[0] ?? '', b.split(' ')[0] ?? ''))) {
+    const [object, field] = name.split(' ') as [RestoredReference['object'], RestoredReference['field']];
+    const ids = (byField.get(name) ?? []).map(({ id }) => id);
+    const rows = await fillReferences(sql, scope, object, field, root, ids, now);
+    restored.push(...rows.map((row) => ({ ...row, object, field })));
+    const found = new Set(rows.map(({ id }) => id));
+    const others = ids.filter((id) => !found.has(id));
+    if (others.length > 0)
+      await sql`
+        update deleted_records
+        set document = document || jsonb_build_object(${field}::text, ${root}::text)
+        where ${isOwn(sql, scope)} and object = ${object} and id = any(${others}::uuid[]) and document ->> ${field}::text is null`;
+  }
+  return { restored, isMore: items.length === limit };
+}
+
+/** Sets an empty reference of living records, each with its next version. */
+function fillReferences(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  field: string,
+  to: string,
+  ids: readonly string[],
+  now: Date,
+): Promise<{ id: string; changedAt: Date }[]> {
+  const column = sql(field);
+  return sql<{ id: string; changedAt: Date }[]>`
+    with empty as materialized (
+      select r.id from ${sql(object)} r
+      where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(${[...ids]}::uuid[]) and r.${column} is null
+      order by r.id
+      for no key update
+    )
+    update ${sql(object)} r
+    set ${column} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(array(select id from empty))
+    returning r.id, r.updated_at as changed_at`.execute();
+}
+
+/** Who restored a record, as the audit rows and events of what follows name it. */
+export type RestoringCause = ClearingCause;
+
+/** Takes a restored record out of the trash, with what could not be restored. */
+export async function forgetRestored(sql: Sql, scope: TenantScope, root: string): Promise<void> {
+  await Promise.all([
+    sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = ${root}`.execute(),
+    sql`delete from deleted_records where ${isOwn(sql, scope)} and id = ${root}`.execute(),
+  ]);
+}
+
+/** Leaves the references to a restored record to the job. */
+export async function notePendingReferences(
+  sql: Sql,
+  scope: TenantScope,
+  root: string,
+  restoredBy: RestoringCause,
+): Promise<void> {
+  await sql`
+    update deleted_records set restored_by = ${sql.json({ ...restoredBy } as never)}
+    where ${isOwn(sql, scope)} and id = ${root}`;
+}
+
+/** A restored record to which references are still to be restored. */
+export interface PendingRestoring {
+  object: string;
+  recordId: string;
+  restoredBy: RestoringCause;
+}
+
+/** Takes such a record of a tenant until the transaction ends; one that another server works on is left to it. */
+export async function takeRestoring(sql: Sql, scope: TenantScope): Promise<PendingRestoring | undefined> {
+  const [row] = await sql<PendingRestoring[]>`
+    select object, id as record_id, restored_by from deleted_records
+    where ${isOwn(sql, scope)} and restored_by is not null
+    limit 1
+    for update skip locked`;
+  return row;
+}
+
+/** Ends the clearing of references to a record that is restored: those that a job has not cleared yet stay. */
+export async function stopClearing(sql: Sql, scope: TenantScope, object: string, id: string): Promise<void> {
+  await sql`
+    delete from reference_clearings
+    where ${isOwn(sql, scope)} and object = ${object} and record_id = ${id}`;
+}
+
+/**
+ * Removes a locked record from the trash for good, with its items. If there are very many, it is due to be removed, and the job
+ * removes the rest.
+ */
+export async function purgeRecord(sql: Sql, scope: TenantScope, root: string, now: Date): Promise<void> {
+  const removed = await removeItems(sql, scope, root, mostRemovedAtOnce);
+  if (removed < mostRemovedAtOnce) await forgetRestored(sql, scope, root);
+  else await sql`update deleted_records set purge_at = ${now} where ${isOwn(sql, scope)} and id = ${root}`;
+}
+
+/** Items that one call removes. */
+const mostRemovedAtOnce = 5000;
+
+async function removeItems(sql: Sql, scope: TenantScope, root: string, limit: number): Promise<number> {
+  const removed = await sql`
+    delete from deleted_items
+    where ${isOwn(sql, scope)} and record_id = ${root} and (kind, id) in (
+      select kind, id from deleted_items where ${isOwn(sql, scope)} and record_id = ${root} limit ${limit}
+    )`;
+  return removed.count;
+}
+
+/**
+ * Removes a record of a tenant that has been in the trash long enough, or some of its items.
+ * @returns false if there is none that no other server works on
+ */
+export async function purgeSomeExpired(sql: Sql, scope: TenantScope, now: Date, limit: number): Promise<boolean> {
+  const [due] = await sql<{ id: string }[]>`
+    select id from deleted_records
+    where ${isOwn(sql, scope)} and purge_at <= ${now} and restored_by is null
+    order by purge_at
+    limit 1
+    for update skip locked`;
+  if (!due) return false;
+  const removed = await removeItems(sql, scope, due.id, limit);
+  if (removed < limit) await forgetRestored(sql, scope, due.id);
+  return true;
+}
+
+/** Removes some records of an object from the trash, whenever they were deleted. @returns how many; 0 if there are none */
+export async function purgeSome(sql: Sql, scope: TenantScope, object: string, limit: number): Promise<number> {
+  const rows = await sql<{ id: string }[]>`
+    select id from deleted_records
+    where ${isOwn(sql, scope)} and object = ${object}
+    order by id
+    limit ${limit}
+    for update`;
+  const ids = rows.map(({ id }) => id);
+  if (ids.length === 0) return 0;
+  await sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[])`;
+  await sql`delete from deleted_records where ${isOwn(sql, scope)} and id = any(${ids}::uuid[])`;
+  return ids.length;
+}
+
+/** Tenants with records that have been in the trash long enough, for the platform role. */
+export async function findDueTrash(sql: Sql, now: Date, limit: number): Promise<TenantScope[]> {
+  return await sql<TenantScope[]>`
+    select distinct company_id, test_mode
+    from (select company_id, test_mode from deleted_records where purge_at <= ${now} order by purge_at limit ${limit}) due`;
+}
+
+/** Tenants with references that are still to be restored, for the platform role. */
+export async function findRestoring(sql: Sql, limit: number): Promise<TenantScope[]> {
+  return await sql<TenantScope[]>`
+    select distinct company_id, test_mode
+    from (select company_id, test_mode from deleted_records where restored_by is not null limit ${limit}) waiting`;
+}

@@ -1,0 +1,83 @@
+// Deleted records: listed, read, restored, and removed for good.
+import { actorOf } from '../../db/client/created-by.ts';
+import {
+  type DeletedRecordRow,
+  findDeletedRecord,
+  listDeletedRecords as listStored,
+} from '../../db/records/deleted-records.ts';
+import { lockDeletedRecord, purgeRecord } from '../../db/records/trash.ts';
+import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { recordLabel } from '../../domain/records/label.ts';
+import { etagOf } from '../../domain/records/version.ts';
+import { actionOf, showRecord } from '../../domain/records/view.ts';
+import type { components } from '../../generated/api.ts';
+import { found, problem, validationFailed } from '../../runtime/errors.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+import { openObject } from '../../services/records/record-target.ts';
+import { restoreFromTrash } from '../../services/records/restoring.ts';
+
+export const listDeletedRecords: Handler<'listDeletedRecords'> = async (call) => {
+  const { query } = call.request;
+  const { object } = await openObject(call);
+  const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
+  if (from && to && from > to)
+    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+  const filter = { deletedBy: query.deleted_by, from, to };
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['deleted-records', object.object, query.deleted_by, query.from, query.to],
+    (after: readonly [string, string] | undefined, limit) =>
+      listStored(call.db.sql, call.caller, object.object, filter, after, limit, call.currentTime()),
+    ({ deletedAt, record }) => [deletedAt.toISOString(), record.id] as const,
+  );
+  return { status: 200, data: { deleted_records: rows.map((row) => toDeletedRecord(object, row)), ...rest } };
+};
+
+export const getDeletedRecord: Handler<'getDeletedRecord'> = async (call) => {
+  const { object } = await openObject(call);
+  const { id } = call.request.path;
+  const row = found(await findDeletedRecord(call.db.sql, call.caller, object.object, id, call.currentTime()));
+  return { status: 200, data: { deleted_record: toDeletedRecord(object, row) } };
+};
+
+export const restoreDeletedRecord: Handler<'restoreDeletedRecord'> = async (call) => {
+  const place = await openObject(call);
+  const { object } = place;
+  const { record, warnings, isPending } = await restoreFromTrash(call, place, call.request.path.id);
+  return {
+    status: isPending ? 202 : 200,
+    etag: etagOf(record),
+    data: { object: object.object, record: showRecord(object, record), warnings },
+  };
+};
+
+export const deleteDeletedRecord: Handler<'deleteDeletedRecord'> = async (call) => {
+  const { caller } = call;
+  const { sql } = call.db;
+  const { object } = await openObject(call);
+  const now = call.currentTime();
+  const { id } = found(await lockDeletedRecord(sql, caller, object.object, call.request.path.id, now));
+  await purgeRecord(sql, caller, id, now);
+  call.db.record({ action: actionOf(object, 'purge'), object: object.object, recordId: id });
+  return { status: 200, data: { object: object.object, id, deleted: true } };
+};
+
+function toDeletedRecord(
+  object: WorkspaceObject,
+  { record, deletedAt, deletedBy, purgeAt, mergedInto, children }: DeletedRecordRow,
+): components['schemas']['DeletedRecord'] {
+  const shown = showRecord(object, record);
+  const texts = [...object.fields.values()].filter(({ type }) => type === 'text');
+  return {
+    id: record.id,
+    object: object.object,
+    label: recordLabel(shown, texts),
+    deleted_at: deletedAt.toISOString(),
+    deleted_by: actorOf(deletedBy),
+    purge_at: purgeAt.toISOString(),
+    merged_into: mergedInto,
+    children,
+    record: shown,
+  };
+}
