@@ -10,6 +10,8 @@ export const guide = `How to work with this CRM
 3. search finds records by part of a name, an address or a number. query_records lists records of one object:
    - filter: {"field": "email", "op": "contains", "value": "example.com"}; {"and": [...]}, {"or": [...]} and {"not": {...}} combine conditions.
      Operators: eq, neq, gt, gte, lt, lte, between ([low, high]), contains, starts_with, ends_with, in, not_in (lists), is_null
+     A field of a related record has a dot, such as account.industry on deals. {"link": "deals", "any": {filter}} and "none" are about the
+     records of a relation to several; list_links names the relations of a record. At most 3 conditions in a filter go through a relation.
      Date fields also take {"relative": "today"}, last_7_days, next_30_days (any number), this_week, this_month, last_month, this_quarter, this_year
    - sort: up to three fields separated by commas, with a leading "-" for descending order, such as "-created_at"
    - fields: only these fields, separated by commas; request few

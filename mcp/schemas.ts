@@ -58,12 +58,12 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
   expand: {
     type: 'string',
     description:
-      'Up to three fields, separated by commas, whose related records are included; tags for the tags of leads and customers.',
+      'Up to three fields, separated by commas, whose related records are included; tags for the tags of leads and customers; links.<name> for related records.',
   },
   filter: {
     type: 'object',
     description:
-      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags for leads and customers, with in, not_in or is_null.',
+      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags for leads and customers, with in, not_in or is_null, or of a related record: account.industry. {"link": "deals", "any" or "none": <filter>} is about several related records.',
   },
   fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
   limit: { type: 'integer', description: 'Number of items on a page.', default: defaultPageSize },

@@ -29,16 +29,24 @@ export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kin
  * Returns a condition for visible rows. A row is visible if it is assigned to a visible user. An
  * unassigned row is visible if it was created for such a user, or by the calling key.
  * @param table without the column assigned_to, rows count as unassigned
+ * @param row precedes the columns, with a dot, if several tables of the statement have them
  */
-export function inReach(sql: Sql, scope: Scope, table: 'assigned' | 'unassigned' = 'assigned'): Fragment {
+export function inReach(
+  sql: Sql,
+  scope: Scope,
+  table: 'assigned' | 'unassigned' = 'assigned',
+  row: Fragment = sql``,
+): Fragment {
   const { reach, actor } = scope;
   if (reach.kind === 'company') return sql`true`;
   const users = members(sql, scope.companyId, reach);
   const created = sql`(
-    ${actor.kind === 'api_key' ? sql`created_by_kind = 'api_key' and created_by_id = ${actor.id} or` : sql``}
-    created_by_user in (${users})
+    ${actor.kind === 'api_key' ? sql`${row}created_by_kind = 'api_key' and ${row}created_by_id = ${actor.id} or` : sql``}
+    ${row}created_by_user in (${users})
   )`;
-  return table === 'assigned' ? sql`(assigned_to in (${users}) or assigned_to is null and ${created})` : created;
+  return table === 'assigned'
+    ? sql`(${row}assigned_to in (${users}) or ${row}assigned_to is null and ${created})`
+    : created;
 }
 
 /** The company whose users are read, and which of them the caller sees. */

@@ -1,16 +1,20 @@
 // Looks up what records refer to, for a whole page: users by id, and visible records.
-import type { Expansion, Person, Wanted } from '../../domain/records/reading.ts';
-import type { Sql } from '../client/pool.ts';
+import type { Expansion, FoundLink, Person, Wanted, WantedLinks } from '../../domain/records/reading.ts';
+import { type Sql, unprepared } from '../client/pipeline.ts';
 import type { Scope } from '../client/visibility.ts';
+import { recordTable } from './columns.ts';
 import { findShownTags } from './record-tags.ts';
 import { findRecords } from './records.ts';
+import { relatedRows } from './related.ts';
+import { fromRow, type Row, restOfRow, selection } from './rows.ts';
 
 /**
- * Sends one statement for the users, one for the tags and one for each object; none if nothing is
- * needed.
+ * One statement for the users, one for the tags, one for each object and one for each link type; none
+ * where nothing is wanted.
  */
 export async function findExpansion(sql: Sql, scope: Scope, wanted: Wanted): Promise<Expansion> {
-  const { tagged } = wanted;
+  const { tagged, linked = [] } = wanted;
+  const finding = linked.map(async (links) => [links.field, await findRelated(sql, scope, links)] as const);
   const [users, tags, ...records] = await Promise.all([
     findUsers(sql, scope.companyId, wanted.users),
     tagged && tagged.ids.length > 0 ? findShownTags(sql, scope, tagged.object, tagged.ids) : new Map<string, never>(),
@@ -19,7 +23,12 @@ export async function findExpansion(sql: Sql, scope: Scope, wanted: Wanted): Pro
       return [object, new Map(found.map((record) => [record.id, record]))] as const;
     }),
   ]);
-  return { users: new Map(users.map((user) => [user.id, user])), records: new Map(records), tags };
+  return {
+    users: new Map(users.map((user) => [user.id, user])),
+    records: new Map(records),
+    tags,
+    links: mergeLinks(await Promise.all(finding)),
+  };
 }
 
 async function findUsers(sql: Sql, companyId: string, ids: readonly string[]): Promise<Person[]> {
@@ -28,4 +37,47 @@ async function findUsers(sql: Sql, companyId: string, ids: readonly string[]): P
     select id, full_name, email
     from users
     where company_id = ${companyId} and id = any(${ids as string[]}::uuid[])`;
+}
+
+/** The links of one name can be to records of several objects. */
+function mergeLinks(
+  found: readonly (readonly [string, ReadonlyMap<string, FoundLink[]>])[],
+): Map<string, Map<string, FoundLink[]>> {
+  const merged = new Map<string, Map<string, FoundLink[]>>();
+  for (const [field, links] of found) merged.set(field, new Map([...(merged.get(field) ?? []), ...links]));
+  return merged;
+}
+
+/**
+ * The records that each of some records is related to, newest first, by the ids of these records. Of
+ * each only as many as are wanted, however many there are.
+ */
+async function findRelated(sql: Sql, scope: Scope, wanted: WantedLinks): Promise<Map<string, FoundLink[]>> {
+  const { object, ids, path, otherObject, limit } = wanted;
+  const [origin, table] = [recordTable(object), recordTable(otherObject)];
+  const { from, where } = relatedRows(sql, scope, { table: origin, row: sql`origin` }, table, path);
+  const order =
+    path.kind === 'link' ? sql`l.created_at desc, l.id desc` : sql`related.created_at desc, related.id desc`;
+  const rows = await unprepared(
+    sql`
+      select ${selection(sql, table)}, origin.id as origin_id, r.related_place
+      from ${sql(origin.name)} origin
+      cross join lateral (
+        select related.*, row_number() over (order by ${order}) as related_place
+        from ${from}
+        where ${where}
+        order by ${order}
+        limit ${limit}
+      ) r
+      where origin.company_id = ${scope.companyId} and origin.test_mode = ${scope.testMode}
+        and origin.id = any(${[...ids]}::uuid[])
+      order by r.related_place`.values(),
+  );
+  const found = new Map<string, FoundLink[]>();
+  for (const row of rows as unknown as Row[]) {
+    const id = String(restOfRow(table, row)[0]);
+    const link = { object: otherObject, record: fromRow(table, row) };
+    found.set(id, [...(found.get(id) ?? []), link]);
+  }
+  return found;
 }

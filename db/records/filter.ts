@@ -1,29 +1,62 @@
 // Converts filters to SQL. Values are parameters, and columns come from the table of columns.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
-import type { Condition } from '../../domain/objects/filter-tree.ts';
+import type { Condition, Related } from '../../domain/objects/filter-tree.ts';
 import type { PartOperator, Reading } from '../../domain/objects/filter-values.ts';
 import type { Sql } from '../client/pool.ts';
-import { type Column, filterColumn, type RecordTable } from './columns.ts';
+import type { Scope } from '../client/visibility.ts';
+import { type Column, filterColumn, type RecordTable, recordTable } from './columns.ts';
+import { relatedRows } from './related.ts';
 
 /**
- * Returns the condition of a filter for a row `r`.
- * @param isOneOfSeveral in an `or`, in which no index can serve one part alone
+ * The condition that a row `r` fulfils when it passes the filter.
+ * @param scope of the caller, who finds no record by related records that they cannot see
  */
-export function filterCondition(sql: Sql, table: RecordTable, filter: Filter, isOneOfSeveral = false): Fragment {
-  if ('and' in filter) return joined(sql, table, filter.and, sql`and`, isOneOfSeveral);
-  if ('or' in filter) return joined(sql, table, filter.or, sql`or`, true);
-  // Unknown is not true either, so that a record passes either a filter or its negation.
-  if ('not' in filter) return sql`(${filterCondition(sql, table, filter.not, true)}) is not true`;
-  // A name that no field of a record can have.
-  if (filter.field === 'tags') return tagsCondition(sql, table, filter);
-  if (filter.as) return readCondition(sql, filter, filter.as);
-  return comparison(sql, table, filter, isOneOfSeveral);
+export function filterCondition(sql: Sql, scope: Scope, table: RecordTable, filter: Filter): Fragment {
+  return treeCondition({ sql, scope, table, row: sql`r` }, filter, false);
 }
 
-function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeveral: boolean): Fragment {
+/** The rows that conditions are about. */
+interface Rows {
+  sql: Sql;
+  scope: Scope;
+  table: RecordTable;
+  /** Their alias in the statement. */
+  row: Fragment;
+}
+
+/** @param isOneOfSeveral in an `or`, where no index can serve a part alone */
+function treeCondition(rows: Rows, filter: Filter, isOneOfSeveral: boolean): Fragment {
+  const { sql } = rows;
+  if ('and' in filter) return joined(rows, filter.and, sql`and`, isOneOfSeveral);
+  if ('or' in filter) return joined(rows, filter.or, sql`or`, true);
+  // Unknown is not true either, so that a record passes either a filter or its negation.
+  if ('not' in filter) return sql`(${treeCondition(rows, filter.not, true)}) is not true`;
+  if ('quantifier' in filter) return relatedCondition(rows, filter, isOneOfSeveral);
+  // A name that no field of a record can have.
+  if (filter.field === 'tags') return tagsCondition(rows, filter);
+  if (filter.as) return readCondition(rows, filter, filter.as);
+  return comparison(rows, filter, isOneOfSeveral);
+}
+
+/** One of the related records passes the filter, or none of them. */
+function relatedCondition(
+  { sql, scope, table, row }: Rows,
+  { path, object, isVisible, quantifier, filter }: Related<Condition>,
+  isOneOfSeveral: boolean,
+): Fragment {
+  const isNone = quantifier === 'none';
+  if (!isVisible) return isNone ? sql`true` : sql`false`;
+  const related = { sql, scope, table: recordTable(object), row: sql`related` };
+  const { from, where } = relatedRows(sql, scope, { table, row }, related.table, path);
+  const passes = treeCondition(related, filter, isNone || isOneOfSeveral);
+  return sql`${isNone ? sql`not` : sql``} exists (select from ${from} where ${where} and ${passes})`;
+}
+
+function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fragment {
+  const { sql, table, row } = rows;
   const column = filterColumn(table, filter.field);
-  const expression = column ? expressionOf(sql, column) : customValue(sql, filter.field);
+  const expression = column ? expressionOf(sql, column, row) : customValue(rows, filter.field);
   switch (filter.op) {
     case 'is_null':
       return filter.isNull ? sql`${expression} is null` : sql`${expression} is not null`;
@@ -32,12 +65,12 @@ function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeve
       const values = filter.values.filter((value) => canBe(column, value));
       const isOneOf = sql`${expression} = any(${values}::${valueType(sql, column, ...values)}[])`;
       if (filter.op === 'not_in') return sql`(${isOneOf}) is not true`;
-      return column || isOneOfSeveral ? isOneOf : sql`${hasHash(sql, table, filter.field, values)} and ${isOneOf}`;
+      return column || isOneOfSeveral ? isOneOf : sql`${hasHash(rows, filter.field, values)} and ${isOneOf}`;
     }
     case 'contains':
     case 'starts_with':
     case 'ends_with':
-      return hasPart(sql, column, expression, filter.op, String(filter.value));
+      return hasPart(rows, column, expression, filter.op, String(filter.value));
     case 'eq':
     case 'neq': {
       const { op, value } = filter;
@@ -47,8 +80,8 @@ function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeve
       if (op === 'neq') return sql`${expression} is distinct from ${parameter}`;
       const isEqual = sql`${expression} = ${parameter}`;
       if (column?.hashed)
-        return sql`(r.${sql(`${column.name}_hash`)} = hashtextextended(${parameter}, 0) and ${isEqual})`;
-      return column || isOneOfSeveral ? isEqual : sql`${hasHash(sql, table, filter.field, [value])} and ${isEqual}`;
+        return sql`(${row}.${sql(`${column.name}_hash`)} = hashtextextended(${parameter}, 0) and ${isEqual})`;
+      return column || isOneOfSeveral ? isEqual : sql`${hasHash(rows, filter.field, [value])} and ${isEqual}`;
     }
     case 'between': {
       const { low, high } = filter;
@@ -60,17 +93,23 @@ function comparison(sql: Sql, table: RecordTable, filter: Condition, isOneOfSeve
 }
 
 /** The value of a custom field. */
-const customValue = (sql: Sql, field: string): Fragment => sql`(r.custom ->> ${field}::text)`;
+const customValue = ({ sql, row }: Rows, field: string): Fragment => sql`(${row}.custom ->> ${field}::text)`;
 
 const ordering = (sql: Sql) => ({ gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` });
 
 /** Part of a text, ignoring case. */
-function hasPart(sql: Sql, column: Column | undefined, expression: Fragment, op: PartOperator, part: string): Fragment {
+function hasPart(
+  { sql, row }: Rows,
+  column: Column | undefined,
+  expression: Fragment,
+  op: PartOperator,
+  part: string,
+): Fragment {
   if (op === 'starts_with' && column?.caseless) return begins(sql, expression, part.toLowerCase());
   const escaped = part.replace(/[\\%_]/g, '\\$&');
   const pattern = `${op === 'starts_with' ? '' : '%'}${escaped}${op === 'ends_with' ? '' : '%'}`;
   // Under the database's own collation, which knows the case of all letters.
-  const searched = column ? sql`r.${sql(column.name)}` : expression;
+  const searched = column ? sql`${row}.${sql(column.name)}` : expression;
   return sql`${searched}${column?.type === 'uuid' ? sql`::text` : sql``} ilike ${pattern}::text`;
 }
 
@@ -135,8 +174,9 @@ function readText(sql: Sql, text: Fragment, as: Reading): Fragment {
  * Returns a condition that reads a custom field as a number or a time. A text that is neither never
  * matches.
  */
-function readCondition(sql: Sql, filter: Condition, as: Reading): Fragment {
-  const text = customValue(sql, filter.field);
+function readCondition(rows: Rows, filter: Condition, as: Reading): Fragment {
+  const { sql } = rows;
+  const text = customValue(rows, filter.field);
   const read = readText(sql, text, as);
   const type = as === 'number' ? sql`numeric` : sql`timestamptz`;
   switch (filter.op) {
@@ -162,15 +202,10 @@ function readCondition(sql: Sql, filter: Condition, as: Reading): Fragment {
   }
 }
 
-function joined(
-  sql: Sql,
-  table: RecordTable,
-  members: readonly Filter[],
-  by: Fragment,
-  isOneOfSeveral: boolean,
-): Fragment {
+function joined(rows: Rows, members: readonly Filter[], by: Fragment, isOneOfSeveral: boolean): Fragment {
+  const { sql } = rows;
   const conditions = members.map((member, index) => {
-    const condition = filterCondition(sql, table, member, isOneOfSeveral);
+    const condition = treeCondition(rows, member, isOneOfSeveral);
     return index === 0 ? condition : sql`${by} ${condition}`;
   });
   return sql`(${conditions})`;
@@ -180,24 +215,21 @@ function joined(
  * Returns a condition for records with one of the tags, with none of them, with any tag or without
  * tags.
  */
-function tagsCondition(sql: Sql, { name }: RecordTable, filter: Condition): Fragment {
+function tagsCondition({ sql, table, row }: Rows, filter: Condition): Fragment {
   const isAbsent = filter.op === 'not_in' || (filter.op === 'is_null' && filter.isNull);
   const ids = 'values' in filter ? filter.values.map(String) : undefined;
   return sql`${isAbsent ? sql`not` : sql``} exists (
     select from record_tags t
-    where t.company_id = r.company_id and t.test_mode = r.test_mode and t.object = ${name} and t.record_id = r.id
+    where t.company_id = ${row}.company_id and t.test_mode = ${row}.test_mode and t.object = ${table.name} and t.record_id = ${row}.id
       ${ids ? sql`and t.tag_id = any(${ids}::uuid[])` : sql``}
   )`;
 }
 
-/**
- * Returns a condition that row `r` has one of the values in the custom field, by the hashes. It is
- * the only form that an index serves.
- */
-function hasHash(sql: Sql, table: RecordTable, field: string, values: readonly (string | number)[]): Fragment {
+/** One of the values has the hash of what the row holds in the tenant's own field: what an index finds, where nothing else could. */
+function hasHash({ sql, table, row }: Rows, field: string, values: readonly (string | number)[]): Fragment {
   return sql`exists (
     select from custom_value_hashes h
-    where h.company_id = r.company_id and h.test_mode = r.test_mode and h.record_id = r.id
+    where h.company_id = ${row}.company_id and h.test_mode = ${row}.test_mode and h.record_id = ${row}.id
       and h.hash in (select custom_value_hash(${table.object ?? table.name}::text, ${field}::text, value) from unnest(${values.map(String)}::text[]) value)
   )`;
 }
@@ -205,8 +237,8 @@ function hasHash(sql: Sql, table: RecordTable, field: string, values: readonly (
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The indexes sort texts by their bytes. */
-export function expressionOf(sql: Sql, { name, type }: Column): Fragment {
-  return type === 'text' ? sql`r.${sql(name)} collate "C"` : sql`r.${sql(name)}`;
+export function expressionOf(sql: Sql, { name, type }: Column, row: Fragment = sql`r`): Fragment {
+  return type === 'text' ? sql`${row}.${sql(name)} collate "C"` : sql`${row}.${sql(name)}`;
 }
 
 /**

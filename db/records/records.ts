@@ -114,7 +114,7 @@ export async function listRecords(
   const rows: Row[] = [];
   for (const part of plan.parts) {
     const most = page.limit - rows.length;
-    const wanted = wantedRows(sql, table, page, part);
+    const wanted = wantedRows(sql, scope, table, page, part);
     const source = visible ?? (await firstInReach(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
     const query = sql`
       select ${selection(sql, table)}, ${keyColumns(sql, plan.keys)}
@@ -129,9 +129,9 @@ export async function listRecords(
 }
 
 /** Returns the conditions of a page for the rows of a part, each with a leading `and`. */
-function wantedRows(sql: Sql, table: RecordTable, { filter, where }: Page, part: ListPart): Fragment {
+function wantedRows(sql: Sql, scope: Scope, table: RecordTable, { filter, where }: Page, part: ListPart): Fragment {
   return sql`
-      ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+      ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
       ${where ? sql`and ${where}` : sql``}
       ${partCondition(sql, part)}`;
 }
@@ -177,7 +177,7 @@ export async function countRecords(
       select 1
       from ${source.rows}
       where ${source.where}
-        ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+        ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
       ${most === undefined ? sql`` : sql`limit ${most + 1}`}
     ) found`);
   return row?.total ?? 0;

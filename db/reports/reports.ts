@@ -48,7 +48,7 @@ export async function runReport(
         select r.id, ${first.text} as key, ${first.order} as place, ${second.text} as other, ${second.order} as other_place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
         from ${source.rows}
         where ${source.where}
-          ${filter ? sql`and ${filterCondition(sql, table, filter)}` : sql``}
+          ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
       )`;

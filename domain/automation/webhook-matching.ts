@@ -1,8 +1,8 @@
 // Matches events with webhook subscriptions: by name, own changes and filter.
 import { fulfils } from '../objects/comparisons.ts';
 import type { FieldProblem } from '../objects/field-values.ts';
-import { type Filter, readFilterOf } from '../objects/filter.ts';
-import { holds, leavesOf, mapLeaves } from '../objects/filter-tree.ts';
+import { readFilterOf } from '../objects/filter.ts';
+import { type Condition, holds, leavesOf, mapLeaves, type Tree } from '../objects/filter-tree.ts';
 import { isResolved } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
@@ -86,7 +86,7 @@ function findFilterableFields(patterns: readonly string[]): Map<string, Field> {
 export function readEventFilter(
   given: unknown,
   patterns: readonly string[],
-): { filter: Filter | undefined; problems: FieldProblem[] } {
+): { filter: Tree<Condition> | undefined; problems: FieldProblem[] } {
   const fields = findFilterableFields(patterns);
   const names = [...fields.keys()];
   const { filter, problems } = readFilterOf(given, {
@@ -153,7 +153,7 @@ export function matcherOf({ events, filter: given, skipOwn, createdByKind, creat
     (filter === undefined || passes(filter, data));
 }
 
-function passes(filter: Filter, data: MatchableEvent['data']): boolean {
+function passes(filter: Tree<Condition>, data: MatchableEvent['data']): boolean {
   return holds(filter, (condition) => {
     const value = Object.hasOwn(data, condition.field) ? data[condition.field] : undefined;
     // A missing field only matches `is_null`.

@@ -2,7 +2,7 @@
 import { findRecipient } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { type Filter, readFilter } from '../objects/filter.ts';
+import { type Filter, readOwnFilter } from '../objects/filter.ts';
 import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import { closest } from '../objects/suggestions.ts';
@@ -146,7 +146,7 @@ export function once(problems: readonly FieldProblem[]): FieldProblem[] {
 }
 
 function conditionProblems(condition: KeptCondition, object: WorkspaceObject, field: string): FieldProblem[] {
-  return readFilter(condition, object).problems.map((each) => ({ ...each, field }));
+  return readOwnFilter(condition, object).problems.map((each) => ({ ...each, field }));
 }
 
 function textProblems(step: Step, object: WorkspaceObject, at: (name: string) => string): FieldProblem[] {
@@ -211,7 +211,7 @@ function checkSetting(
 
 /** Returns the filter of a condition now; undefined if it no longer fits the fields. */
 export function filterOf(condition: KeptCondition, object: WorkspaceObject, clock: Clock): Filter | undefined {
-  const { filter, problems } = readFilter(condition, object);
+  const { filter, problems } = readOwnFilter(condition, object);
   return problems.length > 0 || !filter ? undefined : resolveRelativeDates(filter, clock);
 }
 

@@ -1,5 +1,6 @@
 // The shape of a filter: conditions, combined with and, or and not.
 import type { Operator, Reading } from './filter-values.ts';
+import type { RelationPath } from './relations.ts';
 
 /** A value that means days relative to today. */
 export interface RelativeDate {
@@ -31,6 +32,18 @@ export type GivenValue = string | number | RelativeDate;
 /** A comparison as a caller sends it, possibly with relative dates. */
 export type GivenCondition = Comparison<GivenValue>;
 
+/** A condition on the records that a record is related to. */
+export interface Related<Leaf> {
+  path: RelationPath;
+  /** The object of the related records that the condition is about. */
+  object: string;
+  /** False if the caller cannot see records of the object. Then there is no related record. */
+  isVisible: boolean;
+  /** Whether one related record or no related record passes the filter. */
+  quantifier: 'any' | 'none';
+  filter: Tree<Leaf>;
+}
+
 export type Tree<Leaf> = Leaf | { and: readonly Tree<Leaf>[] } | { or: readonly Tree<Leaf>[] } | { not: Tree<Leaf> };
 
 /** Returns true if the tree holds. `not` holds exactly if its member does not. */
@@ -58,4 +71,9 @@ export function mapLeaves<Leaf extends object, Other>(
   if ('or' in tree) return { or: tree.or.map((member) => mapLeaves(member, replace)) };
   if ('not' in tree) return { not: mapLeaves(tree.not, replace) };
   return replace(tree);
+}
+
+/** True for a condition on related records. */
+export function isRelated<Leaf extends object>(leaf: Leaf | Related<Leaf>): leaf is Related<Leaf> {
+  return 'quantifier' in leaf;
 }

@@ -1,35 +1,42 @@
-// The filter grammar of records: converts a caller's JSON to a typed tree, or returns all problems.
-
-import { filterLimits } from '../service/request-limits.ts';
-import { readComparison } from './comparisons.ts';
+// The filter grammar of records: from a caller's JSON to a typed tree, or to all its problems.
 import type { FieldProblem } from './field-values.ts';
-import type { Condition, GivenCondition, Tree } from './filter-tree.ts';
-import { filterableField, quoteName, unknownField } from './queryable.ts';
-import type { Field, WorkspaceObject } from './workspace.ts';
+import {
+  isOverLimit,
+  malformed,
+  type Node,
+  type Reading,
+  readCondition,
+  readNode,
+  readTree,
+  type Vocabulary,
+} from './filter-nodes.ts';
+import type { Condition, GivenCondition, Related, Tree } from './filter-tree.ts';
+import { filterableField, filterableNames, quoteName, unknownField } from './queryable.ts';
+import { isToOne, listRelations, type Relation, toRelationPath } from './relations.ts';
+import { closest } from './suggestions.ts';
+import type { Workspace, WorkspaceObject } from './workspace.ts';
 
 /** A filter that means the same at any time. */
-export type Filter = Tree<Condition>;
+export type Filter = Tree<Condition | Related<Condition>>;
 
 /** A filter as a caller sends it, possibly with relative dates. */
-export type GivenFilter = Tree<GivenCondition>;
+export type GivenFilter = Tree<GivenCondition | Related<GivenCondition>>;
 
-/** The fields that a filter may name. */
-export interface Vocabulary {
-  field(name: string): Field | undefined;
-  unknown(name: string): FieldProblem;
+/** What conditions through a relation depend on. */
+export interface RelationContext {
+  workspace: Pick<Workspace, 'objects' | 'linkTypes'>;
+  /** Returns true if the caller may view records of the object. */
+  canView(object: string): boolean;
 }
 
-interface Reading {
-  vocabulary: Vocabulary;
-  problems: FieldProblem[];
-  conditions: number;
-}
+type Outcome<Result> = { filter: Result | undefined; problems: FieldProblem[] };
 
 /** Reads the parameter. Without it, there is no filter, and no problem. */
 export function parseFilter(
   text: string | undefined,
   object: WorkspaceObject,
-): { filter: GivenFilter | undefined; problems: FieldProblem[] } {
+  context: RelationContext,
+): Outcome<GivenFilter> {
   if (text === undefined) return { filter: undefined, problems: [] };
   let given: unknown;
   try {
@@ -37,103 +44,232 @@ export function parseFilter(
   } catch {
     return { filter: undefined, problems: [malformed(notJson)] };
   }
-  return readFilter(given, object);
+  return readFilter(given, object, context);
 }
 
+const notJson =
+  'filter must be JSON such as {"field": "email", "op": "eq", "value": "sara@example.com"}, percent-encoded in URLs.';
+
 /** Reads a filter that is already parsed JSON. */
-export function readFilter(
-  given: unknown,
-  object: WorkspaceObject,
-): { filter: GivenFilter | undefined; problems: FieldProblem[] } {
-  return readFilterOf(given, {
-    field: (name) => filterableField(object, name),
-    unknown: (name) => unknownField('filter', name, object),
+export function readFilter(given: unknown, object: WorkspaceObject, context: RelationContext): Outcome<GivenFilter> {
+  const relations = listRelations(object.object, context.workspace).filter(
+    ({ otherObject }) => otherObject === null || context.workspace.objects.has(otherObject),
+  );
+  const vocabulary = fieldsOf(object);
+  return readTree<GivenCondition | Related<GivenCondition>>(given, (reading) => (node, depth) => {
+    const asked = findRelation(node, vocabulary);
+    return asked === undefined
+      ? readCondition(node, vocabulary, reading)
+      : readThrough(asked, node, depth, { object: object.object, relations, ...context }, reading);
   });
+}
+
+/** Reads a filter of records whose conditions cannot go through a relation. */
+export function readOwnFilter(given: unknown, object: WorkspaceObject): Outcome<Tree<GivenCondition>> {
+  return readFilterOf(given, fieldsOf(object));
 }
 
 /** Reads a filter over other fields than those of an object's records. */
-export function readFilterOf(
-  given: unknown,
-  vocabulary: Vocabulary,
-): { filter: GivenFilter | undefined; problems: FieldProblem[] } {
-  const reading: Reading = { vocabulary, problems: [], conditions: 0 };
-  const filter = readNode(given, 1, reading);
-  if (reading.conditions > filterLimits.conditions) {
-    const message = `filter must have at most ${filterLimits.conditions} conditions.`;
-    reading.problems.unshift({ field: 'filter', code: 'TOO_LONG', message });
-  }
-  return { filter, problems: reading.problems };
+export function readFilterOf(given: unknown, vocabulary: Vocabulary): Outcome<Tree<GivenCondition>> {
+  return readTree<GivenCondition>(given, (reading) => (node) => {
+    const asked = findRelation(node, vocabulary);
+    if (asked === undefined) return readCondition(node, vocabulary, reading);
+    const name = 'field' in asked ? `${asked.name}.${asked.field}` : asked.name;
+    const message = `filter: ${quoteName(name)} goes through a relation. Only filters of lists and reports can do that.`;
+    reading.problems.push({ ...vocabulary.unknown(name), message });
+    return undefined;
+  });
 }
 
-const malformed = (message: string): FieldProblem => ({ field: 'filter', code: 'INVALID_FORMAT', message });
-const notJson =
-  'filter must be JSON such as {"field": "email", "op": "eq", "value": "sara@example.com"}, percent-encoded in URLs.';
-const shape = 'filter must be {"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}.';
-const combinators = ['and', 'or', 'not'] as const;
+const fieldsOf = (object: WorkspaceObject): Vocabulary => ({
+  field: (name) => filterableField(object, name),
+  unknown: (name) => unknownField('filter', name, object),
+});
 
-/** @param depth of the combinator that this node would be */
-function readNode(given: unknown, depth: number, reading: Reading): GivenFilter | undefined {
-  if (given === null || typeof given !== 'object' || Array.isArray(given)) {
-    reading.problems.push(malformed(shape));
+/** A relation that a condition names, with the field after the dot if it has one. */
+type AskedRelation = { name: string; field: string } | { name: string };
+
+/** Returns the relation that a condition goes through, or undefined if it does not go through one. */
+function findRelation(node: Node, vocabulary: Vocabulary): AskedRelation | undefined {
+  if ('link' in node) return { name: String(node.link) };
+  const { field } = node;
+  if (typeof field !== 'string' || vocabulary.field(field)) return undefined;
+  const dot = field.indexOf('.');
+  return dot < 0 ? undefined : { name: field.slice(0, dot), field: field.slice(dot + 1) };
+}
+
+/** The object of a filter, with the relations that its conditions can go through. */
+interface Origin extends RelationContext {
+  object: string;
+  relations: readonly Relation[];
+}
+
+type Parts = Omit<Reading<never>, 'readLeaf'>;
+
+/** Reads a condition through a relation. */
+function readThrough(
+  asked: AskedRelation,
+  node: Node,
+  depth: number,
+  origin: Origin,
+  parts: Parts,
+): Tree<Related<GivenCondition>> | undefined {
+  const { problems, counts } = parts;
+  counts.related += 1;
+  if (isOverLimit(counts)) return undefined;
+  const problem = 'field' in asked ? undefined : findLinkProblem(node);
+  const relation = problem ? undefined : origin.relations.find(({ name }) => name === asked.name);
+  if (problem) problems.push(problem);
+  else if (!relation) problems.push(unknownRelation(asked, origin));
+  else if (!('field' in asked)) return readLink(relation, node, depth, origin, parts);
+  else if (!isToOne(relation)) problems.push(notToOne(asked, origin));
+  else if (asked.field.includes('.')) problems.push(oneHop);
+  else return readDotted(relation, asked.field, node, origin, parts);
+  return undefined;
+}
+
+const oneHop = malformed(
+  'filter: a condition through a relation can only name fields of the related record, not its relations.',
+);
+
+/** The problem of the keys of `{"link", "any"}`. */
+function findLinkProblem(node: Node): FieldProblem | undefined {
+  const rule =
+    'filter: a condition on links must be {"link": "<name>", "any": {…}} or {"link": "<name>", "none": {…}}.';
+  const quantifiers = Object.keys(node).filter((key) => key === 'any' || key === 'none');
+  const isShaped = quantifiers.length === 1 && Object.keys(node).length === 2;
+  return isShaped && typeof node.link === 'string' ? undefined : malformed(rule);
+}
+
+function unknownRelation(asked: AskedRelation, { object, relations }: Origin): FieldProblem {
+  const names = relations.filter((each) => !('field' in asked) || isToOne(each)).map(({ name }) => name);
+  const name = 'field' in asked ? `${asked.name}.${asked.field}` : asked.name;
+  const meant = closest(asked.name, names);
+  return {
+    field: quoteName(name),
+    code: 'UNKNOWN_FIELD',
+    message: `filter: ${quoteName(asked.name)} is not a relation of ${object}.`,
+    allowed: names.slice(0, 50),
+    ...(meant ? { did_you_mean: meant } : {}),
+  };
+}
+
+/** The problem of a dotted condition through a relation to several records. */
+function notToOne(asked: AskedRelation, origin: Origin): FieldProblem {
+  const { did_you_mean: _, ...problem } = unknownRelation(asked, origin);
+  return {
+    ...problem,
+    message: `filter: ${asked.name} can be several records, so their fields cannot be named with a dot.`,
+    hint: `Use {"link": "${asked.name}", "any": {…}} or {"link": "${asked.name}", "none": {…}}.`,
+  };
+}
+
+/** Reads `{"field": "account.industry", …}`: without a related record, only `neq` and `is_null` hold. */
+function readDotted(
+  relation: Relation,
+  field: string,
+  node: Node,
+  origin: Origin,
+  parts: Parts,
+): Tree<Related<GivenCondition>> | undefined {
+  const prefix = `${relation.name}.`;
+  return readForEachObject(relation, origin, parts, (object, inner) => {
+    const vocabulary: Vocabulary = {
+      prefix,
+      field: (name) => filterableField(object, name),
+      unknown: (name) => {
+        const problem = unknownField('filter', name, object);
+        const allowed = filterableNames(object).map((each) => `${prefix}${each}`);
+        const meant = problem.did_you_mean;
+        return {
+          ...problem,
+          field: `${prefix}${problem.field}`,
+          allowed: allowed.slice(0, 50),
+          ...(meant ? { did_you_mean: `${prefix}${meant}` } : {}),
+        };
+      },
+    };
+    const condition = readCondition({ ...node, field }, vocabulary, inner);
+    if (!condition) return undefined;
+    const holdsWithout = condition.op === 'neq' || (condition.op === 'is_null' && condition.isNull);
+    return holdsWithout ? { quantifier: 'none', filter: { not: condition } } : { quantifier: 'any', filter: condition };
+  });
+}
+
+/** Reads `{"link": "contacts", "any": {…}}`. */
+function readLink(
+  relation: Relation,
+  node: Node,
+  depth: number,
+  origin: Origin,
+  parts: Parts,
+): Tree<Related<GivenCondition>> | undefined {
+  const quantifier = 'any' in node ? 'any' : 'none';
+  return readForEachObject(relation, origin, parts, (object, inner) => {
+    const vocabulary: Vocabulary = {
+      prefix: `${relation.name}.`,
+      field: (name) => filterableField(object, name),
+      unknown: (name) => {
+        const problem = unknownField('filter', name, object);
+        return { ...problem, field: `${relation.name}.${problem.field}` };
+      },
+    };
+    const readLeaf = (leaf: Node): GivenCondition | undefined => {
+      const isThrough = findRelation(leaf, vocabulary) !== undefined;
+      if (!isThrough) return readCondition(leaf, vocabulary, inner);
+      inner.problems.push(oneHop);
+      return undefined;
+    };
+    const filter = readNode<GivenCondition>(node[quantifier], depth, { ...inner, readLeaf });
+    return filter && { quantifier, filter };
+  });
+}
+
+/**
+ * Reads a condition for the object on the other side of a relation. If that can be any, the
+ * condition is about the records of the objects that it fits.
+ */
+function readForEachObject(
+  relation: Relation,
+  { workspace, canView }: Origin,
+  { problems, counts }: Parts,
+  read: (object: WorkspaceObject, inner: Parts) => Pick<Related<GivenCondition>, 'quantifier' | 'filter'> | undefined,
+): Tree<Related<GivenCondition>> | undefined {
+  const { otherObject } = relation;
+  const objects = [...workspace.objects.values()].filter(
+    ({ object }) => otherObject === null || object === otherObject,
+  );
+  const outcomes = objects.map((object) => {
+    const inner: Parts = { problems: [], counts: { ...counts } };
+    const condition = read(object, inner);
+    return { object: object.object, condition, inner };
+  });
+  const [first] = outcomes;
+  if (first) Object.assign(counts, first.inner.counts);
+  const path = toRelationPath(relation);
+  const related = outcomes.flatMap(({ object, condition, inner }) =>
+    condition && inner.problems.length === 0 ? [{ path, object, isVisible: canView(object), ...condition }] : [],
+  );
+  const [only, ...others] = related;
+  if (!only) {
+    problems.push(...chooseProblems(outcomes.map(({ inner }) => inner.problems)));
     return undefined;
   }
-  const node = given as Record<string, unknown>;
-  const keys = Object.keys(node);
-  const combinator = combinators.find((each) => keys.includes(each));
-  if (!combinator) return readCondition(node, keys, reading);
-  const members = node[combinator];
-  if (keys.length > 1) reading.problems.push(malformed(`filter: ${combinator} must be the only key of its object.`));
-  else if (combinator !== 'not' && (!Array.isArray(members) || members.length === 0))
-    reading.problems.push(malformed(`filter: ${combinator} must be a list with at least one condition.`));
-  else if (depth > filterLimits.depth)
-    reading.problems.push(
-      malformed(`filter: and, or and not can be nested at most ${filterLimits.depth} levels deep.`),
-    );
-  else if (combinator === 'not') {
-    const inner = readNode(members, depth + 1, reading);
-    return inner && { not: inner };
-  } else {
-    const read: GivenFilter[] = [];
-    for (const member of members as unknown[]) {
-      if (reading.conditions > filterLimits.conditions) return undefined;
-      const inner = readNode(member, depth + 1, reading);
-      if (inner) read.push(inner);
-    }
-    return combinator === 'and' ? { and: read } : { or: read };
-  }
-  return undefined;
+  if (others.length === 0) return only;
+  return only.quantifier === 'any' ? { or: related } : { and: related };
 }
 
-const keysOfConditions = ['field', 'op', 'value', 'as'];
-
-function readCondition(node: Record<string, unknown>, keys: string[], reading: Reading): GivenCondition | undefined {
-  reading.conditions += 1;
-  if (reading.conditions > filterLimits.conditions) return undefined;
-  const { vocabulary, problems } = reading;
-  const extra = keys.find((key) => !keysOfConditions.includes(key));
-  const { field: name } = node;
-  if (extra !== undefined)
-    problems.push(malformed(`filter: ${quoteName(extra)} is not a key of a condition. ${shape}`));
-  else if (typeof name !== 'string') problems.push(malformed('filter: field must be a string.'));
-  else {
-    const field = vocabulary.field(name);
-    if (field) return readOne(field, node, reading);
-    problems.push(vocabulary.unknown(name));
-  }
-  return undefined;
-}
-
-function readOne(field: Field, node: Record<string, unknown>, reading: Reading): GivenCondition | undefined {
-  const read = readComparison(field, node.op, node.value, node.as);
-  if ('condition' in read) return read.condition;
-  const { code, rule, allowed, meant, hint } = read.fault;
-  reading.problems.push({
-    field: field.name,
-    code,
-    message: `filter: ${field.name} ${rule}.`,
-    ...(allowed ? { allowed: allowed.slice(0, 50) } : {}),
-    ...(meant ? { did_you_mean: meant } : {}),
-    ...(hint ? { hint } : {}),
-  });
-  return undefined;
+/** The problems to report of those that a condition has for each object. */
+function chooseProblems(ofEach: readonly (readonly FieldProblem[])[]): readonly FieldProblem[] {
+  const isUnknown = ({ code }: FieldProblem): boolean => code === 'UNKNOWN_FIELD';
+  // Those of an object that has the field, if there is one, say what to do.
+  const [first = []] = ofEach;
+  const known = ofEach.find((problems) => !problems.some(isUnknown));
+  if (known || ofEach.length === 1) return known ?? first;
+  const allowed = [...new Set(ofEach.flatMap((problems) => problems.find(isUnknown)?.allowed ?? []))].slice(0, 50);
+  return first.map((problem) =>
+    isUnknown(problem)
+      ? { ...problem, message: `filter: ${problem.field} is not a field of any object.`, allowed }
+      : problem,
+  );
 }

@@ -53,10 +53,14 @@ export function queryableNames(object: WorkspaceObject): string[] {
   return [...common.keys(), ...object.fields.keys()];
 }
 
+/** The names of the fields that records can be filtered by. */
+export function filterableNames(object: WorkspaceObject): string[] {
+  return [...new Set([...queryableNames(object), ...furtherFilterable(object).map(({ name }) => name)])];
+}
+
 /** Returns the problem of a parameter that names an unknown field. */
 export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
-  const further = parameter === 'filter' ? furtherFilterable(object).map((field) => field.name) : [];
-  const names = [...new Set([...queryableNames(object), ...further])];
+  const names = parameter === 'filter' ? filterableNames(object) : queryableNames(object);
   const meant = closest(name, names);
   return {
     field: quoteName(name),

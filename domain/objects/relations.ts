@@ -85,3 +85,21 @@ export function listRelations(object: string, { linkTypes }: Pick<Workspace, 'li
     return sides;
   });
 }
+
+/** True if records on this side are related to at most one record. */
+export function isToOne({ side, type }: Relation): boolean {
+  if (type.cardinality === 'one_to_one') return true;
+  return type.cardinality === 'one_to_many' && side === 'to';
+}
+
+/** Where the related records of a record are found. It stays the same if labels or names change. */
+export type RelationPath =
+  /** The `to` side has the reference in `field`. `isToAny`: its record can be of any object. */
+  | { kind: 'reference'; side: Relation['side']; field: string; isToAny: boolean }
+  | { kind: 'link'; side: Relation['side']; typeId: string };
+
+export function toRelationPath({ side, type }: Relation): RelationPath {
+  return isSystem(type)
+    ? { kind: 'reference', side, field: type.field, isToAny: type.fromObject === null }
+    : { kind: 'link', side, typeId: type.id };
+}

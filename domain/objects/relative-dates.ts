@@ -4,7 +4,9 @@ import {
   type Condition,
   type GivenCondition,
   type GivenValue,
+  isRelated,
   mapLeaves,
+  type Related,
   type RelativeDate,
   type Tree,
 } from './filter-tree.ts';
@@ -73,8 +75,20 @@ export function boundsOf({ relative, ofDates }: RelativeDate, { now, timezone }:
 }
 
 /** Replaces the relative dates of a filter by their current days. */
-export function resolveRelativeDates(filter: Tree<GivenCondition>, clock: Clock): Tree<Condition> {
-  return mapLeaves(filter, (condition) => (isResolved(condition) ? condition : resolve(condition, clock)));
+export function resolveRelativeDates(filter: Tree<GivenCondition>, clock: Clock): Tree<Condition>;
+export function resolveRelativeDates(
+  filter: Tree<GivenCondition | Related<GivenCondition>>,
+  clock: Clock,
+): Tree<Condition | Related<Condition>>;
+export function resolveRelativeDates(
+  filter: Tree<GivenCondition | Related<GivenCondition>>,
+  clock: Clock,
+): Tree<Condition | Related<Condition>> {
+  const resolveOne = (condition: GivenCondition): Tree<Condition> =>
+    isResolved(condition) ? condition : resolve(condition, clock);
+  return mapLeaves<GivenCondition | Related<GivenCondition>, Condition | Related<Condition>>(filter, (leaf) =>
+    isRelated(leaf) ? { ...leaf, filter: mapLeaves(leaf.filter, resolveOne) } : resolveOne(leaf),
+  );
 }
 
 /** Returns true if a condition means the same at any time. */

@@ -5,10 +5,17 @@ import { type Modules, moduleState } from '../billing/plans.ts';
 import type { NamedItem } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
 import { quoteName, tagsField, unknownField } from '../objects/queryable.ts';
+import {
+  listRelations,
+  type Relation as ObjectRelation,
+  type RelationPath,
+  toRelationPath,
+} from '../objects/relations.ts';
 import { closest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
 import type { StoredRecord } from './draft.ts';
+import { recordLabel } from './label.ts';
 import { type ShownRecord, showRecord } from './view.ts';
 
 /**
@@ -28,13 +35,24 @@ interface TagsRelation {
   target: { tagsOf: string };
 }
 
-const isOfTags = (relation: Relation | TagsRelation): relation is TagsRelation =>
+/** The records that a record is linked to or refers to, or that refer to it. */
+interface LinksRelation {
+  field: `links.${string}`;
+  target: { linkedBy: ObjectRelation };
+}
+
+type ReadRelation = Relation | TagsRelation | LinksRelation;
+
+const isOfTags = (relation: ReadRelation): relation is TagsRelation =>
   relation.target !== 'user' && 'tagsOf' in relation.target;
+
+const isOfLinks = (relation: ReadRelation): relation is LinksRelation =>
+  relation.target !== 'user' && 'linkedBy' in relation.target;
 
 export interface Reading {
   /** Undefined: all. */
   fields: ReadonlySet<string> | undefined;
-  relations: readonly (Relation | TagsRelation)[];
+  relations: readonly ReadRelation[];
 }
 
 const everything: Reading = { fields: undefined, relations: [] };
@@ -76,6 +94,7 @@ export function relationsOf(object: WorkspaceObject, fields: readonly Field[]): 
 export function parseReading(
   query: { fields?: string; expand?: string },
   object: WorkspaceObject,
+  workspace: Workspace,
 ): { reading: Reading; problems: FieldProblem[] } {
   if (query.fields === undefined && query.expand === undefined) return { reading: everything, problems: [] };
   const problems: FieldProblem[] = [];
@@ -84,11 +103,11 @@ export function parseReading(
     if (object.fields.has(name) || always.some((each) => each === name)) fields?.add(name);
     else problems.push(unknownField('fields', name, object));
   }
-  const relations: (Relation | TagsRelation)[] = [];
+  const relations: ReadRelation[] = [];
   const asked = namesIn(query.expand);
   if (asked.length > maxExpansions)
     problems.push(fieldProblem('expand', 'TOO_LONG', `must have at most ${maxExpansions} relations`));
-  else for (const name of asked) readRelation(name, object, relations, problems);
+  else for (const name of asked) readRelation(name, object, workspace, relations, problems);
   return { reading: { fields, relations }, problems };
 }
 
@@ -99,7 +118,8 @@ const namesIn = (text: string | undefined): string[] => [
 function readRelation(
   name: string,
   object: WorkspaceObject,
-  relations: (Relation | TagsRelation)[],
+  workspace: Workspace,
+  relations: ReadRelation[],
   problems: FieldProblem[],
 ): void {
   const field = object.fields.get(name);
@@ -113,10 +133,20 @@ function readRelation(
     relations.push({ field: 'tags', target: { tagsOf: object.object } });
     return;
   }
+  const links = linksOf(object, workspace);
+  const link = links.find((each) => each.field === name);
+  if (link) {
+    relations.push(link);
+    return;
+  }
   const related = [...object.fields.values()].filter((each) => targetOf(object, each));
-  const allowed = [...related, ...(tags ? [tags] : [])].map((each) => each.name);
+  const allowed = [
+    ...[...related, ...(tags ? [tags] : [])].map((each) => each.name),
+    ...links.map((each) => each.field),
+  ];
   const meant = closest(name, allowed);
-  const rule = field ? 'is not a relation' : `is not a field of ${object.object}`;
+  const kind = name.startsWith('links.') ? 'link type' : 'field';
+  const rule = field ? 'is not a relation' : `is not a ${kind} of ${object.object}`;
   problems.push({
     field: 'expand',
     code: 'INVALID_OPTION',
@@ -124,6 +154,15 @@ function readRelation(
     allowed: allowed.slice(0, 50),
     ...(meant === undefined ? {} : { did_you_mean: meant }),
   });
+}
+
+/** The links that can be expanded. */
+function linksOf({ object }: WorkspaceObject, workspace: Workspace): LinksRelation[] {
+  return listRelations(object, workspace).flatMap((relation) =>
+    relation.otherObject === null || workspace.objects.has(relation.otherObject)
+      ? [{ field: `links.${relation.name}` as const, target: { linkedBy: relation } }]
+      : [],
+  );
 }
 
 /** The permissions of the caller that decide which objects are visible. */
@@ -141,19 +180,59 @@ export interface Wanted {
   records: ReadonlyMap<string, readonly string[]>;
   /** Records of one object whose tags are needed. */
   tagged?: { object: string; ids: readonly string[] };
+  /** Only of other objects that the reader can view. */
+  linked?: readonly WantedLinks[];
+}
+
+/** Records of one object whose links to records of another are wanted. */
+export interface WantedLinks {
+  field: string;
+  object: string;
+  ids: readonly string[];
+  path: RelationPath;
+  otherObject: string;
+  /** How many of each record at most. */
+  limit: number;
 }
 
 /** Returns the ids to look up for the relations of a read, from these records. */
 export function wantedBy(
   { relations }: Reading,
   records: readonly StoredRecord[],
+  object: WorkspaceObject,
   workspace: Workspace,
   reader: Reader,
 ): Wanted {
-  const references = relations.flatMap((relation) => (isOfTags(relation) ? [] : [relation]));
+  const references = relations.flatMap((relation) => (isOfTags(relation) || isOfLinks(relation) ? [] : [relation]));
   const wanted = wantedByReferences(references, records, workspace, reader);
   const tags = relations.find(isOfTags);
-  return tags ? { ...wanted, tagged: { object: tags.target.tagsOf, ids: records.map(({ id }) => id) } } : wanted;
+  const linked = relations
+    .filter(isOfLinks)
+    .flatMap((relation) => wantedLinks(relation, records, object))
+    .filter(({ otherObject, ids }) => ids.length > 0 && isVisible(otherObject, workspace, reader));
+  return {
+    ...wanted,
+    ...(tags ? { tagged: { object: tags.target.tagsOf, ids: records.map(({ id }) => id) } } : {}),
+    ...(linked.length > 0 ? { linked } : {}),
+  };
+}
+
+/** One for each object on the other side: a task names the object of its record. */
+function wantedLinks(
+  { field, target: { linkedBy } }: LinksRelation,
+  records: readonly StoredRecord[],
+  { object }: WorkspaceObject,
+): WantedLinks[] {
+  const path = toRelationPath(linkedBy);
+  const byObject = Map.groupBy(records, ({ values }) => linkedBy.otherObject ?? String(values.object));
+  return [...byObject].map(([otherObject, of]) => ({
+    field,
+    object,
+    path,
+    otherObject,
+    ids: of.map(({ id }) => id),
+    limit: maxExpandedLinks + 1,
+  }));
 }
 
 /** Returns the ids to look up for the values of these fields. */
@@ -197,7 +276,18 @@ export interface Expansion {
   users: ReadonlyMap<string, Person>;
   records: ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
   tags: ShownTags;
+  /** By `links.<name>` and the id of the record, of those that have any: newest first, one more than is shown. */
+  links: ReadonlyMap<string, ReadonlyMap<string, readonly FoundLink[]>>;
 }
+
+/** A related record, with the object that it is of. */
+export interface FoundLink {
+  object: string;
+  record: StoredRecord;
+}
+
+/** The links of one name that a record is shown with. */
+const maxExpandedLinks = 25;
 
 /** Tags by the ids of the records that have them, in display order. */
 export type ShownTags = ReadonlyMap<string, readonly components['schemas']['ExpandedTag'][]>;
@@ -216,11 +306,32 @@ export function showRead(
   const shown = fields ? chosen(all, fields) : all;
   if (relations.length === 0) return shown;
   const expanded: Expanded = {};
+  const links: Record<string, ExpandedLinks> = {};
   for (const relation of relations) {
     if (isOfTags(relation)) Object.assign(expanded, tagsIn(expansion.tags, record));
+    else if (isOfLinks(relation))
+      links[relation.target.linkedBy.name] = linksIn(expansion.links.get(relation.field), record, workspace);
     else expanded[relation.field] = expandedValue(record, relation.field, relation.target, expansion, workspace);
   }
+  if (relations.some(isOfLinks)) Object.assign(expanded, { links });
   return { ...shown, expanded };
+}
+
+type ExpandedLinks = components['schemas']['ExpandedLinks'];
+
+function linksIn(
+  found: ReadonlyMap<string, readonly FoundLink[]> | undefined,
+  { id }: StoredRecord,
+  workspace: Workspace,
+): ExpandedLinks {
+  const links = found?.get(id) ?? [];
+  const items = links.slice(0, maxExpandedLinks).flatMap(({ object: name, record }) => {
+    const object = workspace.objects.get(name);
+    if (!object) return [];
+    const texts = [...object.fields.values()].filter(({ type }) => type === 'text');
+    return [{ id: record.id, object: name, label: recordLabel(showRecord(object, record), texts) }];
+  });
+  return { items, has_more: links.length > maxExpandedLinks };
 }
 
 const tagsIn = (tags: ShownTags, { id }: StoredRecord) => ({ tags: [...(tags.get(id) ?? [])] });

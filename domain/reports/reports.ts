@@ -2,8 +2,8 @@
 
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { type Filter, readFilter } from '../objects/filter.ts';
-import { leavesOf } from '../objects/filter-tree.ts';
+import { type Filter, type RelationContext, readFilter } from '../objects/filter.ts';
+import { isRelated, leavesOf } from '../objects/filter-tree.ts';
 import { tagsField } from '../objects/queryable.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
@@ -52,6 +52,7 @@ export function readReport(
   body: ReportBody,
   object: WorkspaceObject,
   clock: Clock,
+  relations: RelationContext,
 ): { report: Report; problems: FieldProblem[]; inFilter: FieldProblem[] } {
   const problems: FieldProblem[] = [];
   const { metric = 'count' } = body;
@@ -71,7 +72,7 @@ export function readReport(
     );
   const { from, to } = body;
   if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
-  const filter = body.filter ? readFilter(body.filter, object) : { filter: undefined, problems: [] };
+  const filter = body.filter ? readFilter(body.filter, object, relations) : { filter: undefined, problems: [] };
   const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
   const dateField = windowField(body.date_field, object, problems);
   const conditions = [...windowOf(dateField, from, to)];
@@ -151,14 +152,14 @@ function checkMeasure(
 const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
 
 /**
- * Returns true if a report reveals texts or ids of single records. It then needs more than the
- * permission for figures.
+ * True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. What a record
+ * is related to is as much as an id.
  */
 export function tellsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>
     textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
   return (
     [field, ...groupBy].some((each) => each && isText(each.name)) ||
-    (filter !== undefined && leavesOf(filter).some((condition) => isText(condition.field)))
+    (filter !== undefined && leavesOf(filter).some((condition) => isRelated(condition) || isText(condition.field)))
   );
 }

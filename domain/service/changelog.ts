@@ -12,6 +12,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listDeletedRecords', 'getDeletedRecord', 'restoreDeletedRecord', 'deleteDeletedRecord'],
   },
   {
+    id: '2026-11-29-filters-through-relations',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Filters can go through a relation: `{"field": "account.industry", …}` for a reference or link to one record, `{"link": "contacts", "any": {…}}` and `"none"` for links to several. `expand=links.<name>` returns the newest 25 related records with their labels. GET /v1/limits has the new limit `filter_relations`.',
+    operations: ['listRecords', 'getRecord', 'getRecordBatch', 'searchReport', 'getLimits'],
+  },
+  {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
     kind: 'changed',

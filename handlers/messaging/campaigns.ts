@@ -10,7 +10,7 @@ import { readAddress } from '../../domain/messaging/addresses.ts';
 import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
 import { type CampaignChannel, noDrafts, type StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import { draftChannels, longestText } from '../../domain/messaging/drafts.ts';
-import { readFilter } from '../../domain/objects/filter.ts';
+import { readOwnFilter } from '../../domain/objects/filter.ts';
 import { placeholderProblems } from '../../domain/objects/placeholders.ts';
 import { builtinOf } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
@@ -222,7 +222,7 @@ async function checkContent(
   const workspace = await call.services.loadWorkspace();
   const object = builtinOf(asked.object, workspace);
   if (asked.filter) {
-    const { problems } = readFilter(asked.filter, object);
+    const { problems } = readOwnFilter(asked.filter, object);
     if (problems.length > 0) throw validationFailed(problems, 400);
   }
   const numbers = new Map((await listPhoneNumbers(call.db.sql, call.caller)).map((number) => [number.id, number]));

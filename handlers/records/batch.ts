@@ -113,11 +113,11 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const { fields } = call.request.body;
   if (fields !== undefined && call.request.query.fields !== undefined) throw validationFailed([twiceChosen], 422);
   const named = fields === undefined ? call.request.query : { ...call.request.query, fields: fields.join(',') };
-  const { reading, problems } = parseReading(named, object);
+  const { reading, problems } = parseReading(named, object, workspace);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const ids = call.request.body.ids.map((id) => toUuid(id));
   const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, records, workspace, caller));
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, records, object, workspace, caller));
   const shown = new Map(
     records.map((record) => {
       const read = showRead(object, record, reading, expansion, workspace);

@@ -6,7 +6,7 @@ import { lockEntity } from '../../db/sales/activity-effects.ts';
 import { parseFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { parseSort } from '../../domain/objects/sort.ts';
-import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
+import { isVisible, parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
 import { etagOf, isMatch } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { maxCounted } from '../../domain/service/request-limits.ts';
@@ -22,8 +22,11 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const { query } = call.request;
   const { workspace, object } = await openObject(call);
   const sort = parseSort(query.sort, object);
-  const filter = parseFilter(query.filter, object);
-  const { reading, problems: unread } = parseReading(query, object);
+  const filter = parseFilter(query.filter, object, {
+    workspace,
+    canView: (name) => isVisible(name, workspace, caller),
+  });
+  const { reading, problems: unread } = parseReading(query, object, workspace);
   const problems = [...sort.problems, ...filter.problems, ...unread];
   if (problems.length > 0) throw validationFailed(problems, 400);
 
@@ -42,7 +45,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
     query.count ? countRecords(sql, caller, object.object, meant.filter, maxCounted) : undefined,
   ]);
   const stored = rows.map(({ record }) => record);
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, workspace, caller));
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, object, workspace, caller));
   const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
   const versions = stored.map(({ version }) => version);
   const total =
@@ -54,10 +57,10 @@ export const getRecord: Handler<'getRecord'> = async (call) => {
   const { caller } = call;
   const { sql } = call.db;
   const { workspace, object } = await openObject(call);
-  const { reading, problems } = parseReading(call.request.query, object);
+  const { reading, problems } = parseReading(call.request.query, object, workspace);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const record = found(await findRecord(sql, caller, object.object, call.request.path.id));
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], workspace, caller));
+  const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], object, workspace, caller));
   const shown = showRead(object, record, reading, expansion, workspace);
   return { status: 200, etag: etagOf(record), data: { object: object.object, record: shown } };
 };

@@ -10,7 +10,7 @@ import {
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
-import { relationsOf, wantedByReferences } from '../../domain/records/reading.ts';
+import { isVisible, relationsOf, wantedByReferences } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
 import { searchedFields } from '../../domain/reports/search.ts';
@@ -27,7 +27,12 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   if (body.object === undefined) throw call.request.rejection([]);
   const object = found(workspace.objects.get(body.object));
   assertModuleOn(object, caller);
-  const { report, problems, inFilter } = readReport(body, object, { now: call.now, timezone: workspace.timezone });
+  const { report, problems, inFilter } = readReport(
+    body,
+    object,
+    { now: call.now, timezone: workspace.timezone },
+    { workspace, canView: (name) => isVisible(name, workspace, caller) },
+  );
   if (problems.length + inFilter.length + call.request.problems.length > 0) throw toRejection(call, problems, inFilter);
   const scope = `${object.module}:view`;
   if (tellsTexts(report, object) && !caller.grants.allows(scope)) {

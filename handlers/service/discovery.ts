@@ -102,6 +102,7 @@ export const getLimits: Handler<'getLimits'> = async ({ caller, now, db: { sql }
           filter_depth: filterLimits.depth,
           filter_conditions: filterLimits.conditions,
           filter_values: filterLimits.values,
+          filter_relations: filterLimits.related,
           search_hits: maxSearchHits,
           report_rows: maxReportRows,
           scheduling_days: schedulingLimits.days,

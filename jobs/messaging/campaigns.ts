@@ -11,7 +11,7 @@ import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { listRecords } from '../../db/records/records.ts';
 import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/campaigns.ts';
 import { draftEvent } from '../../domain/messaging/drafts.ts';
-import { readFilter } from '../../domain/objects/filter.ts';
+import { readOwnFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import { runDueSteps } from '../due-steps.ts';
@@ -81,7 +81,7 @@ async function prepare(
   const { content } = run;
   const { objects, timezone } = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const object = objects.get(content.object);
-  const { filter, problems } = content.filter && object ? readFilter(content.filter, object) : { problems: [] };
+  const { filter, problems } = content.filter && object ? readOwnFilter(content.filter, object) : { problems: [] };
   if (!object || problems.length > 0) {
     const why = problems[0]?.message ?? `the object ${content.object} no longer exists`;
     await finish(sql, scope, campaign, { ...run, status: 'failed', errorSummary: why }, now, audit);

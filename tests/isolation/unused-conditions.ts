@@ -15,8 +15,8 @@ const digests =
 
 /** By condition id. */
 export const redundant: Readonly<Record<string, string>> = {
-  'db/records/filter.ts hasHash: h.company_id = r.company_id': hashes,
-  'db/records/filter.ts hasHash: h.test_mode = r.test_mode': hashes,
+  'db/records/filter.ts hasHash: h.company_id = ${row}.company_id': hashes,
+  'db/records/filter.ts hasHash: h.test_mode = ${row}.test_mode': hashes,
   'db/records/duplicates.ts sameValue: company_id = ${companyId}': hashes,
   'db/records/duplicates.ts sameValue: test_mode = ${testMode}': hashes,
   'db/records/unique-values.ts findHolders: h.company_id = ${companyId}': hashes,

@@ -2,17 +2,18 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import type { Json } from '../support/client.ts';
+import { expectStatus, type Json } from '../support/client.ts';
 import {
   inOrder,
   passes,
   type ReferenceClock,
   type ReferenceField,
   type ReferenceFilter,
+  type ReferenceRelations,
 } from '../support/filter-reference.ts';
 import { createRecords, newCustomField, newCustomObject, walk } from '../support/records.ts';
 import { readSeed } from '../support/seed.ts';
-import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
 const seed = readSeed('FILTER_SEED');
@@ -179,6 +180,36 @@ const pools: Record<string, Pool[]> = {
 };
 const sizes: Record<string, number> = { leads: 120, deals: 60, 'object:visits': 60 };
 
+/** A relation of an object. Records of the `to` side name the others in a field, or are in a pair with them. */
+interface PooledRelation {
+  name: string;
+  other: string;
+  isToOne: boolean;
+  /** The field of this side or the other, for references. */
+  field?: string;
+  /** Of pairs: the link type, and the place of the other record in each. */
+  type?: string;
+  place?: 0 | 1;
+}
+const relations: Record<string, PooledRelation[]> = {
+  leads: [
+    { name: 'deals', other: 'deals', isToOne: false, field: 'lead_id' },
+    { name: 'visits', other: 'object:visits', isToOne: false, type: 'visits', place: 1 },
+    { name: 'friends', other: 'leads', isToOne: false, type: 'friends', place: 1 },
+    { name: 'friends_of', other: 'leads', isToOne: false, type: 'friends', place: 0 },
+  ],
+  deals: [
+    { name: 'lead', other: 'leads', isToOne: true, field: 'lead_id' },
+    { name: 'inspections', other: 'object:visits', isToOne: false, type: 'inspections', place: 1 },
+  ],
+  'object:visits': [
+    { name: 'visitors', other: 'leads', isToOne: false, type: 'visits', place: 0 },
+    { name: 'inspected', other: 'deals', isToOne: true, type: 'inspections', place: 0 },
+  ],
+};
+/** Ids of linked records by link type, from the `from` side. */
+const pairs = new Map<string, (readonly [string, string])[]>();
+
 let tenant: Tenant;
 /** A zone in which midnight is far away, so the day does not change during the test. */
 const timezone =
@@ -186,8 +217,9 @@ const timezone =
     const hour = Number(new Intl.DateTimeFormat('en', { timeZone: name, hour: '2-digit', hourCycle: 'h23' }).format());
     return hour >= 1 && hour < 22;
   }) ?? 'UTC';
-/** Keys with visibility of the whole workspace, and of a team. */
-const keys = { company: '', team: '' };
+/** Keys that see the whole workspace, a team's records, and no visits. */
+const keys = { company: '', team: '', narrow: '' };
+type Who = keyof typeof keys;
 /** The visible records, by key and object. */
 const all = new Map<string, Json[]>();
 
@@ -219,13 +251,20 @@ beforeAll(async () => {
   const member = await newUser(tenant, { teamId });
   keys.company = tenant.key;
   keys.team = await newKey(tenant, { reach: { kind: 'team', id: teamId } });
+  keys.narrow = await newKey(tenant, { scopes: ['leads:view', 'deals:view'] });
   for (const object of Object.keys(pools)) {
     await arrange(object);
     await putInReach(object, member.id);
+  }
+  await relate();
+  // As autovacuum does: without statistics, a join of links with records is planned for none.
+  await rowDatabase()`analyze leads, deals, custom_records, links`;
+  for (const object of Object.keys(pools)) {
     const table = object.startsWith('object:') ? 'custom_records' : object;
     const rows = await sql`select id, created_by_id from ${sql(table)} where company_id = ${tenant.companyId}`;
     const creatorOf = new Map(rows.map((row) => [row.id, row.created_by_id]));
     for (const [who, key] of Object.entries(keys)) {
+      if (who === 'narrow' && object === 'object:visits') continue;
       const records = await walk(key, object, { limit: 100 });
       expect(records.length).toBeGreaterThan(10);
       all.set(
@@ -244,6 +283,80 @@ async function putInReach(object: string, memberId: string): Promise<void> {
   const change = object.startsWith('object:') ? sql`created_by_user = ${memberId}` : sql`assigned_to = ${memberId}`;
   await sql`
     update ${sql(table)} set ${change} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 12) % 2 = 0`;
+}
+
+/** Most deals have a lead, and the records of each link type are linked at random, within its cardinality. */
+async function relate(): Promise<void> {
+  const sql = database();
+  const { companyId, key } = tenant;
+  const idsOf = async (table: string): Promise<string[]> =>
+    (await sql`select id from ${sql(table)} where company_id = ${companyId} order by id`).map(({ id }) => id);
+  const [leads, deals, visits] = await Promise.all(['leads', 'deals', 'custom_records'].map(idsOf));
+  if (!leads || !deals || !visits) throw new Error('records are missing');
+  for (const [index, id] of deals.entries())
+    if (index % 3 !== 0)
+      await sql`
+        update deals set lead_id = ${leads[(index * 7) % 40] ?? null} where company_id = ${companyId} and id = ${id}`;
+  // Disabled at the end: its links can still be filtered by.
+  const visitsType = await link('visits', 'visitors', ['leads', 'object:visits'], 'many_to_many', [leads, visits]);
+  await link('inspections', 'inspected', ['deals', 'object:visits'], 'one_to_many', [deals, visits]);
+  await link('friends', 'friends_of', ['leads', 'leads'], 'many_to_many', [leads, leads.toReversed()]);
+  await expectStatus(200, 'PATCH', `/v1/link-types/${visitsType}`, { key, body: { is_enabled: false } });
+}
+
+/** Creates a link type with links. @returns its id */
+async function link(
+  name: string,
+  inverse: string,
+  [from, to]: readonly [string, string],
+  cardinality: string,
+  [fromIds, toIds]: readonly [readonly string[], readonly string[]],
+): Promise<string> {
+  const { key } = tenant;
+  const labels = { label: name, inverse_label: inverse };
+  const names = { name, inverse_name: inverse, from_object: from, to_object: to };
+  const type = await expectStatus(201, 'POST', '/v1/link-types', { key, body: { ...names, ...labels, cardinality } });
+  const isToMany = cardinality === 'many_to_many';
+  const wanted = toIds.flatMap((toId, index) =>
+    (isToMany ? [index, index * 5] : index % 4 === 0 ? [] : [index * 3]).map(
+      (place) => [fromIds[place % 30] ?? '', toId] as const,
+    ),
+  );
+  const made = wanted.filter(([fromId, toId]) => fromId !== toId);
+  for (let start = 0; start < made.length; start += 100) {
+    const create = made
+      .slice(start, start + 100)
+      .map(([record_id, to_id]) => ({ object: from, record_id, link_type: name, to_id }));
+    const { body } = await expectStatus(200, 'POST', '/v1/links:batch', {
+      key,
+      body: { create },
+      idempotencyKey: true,
+    });
+    expect(body.data.created.failed).toEqual([]);
+  }
+  pairs.set(name, made);
+  return type.body.data.link_type.id;
+}
+
+/** The relations of an object as a key sees them. */
+function relationsOf(object: string, who: Who): ReferenceRelations {
+  return new Map(
+    (relations[object] ?? []).map(({ name, other, field, type, place = 0, isToOne }) => {
+      const visible = new Map((all.get(`${who} ${other}`) ?? []).map((record) => [record.id, record]));
+      const idsOf = (record: Json): string[] => {
+        if (field && isToOne) return [record[field]];
+        if (field) return [...visible.values()].filter((each) => each[field] === record.id).map(({ id }) => id);
+        return (pairs.get(type ?? '') ?? []).flatMap((pair) => (pair[1 - place] === record.id ? [pair[place]] : []));
+      };
+      const recordsOf = (record: Json) => idsOf(record).flatMap((id) => visible.get(id) ?? []);
+      return [name, { fields: fieldsOf(other), recordsOf }];
+    }),
+  );
+}
+
+function fieldsOf(object: string): Map<string, ReferenceField> {
+  const fields = new Map<string, ReferenceField>((pools[object] ?? []).map((pool) => [pool.name, pool]));
+  return fields.set('id', { name: 'id', kind: 'text' });
 }
 
 /** A won or lost stage sets the probability, and another value is rejected. */
@@ -324,26 +437,69 @@ function comparisonOf(
     .chain((op) => (values[op] ?? value).map((each) => ({ ...field, op, value: each })));
 }
 
-function conditionOf(object: string): fc.Arbitrary<ReferenceFilter> {
+function conditionOf(object: string, prefix = ''): fc.Arbitrary<ReferenceFilter> {
   return fc.constantFrom(...(pools[object] ?? [])).chain((pool): fc.Arbitrary<ReferenceFilter> => {
-    const plain = comparisonOf({ field: pool.name }, operatorsOf[pool.kind], pool.asked);
+    const field = `${prefix}${pool.name}`;
+    const plain = comparisonOf({ field }, operatorsOf[pool.kind], pool.asked);
     if (!pool.custom) return plain;
-    const asNumber = comparisonOf({ field: pool.name, as: 'number' }, ordered, [...askedNumbers, 12, 7, 100, -0.5]);
-    const asDate = comparisonOf({ field: pool.name, as: 'date' }, ordered, [...askedTimes, ...days, ...relative]);
+    const asNumber = comparisonOf({ field, as: 'number' }, ordered, [...askedNumbers, 12, 7, 100, -0.5]);
+    const asDate = comparisonOf({ field, as: 'date' }, ordered, [...askedTimes, ...days, ...relative]);
     return fc.oneof({ weight: 2, arbitrary: plain }, asNumber, asDate);
   });
 }
 
-function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
-  const condition = conditionOf(object);
+/** A condition through a relation. @param depth of combinators that the filter of the other records can have */
+function relatedConditionOf(object: string, depth: number): fc.Arbitrary<ReferenceFilter> {
+  return fc
+    .constantFrom(...(relations[object] ?? []))
+    .chain(({ name, other, isToOne }): fc.Arbitrary<ReferenceFilter> => {
+      const inner = combinedOf(conditionOf(other), Math.min(depth, 2));
+      const any = inner.map((filter) => ({ link: name, any: filter }));
+      const none = inner.map((filter) => ({ link: name, none: filter }));
+      return isToOne
+        ? fc.oneof({ weight: 3, arbitrary: conditionOf(other, `${name}.`) }, any, none)
+        : fc.oneof(any, none);
+    });
+}
+
+function combinedOf(condition: fc.Arbitrary<ReferenceFilter>, depth: number): fc.Arbitrary<ReferenceFilter> {
   if (depth === 0) return condition;
-  const members = fc.array(filterOf(object, depth - 1), { minLength: 1, maxLength: 3 });
+  const members = fc.array(combinedOf(condition, depth - 1), { minLength: 1, maxLength: 3 });
   return fc.oneof(
     { weight: 2, arbitrary: condition },
     { weight: 1, arbitrary: members.map((and) => ({ and })) },
     { weight: 1, arbitrary: members.map((or) => ({ or })) },
-    { weight: 1, arbitrary: filterOf(object, depth - 1).map((not) => ({ not })) },
+    { weight: 1, arbitrary: combinedOf(condition, depth - 1).map((not) => ({ not })) },
   );
+}
+
+/** A filter within the limits: 3 levels of combinators, 3 conditions through a relation. */
+function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
+  const condition = conditionOf(object);
+  const leaf = (left: number) =>
+    fc.oneof({ weight: 3, arbitrary: condition }, { weight: 1, arbitrary: relatedConditionOf(object, left) });
+  const of = (left: number): fc.Arbitrary<ReferenceFilter> => {
+    if (left === 0) return leaf(0);
+    const members = fc.array(of(left - 1), { minLength: 1, maxLength: 3 });
+    return fc.oneof(
+      { weight: 2, arbitrary: leaf(left) },
+      { weight: 1, arbitrary: members.map((and) => ({ and })) },
+      { weight: 1, arbitrary: members.map((or) => ({ or })) },
+      { weight: 1, arbitrary: of(left - 1).map((not) => ({ not })) },
+    );
+  };
+  return of(depth).filter((filter) => countOf(filter, isThroughRelation) <= 3 && countOf(filter, () => true) <= 40);
+}
+
+const isThroughRelation = (leaf: ReferenceFilter): boolean =>
+  'link' in leaf || ('field' in leaf && leaf.field.includes('.'));
+
+/** How many conditions of a filter, and of those inside them, pass the test. */
+function countOf(filter: ReferenceFilter, test: (leaf: ReferenceFilter) => boolean): number {
+  const inner = 'and' in filter ? filter.and : 'or' in filter ? filter.or : 'not' in filter ? [filter.not] : undefined;
+  if (inner) return inner.reduce((sum, member) => sum + countOf(member, test), 0);
+  const related = 'any' in filter ? filter.any : 'none' in filter ? filter.none : undefined;
+  return Number(test(filter)) + (related ? countOf(related, test) : 0);
 }
 
 function sortOf(object: string): fc.Arbitrary<string> {
@@ -361,7 +517,12 @@ test(`returns the rows of the reference in its order for ${runs} random filters 
   const query = fc.constantFrom(...Object.keys(pools)).chain((object) =>
     fc.record({
       object: fc.constant(object),
-      who: fc.constantFrom('company' as const, 'company' as const, 'team' as const),
+      who: fc.constantFrom<Who>(
+        'company',
+        'company',
+        'team',
+        ...(object === 'object:visits' ? [] : ['narrow' as const]),
+      ),
       filter: filterOf(object),
       sort: sortOf(object),
       limit: fc.constantFrom(7, 100, 100, 100),
@@ -370,11 +531,11 @@ test(`returns the rows of the reference in its order for ${runs} random filters 
   let found = 0;
   const clock: ReferenceClock = { now: new Date(), timezone };
   const property = fc.asyncProperty(query, async ({ object, who, filter, sort, limit }) => {
-    const fields = new Map<string, ReferenceField>((pools[object] ?? []).map((pool) => [pool.name, pool]));
-    fields.set('id', { name: 'id', kind: 'text' });
+    const fields = fieldsOf(object);
+    const related = relationsOf(object, who);
     const records = all.get(`${who} ${object}`) ?? [];
     const expected = inOrder(
-      records.filter((record) => passes(record, filter, fields, clock)),
+      records.filter((record) => passes(record, filter, fields, clock, related)),
       sort,
       fields,
     );

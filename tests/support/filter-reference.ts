@@ -11,9 +11,16 @@ export type ReferenceFilter =
   | { field: string; op: string; value?: unknown; as?: 'number' | 'date' }
   | { and: ReferenceFilter[] }
   | { or: ReferenceFilter[] }
-  | { not: ReferenceFilter };
+  | { not: ReferenceFilter }
+  | { link: string; any: ReferenceFilter }
+  | { link: string; none: ReferenceFilter };
 
 type Fields = ReadonlyMap<string, ReferenceField>;
+
+/** The fields of the records that a relation leads to, and those that the caller sees of a record's. */
+export type ReferenceRelations = ReadonlyMap<string, { fields: Fields; recordsOf(record: Json): readonly Json[] }>;
+
+const noRelations: ReferenceRelations = new Map();
 
 /** When relative dates are looked at, and the time zone of the workspace. */
 export interface ReferenceClock {
@@ -22,10 +29,31 @@ export interface ReferenceClock {
 }
 
 /** True when a record passes the filter. */
-export function passes(record: Json, filter: ReferenceFilter, fields: Fields, clock: ReferenceClock): boolean {
-  if ('and' in filter) return filter.and.every((inner) => passes(record, inner, fields, clock));
-  if ('or' in filter) return filter.or.some((inner) => passes(record, inner, fields, clock));
-  if ('not' in filter) return !passes(record, filter.not, fields, clock);
+export function passes(
+  record: Json,
+  filter: ReferenceFilter,
+  fields: Fields,
+  clock: ReferenceClock,
+  relations: ReferenceRelations = noRelations,
+): boolean {
+  const isPassed = (inner: ReferenceFilter) => passes(record, inner, fields, clock, relations);
+  if ('and' in filter) return filter.and.every(isPassed);
+  if ('or' in filter) return filter.or.some(isPassed);
+  if ('not' in filter) return !isPassed(filter.not);
+  if ('any' in filter || 'none' in filter) {
+    const relation = relations.get(filter.link);
+    if (!relation) throw new Error(`no relation ${filter.link}`);
+    const isOne = (inner: ReferenceFilter) =>
+      relation.recordsOf(record).some((other) => passes(other, inner, relation.fields, clock));
+    return 'any' in filter ? isOne(filter.any) : !isOne(filter.none);
+  }
+  const [name = '', ownField] = filter.field.split('.');
+  const relation = ownField === undefined ? undefined : relations.get(name);
+  if (relation && ownField !== undefined) {
+    const [related] = relation.recordsOf(record);
+    if (related) return passes(related, { ...filter, field: ownField }, relation.fields, clock);
+    return filter.op === 'neq' || (filter.op === 'is_null' && filter.value !== false);
+  }
   const field = fields.get(filter.field);
   if (!field) throw new Error(`no field ${filter.field}`);
   const stored = record[field.name];

@@ -242,7 +242,7 @@ export interface paths {
          *
          *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
          *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-         *     filter by the fields of the schema and by `id`, `created_at`, `updated_at` and `created_by`.
+         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
@@ -266,6 +266,44 @@ export interface paths {
          *     00:00 UTC). A value that cannot be read that way matches no operator, not even `neq`. With `as`, the operators are
          *     those of numbers or dates.
          *
+         *     **Related records.** A condition can go through a relation to another object: a reference, such as the account of a
+         *     deal, or a link type of the workspace. [List link types](#operation/listLinkTypes) has the names on each object.
+         *
+         *     - Name a field of the related record with a dot if there can be at most one:
+         *       `{"field": "account.industry", "op": "eq", "value": "Retail"}`.
+         *     - If there can be several, `{"link": "deals", "any": <filter>}` finds the records of which one related record passes the
+         *       whole filter, and `{"link": "deals", "none": <filter>}` those of which none does. All conditions inside are about the
+         *       same related record.
+         *     - Without a related record that the key can see, `is_null` with true, `neq` and `none` match, and nothing else does. The
+         *       key must have the view scope of the other object. Each record is found and counted once.
+         *     - The `record` of a task can be of any object. The condition is then about the records of the objects that have its
+         *       fields.
+         *     - A filter can have up to 3 conditions through a relation, each with a dot, `any` or `none`. They lead to the related
+         *       record, but not on to its relations. The limits of combinators and conditions apply to the whole filter. Disabled
+         *       link types stay filterable.
+         *
+         *     For example, this filter of customers finds VIP contacts at accounts in retail with an open deal over 10,000. Amounts
+         *     are in minor units, and an open deal is neither won nor lost:
+         *
+         *     ```json
+         *     {
+         *       "and": [
+         *         { "field": "tags", "op": "in", "value": ["VIP"] },
+         *         { "field": "account.industry", "op": "eq", "value": "Retail" },
+         *         {
+         *           "link": "deals",
+         *           "any": {
+         *             "and": [
+         *               { "field": "amount_minor", "op": "gt", "value": 1000000 },
+         *               { "field": "won_at", "op": "is_null" },
+         *               { "field": "lost_at", "op": "is_null" }
+         *             ]
+         *           }
+         *         }
+         *       ]
+         *     }
+         *     ```
+         *
          *     **Relative dates** are the values `{"relative": "<name>"}` of date and datetime fields, with all operators but `in`,
          *     `not_in` and `is_null`. They mean whole days in the time zone of the workspace, evaluated when the filter runs:
          *
@@ -287,15 +325,15 @@ export interface paths {
          *     |---|---|---|
          *     | GET /v1/objects/{object}/records | for each page | |
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
-         *     | campaigns | for the time that the run was created | |
-         *     | `stop_when` of workforces | before each step | |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags` |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags` |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags` |
+         *     | campaigns | for the time that the run was created | related records |
+         *     | `stop_when` of workforces | before each step | related records |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-         *     below two combinators, not three.
+         *     below two combinators, not three. `any` and `none` are levels, too.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -303,7 +341,8 @@ export interface paths {
          *
          *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
          *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
-         *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the
+         *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
+         *     related records, with a dot or in `any`, if few related records match. With an index, each page costs the
          *     same among a million records as among a thousand, including the last page.
          *
          *     These queries use no index and read all records that pass the rest of the filter:
@@ -317,11 +356,11 @@ export interface paths {
          *
          *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
          *
-         *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, and with
-         *     `expand=tags` the tags of leads and customers. `count=true` adds `total`, the number of records that pass the filter
+         *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
+         *     `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
          *     on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
          *
-         *     **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
+         *     **400** lists every unknown field, relation and operator and every invalid value, with the allowed alternatives. A cursor is
          *     valid only for the query that returned it.
          */
         get: operations["listRecords"];
@@ -6207,7 +6246,7 @@ export interface components {
             page_size: number;
             batch_items: number;
             sort_fields: number;
-            /** @description Fields in one `expand`. */
+            /** @description Names in one `expand`. */
             expansions: number;
             /** @description The highest count of a list with `count=true`. */
             counted_records: number;
@@ -6217,6 +6256,8 @@ export interface components {
             filter_conditions: number;
             /** @description Values in one `in`. */
             filter_values: number;
+            /** @description Conditions through a relation in one filter. */
+            filter_relations: number;
             /** @description The highest `limit` per object in a search. */
             search_hits: number;
             /** @description Records that a report reads. If there are more, it reads the newest, and `truncated` is true. */
@@ -6420,6 +6461,25 @@ export interface components {
             /** @description True if the conditions of the tag added it, false if it was added by hand. */
             automatic: boolean;
         };
+        /** @description A related record. */
+        ExpandedLink: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            /**
+             * @description The name or title of the record.
+             * @example Big order
+             */
+            label: string | null;
+        };
+        /**
+         * @description The records that a record is linked to, that it refers to, or that refer to it, newest link first. Records that the key
+         *     cannot see are left out.
+         */
+        ExpandedLinks: {
+            items: components["schemas"]["ExpandedLink"][];
+            /** @description True if there are more than 25. [List the links](#operation/listLinks) of the record to get all of them. */
+            has_more: boolean;
+        };
         /** @description A user, an item of a configured list, or a record with its fields. */
         RecordExpansion: {
             [key: string]: string | number | boolean | null;
@@ -6437,6 +6497,10 @@ export interface components {
         RecordExpanded: {
             /** @description Only with `expand=tags`, for leads and customers. The tags of the record, highest priority first. */
             tags?: components["schemas"]["ExpandedTag"][];
+            /** @description Only with `expand=links.<name>`. The related records, by the name of the link type on this object. */
+            links?: {
+                [key: string]: components["schemas"]["ExpandedLinks"];
+            };
         } & {
             [key: string]: components["schemas"]["RecordExpansion"];
         };
@@ -14176,7 +14240,10 @@ export interface components {
          *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
          *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
          *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-         *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
+         *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+         *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
+         *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
+         *     can be expanded.
          * @example assigned_to
          */
         RecordExpand: string;
@@ -15000,6 +15067,7 @@ export interface operations {
                      *             "filter_depth": 3,
                      *             "filter_conditions": 50,
                      *             "filter_values": 100,
+                     *             "filter_relations": 3,
                      *             "search_hits": 25,
                      *             "report_rows": 5000,
                      *             "scheduling_days": 31,
@@ -15175,10 +15243,7 @@ export interface operations {
                  * @example -employee_count,name
                  */
                 sort?: string;
-                /**
-                 * @description A filter as percent-encoded JSON; see above.
-                 * @example {"and":[{"field":"city","op":"eq","value":"Berlin"},{"field":"email","op":"contains","value":"@bluelake.example"}]}
-                 */
+                /** @description A filter as percent-encoded JSON; see above. */
                 filter?: string;
                 /**
                  * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
@@ -15191,7 +15256,10 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
+                 *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
+                 *     can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -15383,7 +15451,10 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
+                 *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
+                 *     can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];
@@ -16247,7 +16318,10 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. Expansion is one level deep. **400** lists the fields that can be expanded.
+                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
+                 *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
+                 *     can be expanded.
                  * @example assigned_to
                  */
                 expand?: components["parameters"]["RecordExpand"];

@@ -101,7 +101,7 @@ export interface Operations {
    *
    * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
    * `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-   * filter by the fields of the schema and by `id`, `created_at`, `updated_at` and `created_by`.
+   * filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
    *
    * | Field type | Operators | Value |
    * |---|---|---|
@@ -125,6 +125,44 @@ export interface Operations {
    * 00:00 UTC). A value that cannot be read that way matches no operator, not even `neq`. With `as`, the operators are
    * those of numbers or dates.
    *
+   * **Related records.** A condition can go through a relation to another object: a reference, such as the account of a
+   * deal, or a link type of the workspace. [List link types](#operation/listLinkTypes) has the names on each object.
+   *
+   * - Name a field of the related record with a dot if there can be at most one:
+   *   `{"field": "account.industry", "op": "eq", "value": "Retail"}`.
+   * - If there can be several, `{"link": "deals", "any": <filter>}` finds the records of which one related record passes the
+   *   whole filter, and `{"link": "deals", "none": <filter>}` those of which none does. All conditions inside are about the
+   *   same related record.
+   * - Without a related record that the key can see, `is_null` with true, `neq` and `none` match, and nothing else does. The
+   *   key must have the view scope of the other object. Each record is found and counted once.
+   * - The `record` of a task can be of any object. The condition is then about the records of the objects that have its
+   *   fields.
+   * - A filter can have up to 3 conditions through a relation, each with a dot, `any` or `none`. They lead to the related
+   *   record, but not on to its relations. The limits of combinators and conditions apply to the whole filter. Disabled
+   *   link types stay filterable.
+   *
+   * For example, this filter of customers finds VIP contacts at accounts in retail with an open deal over 10,000. Amounts
+   * are in minor units, and an open deal is neither won nor lost:
+   *
+   * ```json
+   * {
+   *   "and": [
+   *     { "field": "tags", "op": "in", "value": ["VIP"] },
+   *     { "field": "account.industry", "op": "eq", "value": "Retail" },
+   *     {
+   *       "link": "deals",
+   *       "any": {
+   *         "and": [
+   *           { "field": "amount_minor", "op": "gt", "value": 1000000 },
+   *           { "field": "won_at", "op": "is_null" },
+   *           { "field": "lost_at", "op": "is_null" }
+   *         ]
+   *       }
+   *     }
+   *   ]
+   * }
+   * ```
+   *
    * **Relative dates** are the values `{"relative": "<name>"}` of date and datetime fields, with all operators but `in`,
    * `not_in` and `is_null`. They mean whole days in the time zone of the workspace, evaluated when the filter runs:
    *
@@ -146,15 +184,15 @@ export interface Operations {
    * |---|---|---|
    * | GET /v1/objects/{object}/records | for each page | |
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
-   * | campaigns | for the time that the run was created | |
-   * | `stop_when` of workforces | before each step | |
-   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags` |
-   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags` |
-   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags` |
+   * | campaigns | for the time that the run was created | related records |
+   * | `stop_when` of workforces | before each step | related records |
+   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
+   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
+   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
    * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-   * below two combinators, not three.
+   * below two combinators, not three. `any` and `none` are levels, too.
    *
    * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -162,7 +200,8 @@ export interface Operations {
    *
    * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
    * (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
-   * numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. With an index, each page costs the
+   * numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
+   * related records, with a dot or in `any`, if few related records match. With an index, each page costs the
    * same among a million records as among a thousand, including the last page.
    *
    * These queries use no index and read all records that pass the rest of the filter:
@@ -176,11 +215,11 @@ export interface Operations {
    *
    * A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
    *
-   * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, and with
-   * `expand=tags` the tags of leads and customers. `count=true` adds `total`, the number of records that pass the filter
+   * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
+   * `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
    * on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
    *
-   * **400** lists every unknown field and operator and every invalid value, with the allowed alternatives. A cursor is
+   * **400** lists every unknown field, relation and operator and every invalid value, with the allowed alternatives. A cursor is
    * valid only for the query that returned it.
    */
   listRecords: ListMethod<'listRecords', 'records'>;
