@@ -388,6 +388,8 @@ create table audit_logs (
   idempotency_key_hash bytea,
   primary key (company_id, test_mode, occurred_at, id)
 ) partition by range (occurred_at);
+create index audit_logs_of_moves on audit_logs (company_id, test_mode, record_id, occurred_at, id)
+  where object = 'leads' and changes ? 'lead_status' or ((object = 'deals') and (changes ? 'stage'));
 create index audit_logs_of_record on audit_logs (company_id, test_mode, record_id, occurred_at, id)
   where record_id is not null;
 alter table audit_logs enable row level security, force row level security;
@@ -484,6 +486,8 @@ create table bookings (
 alter table bookings alter column company_id set (n_distinct = 100);
 create index bookings_ending on bookings (end_at) where status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
+create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
+  where record_id is not null;
 create index bookings_of_status on bookings (company_id, test_mode, status, start_at desc, id desc);
 create index bookings_of_user on bookings (company_id, test_mode, user_id, start_at desc, id desc);
 alter table bookings enable row level security, force row level security;

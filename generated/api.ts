@@ -3224,6 +3224,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the timeline of a record
+         * @description Returns everything that happened on a record in one list, newest first. `details` of an item is the same object that
+         *     the operation of its kind returns:
+         *
+         *     | kind | `at` | `details` as in | also requires |
+         *     |---|---|---|---|
+         *     | `note` | when it was added | [List the notes of a record](#operation/listNotes) | |
+         *     | `activity` | `performed_at` | [List the activities of a record](#operation/listRecordActivities) | `activities:view` |
+         *     | `task` | when it was added | [List the tasks of a record](#operation/listRecordTasks) | `tasks:view` |
+         *     | `message` | when it was sent or received | [List the messages of a record](#operation/listRecordMessages) | `inbox:view` |
+         *     | `booking` | when it begins | [Get a booking](#operation/getBooking) | `bookings:view` |
+         *     | `stage_change` | when the status of a lead or the stage of a deal changed | [List the history of a record](#operation/listRecordHistory) | |
+         *     | `attachment` | when it was uploaded | [List the attachments of a record](#operation/listAttachments) | `attachments:view` |
+         *     | `link` | when it was made | [List the links of a record](#operation/listLinks) | |
+         *
+         *     A booking that is still to come is listed at the time when it begins, so before everything that already happened.
+         *     References, such as the account of a deal, are fields of the record and not listed as links. Stage changes are kept for
+         *     400 days, as the audit log.
+         *
+         *     Requires the view scope of the object. Without `kinds`, the response leaves out the kinds whose scope or module the key
+         *     does not have. If you name such a kind in `kinds`, the response is **403**. A key limited to a branch or team sees the
+         *     activities, tasks, bookings and linked records that it sees elsewhere. **400**: a kind is unknown (`allowed` lists the
+         *     kinds). **404**: the object or record does not exist, or the key cannot see it.
+         */
+        get: operations["listRecordTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/messages/drafts": {
         parameters: {
             query?: never;
@@ -9614,6 +9667,198 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
+         * @description What an item of the timeline is.
+         * @example note
+         * @enum {string}
+         */
+        TimelineKind: "note" | "activity" | "task" | "message" | "booking" | "stage_change" | "attachment" | "link";
+        /**
+         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by a person.
+         * @example confirmed
+         * @enum {string}
+         */
+        BookingStatus: "confirmed" | "cancelled" | "rescheduled" | "completed" | "no_show";
+        Attendee: {
+            /** @example Sara Ali */
+            name: string;
+            /** @example sara@example.com */
+            email: string | null;
+            phone: string | null;
+            /** @example Asia/Dubai */
+            timezone: string | null;
+            locale: string | null;
+        };
+        /**
+         * @description Where the meeting takes place.
+         * @example video
+         * @enum {string}
+         */
+        MeetingLocationKind: "video" | "phone" | "in_person";
+        /**
+         * @description `internal` contains only bookings made here, for users without an external calendar. `test` is the calendar of test mode.
+         * @example internal
+         * @enum {string}
+         */
+        CalendarProvider: "google" | "microsoft" | "caldav" | "internal" | "test";
+        Booking: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["BookingStatus"];
+            /**
+             * Format: uuid
+             * @description The user who meets the attendee.
+             */
+            user_id: string;
+            /** @example Omar Nasser */
+            user_name: string;
+            /** Format: uuid */
+            pool_id: string | null;
+            policy_id: components["schemas"]["Uuid"];
+            start_at: components["schemas"]["Timestamp"];
+            end_at: components["schemas"]["Timestamp"];
+            /**
+             * @description The time zone of the policy.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            attendee: components["schemas"]["Attendee"];
+            /** @example First call */
+            meeting_title: string;
+            meeting_description: string | null;
+            location_kind: components["schemas"]["MeetingLocationKind"];
+            location: string | null;
+            meeting_url: string | null;
+            /** @description Link to the event in the external calendar, once the event exists. */
+            calendar_event_link: string | null;
+            provider: components["schemas"]["CalendarProvider"];
+            /** @example leads */
+            object: string | null;
+            /** Format: uuid */
+            record_id: string | null;
+            /** Format: uuid */
+            rescheduled_from: string | null;
+            /** Format: uuid */
+            rescheduled_to: string | null;
+            /** Format: date-time */
+            cancelled_at: string | null;
+            cancellation_reason: string | null;
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        AuditChange: {
+            /** @description The old value. */
+            from: unknown;
+            /** @description The new value. */
+            to: unknown;
+        };
+        /** @description An audit log entry. */
+        AuditLog: {
+            id: components["schemas"]["Uuid"];
+            occurred_at: components["schemas"]["Timestamp"];
+            actor: components["schemas"]["Actor"];
+            /**
+             * @description The action.
+             * @example account.update
+             */
+            action: string;
+            /**
+             * @description The API name of the object that the action changed.
+             * @example accounts
+             */
+            object: string | null;
+            /**
+             * @description The ID of the record, setting, user or key. For a field, its name.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+             */
+            record_id: string | null;
+            /**
+             * @description The old and new value of each changed field, by field name.
+             * @example {
+             *       "city": {
+             *         "from": "Hamburg",
+             *         "to": "Berlin"
+             *       }
+             *     }
+             */
+            changes: {
+                [key: string]: components["schemas"]["AuditChange"];
+            } | null;
+            /** @description Additional information, which depends on the action. For a lead, it includes the `metadata` of its sender. */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: uuid
+             * @description The ID of the request.
+             * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
+             */
+            request_id: string;
+            /**
+             * @description The IP address of the caller.
+             * @example 203.0.113.7
+             */
+            ip: string;
+            /** @description True for actions of test keys. */
+            test_mode: boolean;
+        };
+        Attachment: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            record_id: components["schemas"]["Uuid"];
+            /**
+             * @description The name as sent, without folders and characters that cannot be part of a file name.
+             * @example Quote 17.pdf
+             */
+            file_name: string;
+            /**
+             * @description The type as sent. The content is not inspected.
+             * @example application/pdf
+             */
+            content_type: string;
+            /** @example 48213 */
+            size_bytes: number;
+            /**
+             * @description The SHA-256 hash of the file, in hexadecimal.
+             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+             */
+            sha256: string;
+            uploaded_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description The item as the operation of its kind returns it. */
+        TimelineDetails: components["schemas"]["Note"] | components["schemas"]["Activity"] | components["schemas"]["Task"] | components["schemas"]["MessageTimelineItem"] | components["schemas"]["Booking"] | components["schemas"]["AuditLog"] | components["schemas"]["Attachment"] | components["schemas"]["RecordLink"];
+        TimelineItem: {
+            kind: components["schemas"]["TimelineKind"];
+            id: components["schemas"]["Uuid"];
+            /** @description The time that the timeline is sorted by. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * @description One line for people: the type of an activity, the title of a task or meeting, the subject of a message, the name of a file, both names of a stage change, the name of a linked record.
+             * @example Note
+             */
+            title: string;
+            /**
+             * @description At most the first 500 characters of the text; for a stage change its reason, for a link its type.
+             * @example Prefers to be called in the morning.
+             */
+            summary: string | null;
+            /** @description Who did it. Null for messages. */
+            actor: components["schemas"]["Actor"] | null;
+            details: components["schemas"]["TimelineDetails"];
+        };
+        Timeline: {
+            timeline: components["schemas"]["TimelineItem"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        TimelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["Timeline"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
          * @description Only a `draft` can be approved, rejected or withdrawn. An approved draft becomes `sent` or `failed`.
          * @example draft
          * @enum {string}
@@ -10519,31 +10764,6 @@ export interface components {
             data: components["schemas"]["TaskTypes"];
             meta: components["schemas"]["Meta"];
         };
-        Attachment: {
-            id: components["schemas"]["Uuid"];
-            object: components["schemas"]["RecordObjectName"];
-            record_id: components["schemas"]["Uuid"];
-            /**
-             * @description The name as sent, without folders and characters that cannot be part of a file name.
-             * @example Quote 17.pdf
-             */
-            file_name: string;
-            /**
-             * @description The type as sent. The content is not inspected.
-             * @example application/pdf
-             */
-            content_type: string;
-            /** @example 48213 */
-            size_bytes: number;
-            /**
-             * @description The SHA-256 hash of the file, in hexadecimal.
-             * @example 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-             */
-            sha256: string;
-            uploaded_by: components["schemas"]["Actor"];
-            test_mode: boolean;
-            created_at: components["schemas"]["Timestamp"];
-        };
         AttachmentList: {
             attachments: components["schemas"]["Attachment"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -10569,62 +10789,6 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["AttachmentData"];
             meta: components["schemas"]["Meta"];
-        };
-        AuditChange: {
-            /** @description The old value. */
-            from: unknown;
-            /** @description The new value. */
-            to: unknown;
-        };
-        /** @description An audit log entry. */
-        AuditLog: {
-            id: components["schemas"]["Uuid"];
-            occurred_at: components["schemas"]["Timestamp"];
-            actor: components["schemas"]["Actor"];
-            /**
-             * @description The action.
-             * @example account.update
-             */
-            action: string;
-            /**
-             * @description The API name of the object that the action changed.
-             * @example accounts
-             */
-            object: string | null;
-            /**
-             * @description The ID of the record, setting, user or key. For a field, its name.
-             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
-             */
-            record_id: string | null;
-            /**
-             * @description The old and new value of each changed field, by field name.
-             * @example {
-             *       "city": {
-             *         "from": "Hamburg",
-             *         "to": "Berlin"
-             *       }
-             *     }
-             */
-            changes: {
-                [key: string]: components["schemas"]["AuditChange"];
-            } | null;
-            /** @description Additional information, which depends on the action. For a lead, it includes the `metadata` of its sender. */
-            metadata: {
-                [key: string]: unknown;
-            } | null;
-            /**
-             * Format: uuid
-             * @description The ID of the request.
-             * @example 0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55
-             */
-            request_id: string;
-            /**
-             * @description The IP address of the caller.
-             * @example 203.0.113.7
-             */
-            ip: string;
-            /** @description True for actions of test keys. */
-            test_mode: boolean;
         };
         RecordHistory: {
             history: components["schemas"]["AuditLog"][];
@@ -11957,12 +12121,6 @@ export interface components {
          * @enum {string}
          */
         CalendarStatus: "connected" | "not_connected" | "error";
-        /**
-         * @description `internal` contains only bookings made here, for users without an external calendar. `test` is the calendar of test mode.
-         * @example internal
-         * @enum {string}
-         */
-        CalendarProvider: "google" | "microsoft" | "caldav" | "internal" | "test";
         CalendarHealth: {
             status: components["schemas"]["CalendarStatus"];
             provider: components["schemas"]["CalendarProvider"] | null;
@@ -12059,74 +12217,6 @@ export interface components {
         };
         ReservationExtend: {
             ttl_seconds?: components["schemas"]["ReservationSeconds"];
-        };
-        /**
-         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by a person.
-         * @example confirmed
-         * @enum {string}
-         */
-        BookingStatus: "confirmed" | "cancelled" | "rescheduled" | "completed" | "no_show";
-        Attendee: {
-            /** @example Sara Ali */
-            name: string;
-            /** @example sara@example.com */
-            email: string | null;
-            phone: string | null;
-            /** @example Asia/Dubai */
-            timezone: string | null;
-            locale: string | null;
-        };
-        /**
-         * @description Where the meeting takes place.
-         * @example video
-         * @enum {string}
-         */
-        MeetingLocationKind: "video" | "phone" | "in_person";
-        Booking: {
-            id: components["schemas"]["Uuid"];
-            status: components["schemas"]["BookingStatus"];
-            /**
-             * Format: uuid
-             * @description The user who meets the attendee.
-             */
-            user_id: string;
-            /** @example Omar Nasser */
-            user_name: string;
-            /** Format: uuid */
-            pool_id: string | null;
-            policy_id: components["schemas"]["Uuid"];
-            start_at: components["schemas"]["Timestamp"];
-            end_at: components["schemas"]["Timestamp"];
-            /**
-             * @description The time zone of the policy.
-             * @example Europe/Berlin
-             */
-            timezone: string;
-            attendee: components["schemas"]["Attendee"];
-            /** @example First call */
-            meeting_title: string;
-            meeting_description: string | null;
-            location_kind: components["schemas"]["MeetingLocationKind"];
-            location: string | null;
-            meeting_url: string | null;
-            /** @description Link to the event in the external calendar, once the event exists. */
-            calendar_event_link: string | null;
-            provider: components["schemas"]["CalendarProvider"];
-            /** @example leads */
-            object: string | null;
-            /** Format: uuid */
-            record_id: string | null;
-            /** Format: uuid */
-            rescheduled_from: string | null;
-            /** Format: uuid */
-            rescheduled_to: string | null;
-            /** Format: date-time */
-            cancelled_at: string | null;
-            cancellation_reason: string | null;
-            created_by: components["schemas"]["Actor"];
-            test_mode: boolean;
-            created_at: components["schemas"]["Timestamp"];
-            updated_at: components["schemas"]["Timestamp"];
         };
         BookingList: {
             bookings: components["schemas"]["Booking"][];
@@ -23113,6 +23203,107 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["MessageTimelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRecordTimeline: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only items of these kinds, separated by commas: note, activity, task, message, booking, stage_change,
+                 *     attachment, link.
+                 * @example note,task
+                 */
+                kinds?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of items. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "timeline": [
+                     *           {
+                     *             "kind": "note",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *             "at": "2026-11-20T23:55:00.000Z",
+                     *             "title": "Note",
+                     *             "summary": "Prefers to be called in the morning.",
+                     *             "actor": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "details": {
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *               "content": "Prefers to be called in the morning.",
+                     *               "created_by": {
+                     *                 "kind": "api_key",
+                     *                 "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *                 "name": "Telephone system"
+                     *               },
+                     *               "created_at": "2026-11-20T23:55:00.000Z",
+                     *               "updated_at": "2026-11-20T23:55:00.000Z"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TimelineAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -46,6 +46,7 @@ import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
 import * as recordTasks from './records/tasks.ts';
+import * as recordTimeline from './records/timeline.ts';
 import * as recordUpsert from './records/upsert.ts';
 import * as reports from './reports/reports.ts';
 import * as search from './reports/search.ts';
@@ -125,6 +126,7 @@ export const handlers = {
   ...recordMessages,
   ...phoneNumbers,
   ...recordTasks,
+  ...recordTimeline,
   ...recordUpsert,
   ...records,
   ...reports,

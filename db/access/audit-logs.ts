@@ -89,6 +89,33 @@ export async function listAuditLogs(
   return { rows: found, reached: last && [last.occurredAt.toISOString(), last.id] };
 }
 
+/**
+ * Returns the changes of the status of a lead or a deal, newest first; of a record of another object,
+ * none.
+ */
+export async function listStatusChanges(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  record: { object: string; id: string },
+  after: AuditPlace | undefined,
+  limit: number,
+): Promise<AuditLogRow[]> {
+  // The condition on the object is that of the index, word for word.
+  return await sql<AuditLogRow[]>`
+    select m.id, occurred_at, jsonb_build_object('kind', actor_kind, 'id', actor_id, 'name', coalesce(key_name, u.full_name)) as actor,
+      action, object, record_id, changes, m.metadata, request_id, ip, test_mode
+    from (
+      select * from audit_logs
+      where company_id = ${companyId} and test_mode = ${testMode} and record_id = ${record.id} and object = ${record.object}
+        and (object = 'leads' and changes ? 'lead_status' or object = 'deals' and changes ? 'stage')
+        ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+      order by occurred_at desc, id desc
+      limit ${limit}
+    ) m
+    left join users u on u.company_id = ${companyId} and u.id = case when actor_kind = 'user' then actor_id::uuid end
+    order by occurred_at desc, m.id desc`;
+}
+
 function ofObject(sql: Sql, { object }: AuditFilter): Fragment {
   return object === undefined ? sql`true` : sql`object = ${object}`;
 }

@@ -189,6 +189,9 @@ create table audit_logs (
 -- The history of one record.
 create index audit_logs_of_record on audit_logs (company_id, test_mode, record_id, occurred_at, id)
   where record_id is not null;
+-- The moves of one record through its statuses, among however many other changes.
+create index audit_logs_of_moves on audit_logs (company_id, test_mode, record_id, occurred_at, id)
+  where object = 'leads' and changes ? 'lead_status' or object = 'deals' and changes ? 'stage';
 alter table audit_logs enable row level security, force row level security;
 create policy tenant on audit_logs to crm_app
   using (company_id = current_company())

@@ -257,6 +257,8 @@ alter table bookings alter column company_id set (n_distinct = 100);
 -- Bookings that are over and have to be completed.
 create index bookings_ending on bookings (end_at) where status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
+create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
+  where record_id is not null;
 create index bookings_of_status on bookings (company_id, test_mode, status, start_at desc, id desc);
 create index bookings_of_user on bookings (company_id, test_mode, user_id, start_at desc, id desc);
 alter table bookings enable row level security, force row level security;

@@ -67,6 +67,13 @@ const byAge = { byAge: true };
 
 const place = text('city', 'state', 'country', 'postal_code');
 
+/** Who created a record, for operations that show it: no fields of records, with names that no tenant's field can have. */
+const creator: readonly [string, Column][] = [
+  ['_created_by_id', { name: 'created_by_id', type: 'text', filled: true }],
+  ['_created_by_kind', { name: 'created_by_kind', type: 'text', filled: true }],
+  ['_created_by_name', { name: 'created_by_name', type: 'text' }],
+];
+
 const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   leads: [
     ...text('first_name', 'last_name', 'company_name', 'job_title', 'origin'),
@@ -119,6 +126,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...idsByAge('assigned_to'),
     ...ids('record_id'),
     ...times('scheduled_at', 'completed_at'),
+    ...creator,
   ],
   activities: [
     ...text('summary'),

@@ -85,6 +85,25 @@ export async function listBookings(
     limit ${limit}`;
 }
 
+/** Returns bookings about a record, the latest beginning first. */
+export async function listBookingsOf(
+  sql: Sql,
+  scope: BookingScope,
+  record: { object: string; id: string },
+  after: readonly [startAt: string, id: string] | undefined,
+  limit: number,
+): Promise<BookingRow[]> {
+  const { companyId, testMode } = scope;
+  return await sql<BookingRow[]>`
+    select ${withName(sql, companyId)}
+    from bookings
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${record.object} and record_id = ${record.id}
+      and ${inReach(sql, scope)}
+      ${after ? sql`and (start_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by start_at desc, id desc
+    limit ${limit}`;
+}
+
 export async function findBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
   const { companyId, testMode } = scope;
   const [row] = await sql<BookingRow[]>`

@@ -19,6 +19,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listRecords', 'getRecord', 'getRecordBatch', 'searchReport', 'getLimits'],
   },
   {
+    id: '2026-11-29-timeline',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'The timeline of a record lists its notes, activities, tasks, messages, bookings, stage changes, attachments and links together, newest first.',
+    operations: ['listRecordTimeline'],
+  },
+  {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
     kind: 'changed',

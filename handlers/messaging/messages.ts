@@ -1,6 +1,6 @@
 // The timeline of messages of a record.
 import { listMessages, type MessageRow } from '../../db/messaging/messages.ts';
-import type { components } from '../../generated/api.ts';
+import { toMessageResponse } from '../../domain/messaging/messages.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfRecord } from '../../services/records/open-record.ts';
 
@@ -14,23 +14,5 @@ export const listRecordMessages: Handler<'listRecordMessages'> = async (call) =>
     (after, limit) => listMessages(sql, caller, path, after, limit),
     (last: MessageRow) => [last.occurredAt.toISOString(), last.id],
   );
-  return { status: 200, data: { messages: rows.map(toMessage), ...rest } };
+  return { status: 200, data: { messages: rows.map(toMessageResponse), ...rest } };
 };
-
-function toMessage(row: MessageRow): components['schemas']['MessageTimelineItem'] {
-  return {
-    id: row.id,
-    channel: row.channel,
-    direction: row.direction,
-    source: row.source,
-    from: row.sender,
-    to: row.recipient,
-    subject: row.subject,
-    preview: row.preview,
-    status: row.status,
-    record_id: row.recordId,
-    campaign_id: row.campaignId,
-    draft_id: row.draftId,
-    occurred_at: row.occurredAt.toISOString(),
-  };
-}

@@ -11,7 +11,7 @@ import {
 } from '../../db/records/attachments.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
-import type { components } from '../../generated/api.ts';
+import { toAttachmentResponse } from '../../domain/records/attachments.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found, notFound, serviceUnavailable } from '../../runtime/errors.ts';
 import { linkLifetime } from '../../runtime/files/files.ts';
@@ -28,7 +28,7 @@ export const listAttachments: Handler<'listAttachments'> = async (call) => {
     (after, limit) => listStored(sql, caller, path, after, limit),
     (last: AttachmentRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { attachments: rows.map((row) => toAttachment(row, caller)), ...rest } };
+  return { status: 200, data: { attachments: rows.map((row) => toResponse(row, caller)), ...rest } };
 };
 
 export const createAttachment: Handler<'createAttachment'> = async (call) => {
@@ -48,13 +48,13 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
     metadata: { attachment_id: row.id, file_name: row.fileName, size_bytes: row.sizeBytes },
     event: { name: 'attachment.created', data: eventData(row, now) },
   });
-  return { status: 201, data: { attachment: toAttachment(row, caller) } };
+  return { status: 201, data: { attachment: toResponse(row, caller) } };
 };
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
   const link = await call.services.files.link(row.id, placeOf(row, call.caller), call.now);
-  const attachment = { ...toAttachment(row, call.caller), download_url: link, expires_in: linkLifetime };
+  const attachment = { ...toResponse(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
 
@@ -104,17 +104,4 @@ function eventData({ id, object, recordId }: AttachmentRow, now: Date) {
   return { object, record_id: recordId, attachment_id: id, occurred_at: now.toISOString() };
 }
 
-function toAttachment(row: AttachmentRow, caller: Caller): components['schemas']['Attachment'] {
-  return {
-    id: row.id,
-    object: row.object,
-    record_id: row.recordId,
-    file_name: row.fileName,
-    content_type: row.contentType,
-    size_bytes: row.sizeBytes,
-    sha256: row.sha256,
-    uploaded_by: actorOf(row),
-    test_mode: caller.testMode,
-    created_at: row.createdAt.toISOString(),
-  };
-}
+const toResponse = (row: AttachmentRow, { testMode }: Caller) => toAttachmentResponse(row, actorOf(row), testMode);

@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { insertNote, listNotes as listStored, type NoteRow } from '../../db/records/notes.ts';
-import type { components } from '../../generated/api.ts';
+import { toNoteResponse } from '../../domain/records/notes.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
 
@@ -16,7 +16,7 @@ export const listNotes: Handler<'listNotes'> = async (call) => {
     (after, limit) => listStored(sql, caller, path, after, limit),
     (last: NoteRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { notes: rows.map(toNote), ...rest } };
+  return { status: 200, data: { notes: rows.map(toResponse), ...rest } };
 };
 
 export const createNote: Handler<'createNote'> = async (call) => {
@@ -27,17 +27,7 @@ export const createNote: Handler<'createNote'> = async (call) => {
   await openRecord(call);
   const row = await insertNote(sql, caller, { id: uuidv7(), object, recordId, content: body.content }, now);
   call.db.record({ action: 'note.create', object, recordId: row.recordId, metadata: { note_id: row.id } });
-  return { status: 201, data: { note: toNote(row) } };
+  return { status: 201, data: { note: toResponse(row) } };
 };
 
-function toNote(row: NoteRow): components['schemas']['Note'] {
-  return {
-    id: row.id,
-    object: row.object,
-    record_id: row.recordId,
-    content: row.content,
-    created_by: actorOf(row),
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt.toISOString(),
-  };
-}
+const toResponse = (row: NoteRow) => toNoteResponse(row, actorOf(row));

@@ -182,6 +182,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records/{id}/activities': onRecord,
   '/v1/objects/{object}/records/{id}/messages': onRecord,
   '/v1/objects/{object}/records/{id}/history': onRecord,
+  '/v1/objects/{object}/records/{id}/timeline': onRecord,
   '/v1/objects/{object}/records/{id}/attachments': onRecord,
   '/v1/attachments/{id}': {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),

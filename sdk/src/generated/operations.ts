@@ -1842,6 +1842,33 @@ export interface Operations {
    */
   listRecordMessages: ListMethod<'listRecordMessages', 'messages'>;
   /**
+   * List the timeline of a record
+   *
+   * Returns everything that happened on a record in one list, newest first. `details` of an item is the same object that
+   * the operation of its kind returns:
+   *
+   * | kind | `at` | `details` as in | also requires |
+   * |---|---|---|---|
+   * | `note` | when it was added | [List the notes of a record](#operation/listNotes) | |
+   * | `activity` | `performed_at` | [List the activities of a record](#operation/listRecordActivities) | `activities:view` |
+   * | `task` | when it was added | [List the tasks of a record](#operation/listRecordTasks) | `tasks:view` |
+   * | `message` | when it was sent or received | [List the messages of a record](#operation/listRecordMessages) | `inbox:view` |
+   * | `booking` | when it begins | [Get a booking](#operation/getBooking) | `bookings:view` |
+   * | `stage_change` | when the status of a lead or the stage of a deal changed | [List the history of a record](#operation/listRecordHistory) | |
+   * | `attachment` | when it was uploaded | [List the attachments of a record](#operation/listAttachments) | `attachments:view` |
+   * | `link` | when it was made | [List the links of a record](#operation/listLinks) | |
+   *
+   * A booking that is still to come is listed at the time when it begins, so before everything that already happened.
+   * References, such as the account of a deal, are fields of the record and not listed as links. Stage changes are kept for
+   * 400 days, as the audit log.
+   *
+   * Requires the view scope of the object. Without `kinds`, the response leaves out the kinds whose scope or module the key
+   * does not have. If you name such a kind in `kinds`, the response is **403**. A key limited to a branch or team sees the
+   * activities, tasks, bookings and linked records that it sees elsewhere. **400**: a kind is unknown (`allowed` lists the
+   * kinds). **404**: the object or record does not exist, or the key cannot see it.
+   */
+  listRecordTimeline: ListMethod<'listRecordTimeline', 'timeline'>;
+  /**
    * List message drafts
    *
    * Returns drafts, newest first, 25 per page unless you set `limit`. A key of a branch or team sees the drafts of its members
@@ -3435,6 +3462,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createRecordTask: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tasks', takesKey: true },
   listRecordActivities: { method: 'GET', path: '/v1/objects/{object}/records/{id}/activities', items: 'activities' },
   listRecordMessages: { method: 'GET', path: '/v1/objects/{object}/records/{id}/messages', items: 'messages' },
+  listRecordTimeline: { method: 'GET', path: '/v1/objects/{object}/records/{id}/timeline', items: 'timeline' },
   listMessageDrafts: { method: 'GET', path: '/v1/messages/drafts', items: 'drafts' },
   createMessageDraft: { method: 'POST', path: '/v1/messages/drafts', takesKey: true },
   getMessageDraft: { method: 'GET', path: '/v1/messages/drafts/{id}' },
