@@ -59,12 +59,12 @@ export async function listAuditLogs(
   limit: number,
   stretch: number,
 ): Promise<AuditStretch> {
-  const conditions = matching(sql, filter);
+  const conditions = buildConditions(sql, filter);
   const rows = await sql<(AuditLogRow & { isMatch: boolean })[]>`
     with looked as (
       select * from audit_logs
       where company_id = ${companyId} and test_mode = ${testMode}
-        ${filter.recordId === undefined ? sql`` : sql`and record_id = ${filter.recordId} and ${ofObject(sql, filter)}`}
+        ${filter.recordId === undefined ? sql`` : sql`and record_id = ${filter.recordId} and ${buildObjectCondition(sql, filter)}`}
         ${filter.from ? sql`and occurred_at >= ${filter.from}` : sql``}
         ${filter.to ? sql`and occurred_at <= ${filter.to}` : sql``}
         ${after ? sql`and (occurred_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
@@ -116,13 +116,13 @@ export async function listStatusChanges(
     order by occurred_at desc, m.id desc`;
 }
 
-function ofObject(sql: Sql, { object }: AuditFilter): Fragment {
+function buildObjectCondition(sql: Sql, { object }: AuditFilter): Fragment {
   return object === undefined ? sql`true` : sql`object = ${object}`;
 }
 
-function matching(sql: Sql, filter: AuditFilter): Fragment {
+function buildConditions(sql: Sql, filter: AuditFilter): Fragment {
   const { actorId, action, requestId } = filter;
-  return sql`${ofObject(sql, filter)}
+  return sql`${buildObjectCondition(sql, filter)}
     ${actorId === undefined ? sql`` : sql`and actor_id = ${actorId}`}
     ${action === undefined ? sql`` : sql`and action = ${action}`}
     ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}`;

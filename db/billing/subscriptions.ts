@@ -42,7 +42,7 @@ export async function openSubscription(
   if (locked || !scope.testMode) return locked;
   const since = await findBeginning(sql, scope.companyId);
   if (!since) return undefined;
-  await beginSubscription(sql, scope, begin(since), now);
+  await insertSubscription(sql, scope, begin(since), now);
   return lockSubscription(sql, scope);
 }
 
@@ -59,7 +59,7 @@ export async function savePaymentMethod(
 }
 
 /** Stores the first subscription of test mode, unless there is one. */
-async function beginSubscription(sql: Sql, scope: TenantScope, subscription: Subscription, now: Date): Promise<void> {
+async function insertSubscription(sql: Sql, scope: TenantScope, subscription: Subscription, now: Date): Promise<void> {
   const row = { companyId: scope.companyId, ...toRow(sql, subscription, now), createdAt: now };
   await sql`insert into ${sql(getTable(scope))} ${sql(row)} on conflict (company_id) do nothing`;
 }

@@ -121,11 +121,11 @@ export function guardStatements(sql: Sql, enter: () => Preamble | undefined): Sq
   return Object.assign(send, { unsafe, json, array, types, typed }) as unknown as Sql;
 }
 
-const optionsOf = (statement: unknown): StatementOptions | undefined =>
+const getOptions = (statement: unknown): StatementOptions | undefined =>
   (statement as { options?: StatementOptions }).options;
 
 function withPreamble<Part>(part: Part, preamble: Preamble): Part {
-  const options = optionsOf(part);
+  const options = getOptions(part);
   // Helpers for names and values have no options.
   if (options) options.preamble = preamble;
   return part;
@@ -139,7 +139,7 @@ function withPreamble<Part>(part: Part, preamble: Preamble): Part {
  * @returns false if the statement is not part of a read session, which alone can set this
  */
 export function setPlanning(statement: Statement, planning: Planning): boolean {
-  const options = optionsOf(statement);
+  const options = getOptions(statement);
   const preamble = options?.preamble?.withPlanning?.(planning);
   if (!options || !preamble) return false;
   options.preamble = preamble;
@@ -152,6 +152,6 @@ export function setPlanning(statement: Statement, planning: Planning): boolean {
  * parameters, unless there are lists or JSON among them.
  */
 export function unprepared<Query extends Statement>(statement: Query): Query {
-  Object.assign(optionsOf(statement) as StatementOptions, { prepare: false, skipDescribe: true });
+  Object.assign(getOptions(statement) as StatementOptions, { prepare: false, skipDescribe: true });
   return statement;
 }

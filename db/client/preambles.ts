@@ -67,14 +67,14 @@ export class PreparedPreamble {
       count: 1,
       name: this.#name,
       preparation: this.#preparation,
-      onRow: (row) => onValue(firstValue(row)),
+      onRow: (row) => onValue(readFirstValue(row)),
     };
   }
 }
 
 const ignore = (): void => undefined;
 
-function firstValue(row: Buffer): string | null {
+function readFirstValue(row: Buffer): string | null {
   const length = row.readInt32BE(7);
   return length === -1 ? null : row.toString('utf8', 11, 11 + length);
 }

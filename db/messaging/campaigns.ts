@@ -83,7 +83,7 @@ export async function insertCampaign(
   campaign: StoredCampaign,
   by: Parameters<typeof createdColumns>[0],
 ): Promise<void> {
-  const row = { ...campaign, ...asJson(sql, campaign), ...createdColumns(by) };
+  const row = { ...campaign, ...toJsonColumns(sql, campaign), ...createdColumns(by) };
   await sql`insert into campaigns ${sql({ companyId, testMode, ...row } as never)}`;
 }
 
@@ -94,12 +94,12 @@ export async function updateCampaign(
   changes: Partial<Omit<StoredCampaign, 'id' | 'createdAt'>>,
 ): Promise<void> {
   await sql`
-    update campaigns set ${sql({ ...changes, ...asJson(sql, changes) } as never)}
+    update campaigns set ${sql({ ...changes, ...toJsonColumns(sql, changes) } as never)}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
 /** Marks the columns that are stored as JSON. */
-function asJson(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
+function toJsonColumns(sql: Sql, { filter, channels }: Partial<StoredCampaign>) {
   return {
     ...(filter ? { filter: sql.json(filter as never) } : {}),
     ...(channels ? { channels: sql.json(channels as never) } : {}),

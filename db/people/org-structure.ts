@@ -31,7 +31,7 @@ export interface TeamRow {
 type After = readonly [string, string] | undefined;
 
 /** Returns a condition for visible branches: the caller's own, or that of the caller's team. */
-function branchInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
+function selectVisibleBranch(sql: Sql, companyId: string, reach: Reach): Fragment {
   switch (reach.kind) {
     case 'company':
       return sql`true`;
@@ -45,7 +45,7 @@ function branchInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
 }
 
 /** Returns a condition for visible teams: those of the caller's branch, or the caller's own. */
-function teamInReach(sql: Sql, companyId: string, reach: Reach): Fragment {
+function selectVisibleTeam(sql: Sql, companyId: string, reach: Reach): Fragment {
   switch (reach.kind) {
     case 'company':
       return sql`true`;
@@ -80,7 +80,7 @@ export async function listBranches(
 ): Promise<BranchRow[]> {
   return sql<BranchRow[]>`
     ${selectBranches(sql, reach)}
-    where b.company_id = ${companyId} and ${branchInReach(sql, companyId, reach)}
+    where b.company_id = ${companyId} and ${selectVisibleBranch(sql, companyId, reach)}
       ${after ? sql`and (b.created_at, b.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by b.created_at desc, b.id desc
     limit ${limit}`;
@@ -93,7 +93,7 @@ export async function findBranch(
 ): Promise<BranchRow | undefined> {
   const [branch] = await sql<BranchRow[]>`
     ${selectBranches(sql, reach)}
-    where b.company_id = ${companyId} and b.id = ${id} and ${branchInReach(sql, companyId, reach)}`;
+    where b.company_id = ${companyId} and b.id = ${id} and ${selectVisibleBranch(sql, companyId, reach)}`;
   return branch;
 }
 
@@ -106,7 +106,7 @@ export async function listTeams(
 ): Promise<TeamRow[]> {
   return sql<TeamRow[]>`
     ${selectTeams(sql, reach)}
-    where t.company_id = ${companyId} and ${teamInReach(sql, companyId, reach)}
+    where t.company_id = ${companyId} and ${selectVisibleTeam(sql, companyId, reach)}
       ${after ? sql`and (t.created_at, t.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by t.created_at desc, t.id desc
     limit ${limit}`;
@@ -124,10 +124,10 @@ export async function findNode(sql: Sql, { companyId, reach }: UserScope, id: st
     select id, 'company' as kind, name from companies where id = ${companyId} and id = ${id}
     union all
     select b.id, 'branch', b.name from branches b
-    where b.company_id = ${companyId} and b.id = ${id} and ${branchInReach(sql, companyId, reach)}
+    where b.company_id = ${companyId} and b.id = ${id} and ${selectVisibleBranch(sql, companyId, reach)}
     union all
     select t.id, 'team', t.name from teams t
-    where t.company_id = ${companyId} and t.id = ${id} and ${teamInReach(sql, companyId, reach)}`;
+    where t.company_id = ${companyId} and t.id = ${id} and ${selectVisibleTeam(sql, companyId, reach)}`;
   return node;
 }
 
@@ -153,12 +153,12 @@ export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Prom
       select 2, b.id, 'branch', b.name, b.company_id, ${manager}, (${active} and u.branch_id = b.id)
       from branches b
       left join users m on m.company_id = b.company_id and m.id = b.manager_user_id
-      where b.company_id = ${companyId} and ${branchInReach(sql, companyId, reach)}
+      where b.company_id = ${companyId} and ${selectVisibleBranch(sql, companyId, reach)}
       union all
       select 3, t.id, 'team', t.name, t.branch_id, ${manager}, (${active} and u.team_id = t.id)
       from teams t
       left join users m on m.company_id = t.company_id and m.id = t.manager_user_id
-      where t.company_id = ${companyId} and ${teamInReach(sql, companyId, reach)}
+      where t.company_id = ${companyId} and ${selectVisibleTeam(sql, companyId, reach)}
     ) node
     order by level, name, id`;
 }

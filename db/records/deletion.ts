@@ -187,8 +187,9 @@ interface GoingRow {
 }
 
 /**
- * Deletes the activities, tasks and tags of records that are gone. A statement of its own: it sees what others attached until these were locked.
- * A document says to which record an activity belongs, and not a join, which PostgreSQL may plan for a few and carry out for thousands.
+ * Deletes the activities, tasks and tags of deleted records. A separate statement, which sees what
+ * others attached before the records were locked. The code finds the root of each row, and not a
+ * join, which PostgreSQL may plan for a few rows and run for thousands.
  */
 async function deleteOwned(
   sql: Sql,
@@ -200,8 +201,7 @@ async function deleteOwned(
   const ids = roots.map(({ id }) => id);
   const owned = { companyId, testMode, object, ids };
   const locking = lockOwned(sql, owned);
-  // One statement for each kind of record: an index cannot serve conditions that are joined by
-  // `or`.
+  // One query for each kind of record: an index cannot serve conditions that are joined by `or`.
   const deleteTasks = (of: string, recordIds: Fragment) => sql`
     delete from tasks
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${of} and record_id = any(${recordIds})

@@ -118,11 +118,11 @@ function selectMeasure(sql: Sql, table: RecordTable, field: Field, metric: Repor
   const value = column ? sql`r.${sql(column.name)}` : sql`(r.custom ->> ${field.name}::text)`;
   if (metric === 'count') return value;
   if (field.type === 'number' || field.type === 'currency') return sql`${value}::numeric`;
-  if (column?.type === 'timestamp') return isoText(sql, value);
+  if (column?.type === 'timestamp') return formatIsoText(sql, value);
   return sql`${value}::text collate "C"`;
 }
 
-function isoText(sql: Sql, value: Fragment): Fragment {
+function formatIsoText(sql: Sql, value: Fragment): Fragment {
   return sql`to_char(${value} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') collate "C"`;
 }
 
@@ -143,13 +143,13 @@ function selectGroup(
     const format = bucket === 'month' ? 'YYYY-MM' : 'YYYY-MM-DD';
     return { text: sql`to_char(date_trunc(${bucket}::text, ${time}), ${format}::text)`, order: none };
   }
-  if (column?.names) return { text: named(sql, column, value), order: none };
+  if (column?.names) return { text: selectName(sql, column, value), order: none };
   if (field.type === 'number' || field.type === 'currency')
     return { text: sql`${value}::text`, order: sql`${value}::numeric` };
   return { text: sql`left(${value}::text, ${keyCharacters}::int)`, order: none };
 }
 
-function named(sql: Sql, column: Column, value: Fragment): Fragment {
+function selectName(sql: Sql, column: Column, value: Fragment): Fragment {
   return sql`(select named.name from ${sql(column.names as string)} named where named.company_id = r.company_id and named.id = ${value})`;
 }
 

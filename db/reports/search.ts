@@ -96,14 +96,14 @@ export async function searchRecords(
   const newestScanned = 500 + 100 * limit;
   const newest = await scanNewest(search, newestScanned);
   const isAll = newest.looked < newestScanned;
-  if (isAll || newest.whole >= limit) return answer(search, newest.best, newest.total, !isAll);
+  if (isAll || newest.whole >= limit) return toFoundRecords(search, newest.best, newest.total, !isAll);
   const [bound, framed] = findHigherRanks(newest, limit);
   const higher = newest.best.filter(({ rank }) => rank < bound);
   const most = bound === bounds.all ? maxBlocks.all : maxBlocks.higher;
   const blocks = newest.blocks ?? (await findBlocks(search, framed, most));
   const older = await scanBlocks(search, framed, bound, blocks, higher);
   const isCut = bound < bounds.all || blocks.areCut || older.isCut;
-  return answer(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
+  return toFoundRecords(search, [...newest.best, ...older.best], newest.total + older.total, isCut);
 }
 
 /**
@@ -115,7 +115,12 @@ function findHigherRanks({ total, begun, part }: Scan, limit: number): [bound: R
   return total >= limit ? [bounds.begun, `\u001f${part}`] : [bounds.all, part];
 }
 
-function answer({ texts, limit }: Search, best: readonly Match[], total: number, isCapped: boolean): FoundRecords {
+function toFoundRecords(
+  { texts, limit }: Search,
+  best: readonly Match[],
+  total: number,
+  isCapped: boolean,
+): FoundRecords {
   const order = best.toSorted(
     (a, b) =>
       a.rank - b.rank ||
@@ -139,7 +144,7 @@ async function scanNewest(search: Search, most: number): Promise<Scan & { blocks
   // The database converts a few letters in another way.
   const lower = part.toLowerCase();
   const places = computePlaces(lower);
-  const own = ownRows(search);
+  const own = selectOwnRows(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
   const age = scope.reach.kind === 'company' ? 'created_at' : ageOf(table);
   const order = sql`order by r.${sql(age)} desc, r.id desc limit ${most}`;
@@ -192,7 +197,7 @@ function selectWords(search: Search, places: readonly number[]): Fragment {
   const { sql } = search;
   const words = places.map((place) => sql`substr(words, ${place * 4 + 1}::int, 4)`);
   const entry = words.reduce((before, word) => sql`${before} || ${word}`, sql`int4send(number)`);
-  return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${ownRows(search)}`;
+  return sql`select string_agg(${entry}, '' order by number desc) from search_signatures where ${selectOwnRows(search)}`;
 }
 
 const noWords = Buffer.alloc(0);
@@ -222,7 +227,7 @@ async function scanBlocks(
 ): Promise<Scan & { isCut: boolean }> {
   const { sql, limit } = search;
   const most = 1000 + 250 * limit;
-  const own = ownRows(search);
+  const own = selectOwnRows(search);
   const rows = await scanRecords(search, {
     bound,
     before: sql`waiting as (
@@ -247,7 +252,7 @@ async function scanBlocks(
 }
 
 /** Returns a condition for the search rows of the object. */
-function ownRows({ sql, scope, object }: Search): Fragment {
+function selectOwnRows({ sql, scope, object }: Search): Fragment {
   return sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and object = ${object}`;
 }
 
@@ -273,7 +278,7 @@ function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: A
       select lower(${part}::text) as part
     ), ${asked.before} looked as materialized (
       select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${computeRank(sql, sql`given.texts`)} end as rank
-      from asked, ${sql(table.name)} r, lateral (select ${framed(sql, listTexts(sql, table, texts))} as texts offset 0) given
+      from asked, ${sql(table.name)} r, lateral (select ${frameTexts(sql, listTexts(sql, table, texts))} as texts offset 0) given
       where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
     ), best as (
       select id, created_at, rank from looked where rank < ${asked.bound}
@@ -286,7 +291,7 @@ function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: A
     )
     select ${selection(sql, table)}, best.rank, (
       select place - 1 from unnest(array[${listTexts(sql, table, texts)}]) with ordinality given (text, place)
-      where ${computeRank(sql, framed(sql, sql`given.text`))} = best.rank
+      where ${computeRank(sql, frameTexts(sql, sql`given.text`))} = best.rank
       order by place
       limit 1
     )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.further}
@@ -312,7 +317,7 @@ function selectText(sql: Sql, table: RecordTable, { name, custom, parts }: Searc
 }
 
 /** Returns texts in the format of blocks: in lower case, each surrounded by U+001F. */
-function framed(sql: Sql, texts: Fragment): Fragment {
+function frameTexts(sql: Sql, texts: Fragment): Fragment {
   return sql`chr(31) || lower(concat_ws(chr(31), ${texts})) || chr(31)`;
 }
 

@@ -33,8 +33,8 @@ export function markTexts(words: Uint32Array, at: number, texts: readonly string
         first = step(first, character);
         second = step(second, character);
         const length = next - index + 1;
-        if (length > 1 && length !== 5) mark(words, toPlace(first, length), bit);
-        if (length === 2 || length === 3) mark(words, toPlace(second, length), bit);
+        if (length > 1 && length !== 5) setBit(words, toPlace(first, length), bit);
+        if (length === 2 || length === 3) setBit(words, toPlace(second, length), bit);
       }
     }
   }
@@ -49,7 +49,7 @@ const longest = 6;
 const startA = 0x811c9dc5;
 const startB = 0x9e3779b9;
 
-function mark(words: Uint32Array, place: number, bit: number): void {
+function setBit(words: Uint32Array, place: number, bit: number): void {
   words[place] = (words[place] as number) | bit;
 }
 

@@ -49,7 +49,7 @@ const columns = [
   'updated_at',
 ] as const;
 
-const withName = (sql: Sql, companyId: string) => sql`
+const selectWithName = (sql: Sql, companyId: string) => sql`
   ${sql(columns)}, (select full_name from users where company_id = ${companyId} and id = bookings.user_id) as user_name`;
 
 const inReach = (sql: Sql, { companyId, reach }: BookingScope) =>
@@ -73,7 +73,7 @@ export async function listBookings(
 ): Promise<BookingRow[]> {
   const { companyId, testMode } = scope;
   return await sql<BookingRow[]>`
-    select ${withName(sql, companyId)}
+    select ${selectWithName(sql, companyId)}
     from bookings
     where company_id = ${companyId} and test_mode = ${testMode} and ${inReach(sql, scope)}
       ${userId ? sql`and user_id = ${userId}` : sql``}
@@ -107,7 +107,7 @@ export async function listBookingsOf(
 export async function findBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
   const { companyId, testMode } = scope;
   const [row] = await sql<BookingRow[]>`
-    select ${withName(sql, companyId)} from bookings
+    select ${selectWithName(sql, companyId)} from bookings
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and ${inReach(sql, scope)}`;
   return row;
 }
@@ -129,7 +129,7 @@ export async function findBookingTimes(
 export async function lockBooking(sql: Sql, scope: BookingScope, id: string): Promise<BookingRow | undefined> {
   const { companyId, testMode } = scope;
   const [row] = await sql<BookingRow[]>`
-    select ${withName(sql, companyId)} from bookings
+    select ${selectWithName(sql, companyId)} from bookings
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and ${inReach(sql, scope)}
     for update`;
   return row;

@@ -42,7 +42,7 @@ const columns = (sql: Sql, companyId: string) => sql`
  * Returns a condition for visible pools: those with a visible member, and all if the whole company
  * is visible.
  */
-function poolInReach(sql: Sql, { companyId, reach }: PoolScope) {
+function isPoolVisible(sql: Sql, { companyId, reach }: PoolScope) {
   if (reach.kind === 'company') return sql`true`;
   return sql`exists (
     select from scheduling_pool_members m
@@ -56,7 +56,7 @@ export async function listPools(sql: Sql, scope: PoolScope): Promise<PoolRow[]> 
   const { companyId } = scope;
   return await sql<PoolRow[]>`
     select ${columns(sql, companyId)} from scheduling_pools p
-    where p.company_id = ${companyId} and ${poolInReach(sql, scope)}
+    where p.company_id = ${companyId} and ${isPoolVisible(sql, scope)}
     order by lower(p.name), p.id`;
 }
 
@@ -64,7 +64,7 @@ export async function findPool(sql: Sql, scope: PoolScope, id: string): Promise<
   const { companyId } = scope;
   const [row] = await sql<PoolRow[]>`
     select ${columns(sql, companyId)} from scheduling_pools p
-    where p.company_id = ${companyId} and p.id = ${id} and ${poolInReach(sql, scope)}`;
+    where p.company_id = ${companyId} and p.id = ${id} and ${isPoolVisible(sql, scope)}`;
   return row;
 }
 

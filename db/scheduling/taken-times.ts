@@ -58,8 +58,8 @@ export async function takeTime(
   const dropped = dropExpired(sql, scope, time.userId, now);
   const taken = sql`
     insert into taken_times (company_id, test_mode, id, user_id, start_at, end_at, during, expires_at)
-    select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, ${rangeOf(sql, time)}, ${time.expiresAt}
-    where ${roomOnDay(sql, scope, time.userId, null, maximum)}
+    select ${companyId}, ${testMode}, ${time.id}, ${time.userId}, ${time.startAt}, ${time.endAt}, ${toRange(sql, time)}, ${time.expiresAt}
+    where ${hasRoomOnDay(sql, scope, time.userId, null, maximum)}
     on conflict do nothing`.execute();
   // This reads while the lock is held: later, the reservation may be released.
   const held = isHeld(sql, scope, time, now);
@@ -78,12 +78,12 @@ async function isHeld(
   const rows = await sql`
     select from taken_times
     where company_id = ${companyId} and test_mode = ${testMode} and user_id = ${time.userId} and id <> ${time.id}
-      and during && ${rangeOf(sql, time)} and expires_at > ${now}
+      and during && ${toRange(sql, time)} and expires_at > ${now}
     limit 1`;
   return rows.count > 0;
 }
 
-function roomOnDay(
+function hasRoomOnDay(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   userId: string,
@@ -279,7 +279,7 @@ export async function findMeetingStarts(
   return new Map(rows.map(({ userId, starts }) => [userId, starts]));
 }
 
-const rangeOf = (sql: Sql, { from, to }: { from: Date; to: Date }) =>
+const toRange = (sql: Sql, { from, to }: { from: Date; to: Date }) =>
   sql`int8range(${from.getTime()}::int8, ${to.getTime()}::int8)`;
 
 /** Returns how many future meetings these users have, by user. */

@@ -22,7 +22,7 @@ export async function countFacts(
     select
       record.id,
       array[${counts}]::int[] as activities,
-      ${needed.attachments ? attachmentsCounted(sql, scope, object) : sql`0`} as attachments,
+      ${needed.attachments ? countAttachments(sql, scope, object) : sql`0`} as attachments,
       ${needed.openTasks ? openTasksCounted(sql, scope, object) : sql`0`} as open_tasks
     from unnest(${ids as string[]}::uuid[]) record (id)`;
   return new Map(rows.map(({ id, ...facts }) => [id, facts]));
@@ -48,7 +48,7 @@ function openTasksCounted(sql: Sql, { companyId, testMode }: Scope, object: stri
   )`;
 }
 
-function attachmentsCounted(sql: Sql, { companyId, testMode }: Scope, object: string): Fragment {
+function countAttachments(sql: Sql, { companyId, testMode }: Scope, object: string): Fragment {
   return sql`(
     select count(*)
     from attachments

@@ -105,12 +105,12 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
 
 /** Returns the description of a system role; undefined for legacy roles without a profile. */
 export function describeRole(role: string): string | undefined {
-  return systemRole(role)?.description;
+  return findSystemRole(role)?.description;
 }
 
 /** Returns the visibility of a system role; undefined for roles without a profile. */
 export function scopeOfRole(role: string): RoleReach | undefined {
-  return systemRole(role)?.scope;
+  return findSystemRole(role)?.scope;
 }
 
 /**
@@ -118,11 +118,11 @@ export function scopeOfRole(role: string): RoleReach | undefined {
  * @param customObjects modules of custom objects, e.g. object:visits
  */
 export function permissionsOfRole(role: string, customObjects: readonly string[] = []): Permission[] {
-  const found = systemRole(role);
+  const found = findSystemRole(role);
   if (!found) return [];
   return [...Object.keys(moduleActions), ...customObjects].map((module) => ({
     module,
-    actions: actionsOf(found, module),
+    actions: listActions(found, module),
     scope: found.scope,
   }));
 }
@@ -168,16 +168,16 @@ export function permissionsOf(roles: readonly string[], profile: readonly Profil
     };
     return { allows, reachOf: () => 'own' };
   }
-  const held = roles.flatMap((role) => systemRole(role) ?? []);
+  const held = roles.flatMap((role) => findSystemRole(role) ?? []);
   const permitting = (scope: string): SystemRole[] => {
     const { module, action } = splitScope(scope);
-    return held.filter((role) => actionsOf(role, module).includes(action));
+    return held.filter((role) => listActions(role, module).includes(action));
   };
   return {
     allows: (scope) => permitting(scope).length > 0,
     reachOf(scopes) {
-      const reaches = scopes.map((scope) => widest(permitting(scope)));
-      return reachesByWidth.find((width) => reaches.includes(width)) ?? widest(held);
+      const reaches = scopes.map((scope) => findWidestReach(permitting(scope)));
+      return reachesByWidth.find((width) => reaches.includes(width)) ?? findWidestReach(held);
     },
   };
 }
@@ -187,7 +187,7 @@ function splitScope(scope: string): { module: string; action: string } {
   return { module, action: scope.slice(module.length + 1) };
 }
 
-function widest(roles: readonly SystemRole[]): RoleReach {
+function findWidestReach(roles: readonly SystemRole[]): RoleReach {
   return reachesByWidth.findLast((width) => roles.some((role) => role.scope === width)) ?? 'own';
 }
 
@@ -196,11 +196,11 @@ export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
   return reachesByWidth.indexOf(scope) >= reachesByWidth.indexOf(other);
 }
 
-function systemRole(role: string): SystemRole | undefined {
+function findSystemRole(role: string): SystemRole | undefined {
   return Object.hasOwn(systemRoles, role) ? systemRoles[role] : undefined;
 }
 
-function actionsOf(role: SystemRole, module: string): readonly string[] {
+function listActions(role: SystemRole, module: string): readonly string[] {
   const isOfRecords = recordModules.has(module) || module.startsWith('object:');
   const entry = isOfRecords ? 'records' : module;
   const granted = Object.hasOwn(role.actions, entry) ? role.actions[entry] : undefined;

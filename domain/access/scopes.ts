@@ -65,7 +65,7 @@ export function moduleOf(scope: string): string {
 }
 
 /** Returns the current name of a scope. */
-function currentName(scope: string): string {
+function toCurrentName(scope: string): string {
   return Object.hasOwn(legacyScopes, scope) ? (legacyScopes[scope] as string) : scope;
 }
 
@@ -89,7 +89,7 @@ export function isGrantable(scope: string): boolean {
 export function concreteScopes(scope: string): string[] {
   if (scope === '*' || !isGrantable(scope)) return [];
   const module = moduleOf(scope);
-  if (!scope.endsWith(':*')) return [currentName(scope)];
+  if (!scope.endsWith(':*')) return [toCurrentName(scope)];
   return (moduleActions[module] ?? customObjectActions).map((action) => `${module}:${action}`);
 }
 
@@ -110,11 +110,11 @@ export function grantsOf(scopes: readonly string[]): Grants {
   for (const scope of scopes) {
     if (scope === '*') everything = true;
     else if (scope.endsWith(':*')) modules.add(scope.slice(0, -2));
-    else exact.add(currentName(scope));
+    else exact.add(toCurrentName(scope));
   }
   return {
     allows(asked) {
-      const scope = currentName(asked);
+      const scope = toCurrentName(asked);
       if (scope === platformScope) return exact.has(platformScope);
       return everything || exact.has(scope) || modules.has(moduleOf(scope));
     },

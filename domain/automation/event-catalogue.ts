@@ -490,11 +490,11 @@ export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) =
   description: event.description,
   emitted_in_test_mode: !liveOnly.has(event.name),
   fields: event.fields,
-  schema: schemaOf(event),
-  example: exampleOf(event),
+  schema: buildSchema(event),
+  example: buildExample(event),
 }));
 
-function schemaOf({ name, fields }: Described): Record<string, unknown> {
+function buildSchema({ name, fields }: Described): Record<string, unknown> {
   const property = ({ type, always_present }: EventField) =>
     always_present ? schemaOfType[type] : { anyOf: [schemaOfType[type], { type: 'null' }] };
   return {
@@ -525,7 +525,7 @@ function schemaOf({ name, fields }: Described): Record<string, unknown> {
   };
 }
 
-function exampleOf({ name, example, by }: Described): Record<string, unknown> {
+function buildExample({ name, example, by }: Described): Record<string, unknown> {
   const actor = by
     ? { kind: 'system', id: by === 'inbound' ? by : name.split('.')[0], name: null }
     : { kind: 'api_key', id: '019a9f2e-0000-7000-8000-000000000008', name: 'Website' };

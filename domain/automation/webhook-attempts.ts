@@ -31,9 +31,9 @@ const jitter = 0.1;
 /** The maximum Retry-After that is honored, in milliseconds. */
 const maxRetryAfter = hour;
 
-const pausesOf = (testMode: boolean): readonly number[] => (testMode ? pauses.test : pauses.live);
+const selectPauses = (testMode: boolean): readonly number[] => (testMode ? pauses.test : pauses.live);
 
-export const maxAttempts = (testMode: boolean): number => pausesOf(testMode).length;
+export const maxAttempts = (testMode: boolean): number => selectPauses(testMode).length;
 
 /** The outcome of an attempt. */
 export interface AttemptOutcome {
@@ -74,7 +74,7 @@ export function nextAttemptAt(
 ): Date {
   const asked = status === 429 || status === 503 ? parseRetryAfter(retryAfter, now) : undefined;
   if (asked !== undefined && asked <= maxRetryAfter) return new Date(now.getTime() + asked);
-  const pause = pausesOf(testMode)[attempts] ?? 0;
+  const pause = selectPauses(testMode)[attempts] ?? 0;
   return new Date(now.getTime() + Math.round(pause * (1 - jitter + 2 * jitter * chance)));
 }
 
@@ -84,7 +84,7 @@ export function nextAttemptAt(
  * @returns by number of the lost attempt, from the first one; the last attempt has no successor
  */
 export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
-  return pausesOf(testMode)
+  return selectPauses(testMode)
     .slice(1)
     .map((pause) => new Date(now.getTime() + pause));
 }

@@ -150,10 +150,10 @@ export function matcherOf({ events, filter: given, skipOwn, createdByKind, creat
     names.has(event) &&
     problems.length === 0 &&
     !(skipOwn && actor.kind === createdByKind && actor.id === createdById) &&
-    (filter === undefined || passes(filter, data));
+    (filter === undefined || matchesFilter(filter, data));
 }
 
-function passes(filter: Tree<Condition>, data: MatchableEvent['data']): boolean {
+function matchesFilter(filter: Tree<Condition>, data: MatchableEvent['data']): boolean {
   return holds(filter, (condition) => {
     const value = Object.hasOwn(data, condition.field) ? data[condition.field] : undefined;
     // A missing field only matches `is_null`.

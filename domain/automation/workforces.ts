@@ -122,12 +122,12 @@ export function checkPlan(
       );
       continue;
     }
-    if (stopWhen) problems.push(...conditionProblems(stopWhen, object, 'stop_when'));
+    if (stopWhen) problems.push(...findConditionProblems(stopWhen, object, 'stop_when'));
     for (const [index, step] of steps.entries()) {
       const at = (name: string): string => `steps[${index}].${name}`;
-      problems.push(...textProblems(step, object, at));
-      if (step.kind === 'stop_when') problems.push(...conditionProblems(step.condition, object, at('condition')));
-      if (step.kind === 'draft_message') problems.push(...messageProblems(step, type, at));
+      problems.push(...findTextProblems(step, object, at));
+      if (step.kind === 'stop_when') problems.push(...findConditionProblems(step.condition, object, at('condition')));
+      if (step.kind === 'draft_message') problems.push(...findMessageProblems(step, type, at));
       if (step.kind === 'add_tag') problems.push(...tagProblems(step.tag, object, workspace, at('tag')));
       if (step.kind === 'set_field') toResolve.push(checkSetting(step, object, workspace, now, at));
       if (step.kind === 'create_task') {
@@ -145,18 +145,18 @@ export function once(problems: readonly FieldProblem[]): FieldProblem[] {
   return [...new Map(problems.map((each) => [`${each.field} ${each.code} ${each.message}`, each])).values()];
 }
 
-function conditionProblems(condition: KeptCondition, object: WorkspaceObject, field: string): FieldProblem[] {
+function findConditionProblems(condition: KeptCondition, object: WorkspaceObject, field: string): FieldProblem[] {
   return readOwnFilter(condition, object).problems.map((each) => ({ ...each, field }));
 }
 
-function textProblems(step: Step, object: WorkspaceObject, at: (name: string) => string): FieldProblem[] {
+function findTextProblems(step: Step, object: WorkspaceObject, at: (name: string) => string): FieldProblem[] {
   return (['title', 'content', 'subject', 'body'] as const).flatMap((name) => {
     const text = (step as Partial<Record<typeof name, string>>)[name];
     return text === undefined ? [] : placeholderProblems(at(name), text, object);
   });
 }
 
-function messageProblems(
+function findMessageProblems(
   { channel, subject, body }: Extract<Step, { kind: 'draft_message' }>,
   type: SubjectType,
   at: (name: string) => string,
@@ -231,7 +231,7 @@ export function callOf(
 ): StepCall | { skipped: string } {
   const path = { object: object.object, id: record.id };
   const values = { ...record.values, ...record.custom };
-  const fill = (text: string, most: number): string => cut(fillPlaceholders(text, object, values), most);
+  const fill = (text: string, most: number): string => truncate(fillPlaceholders(text, object, values), most);
   const blank = (name: string) => ({ skipped: `${name} is empty for this record` });
   switch (step.kind) {
     case 'create_task': {
@@ -277,7 +277,8 @@ function omitUndefined(fields: Readonly<Record<string, unknown>>): Record<string
 }
 
 /** Returns the start of a text without splitting characters. */
-const cut = (text: string, most: number): string => (text.length <= most ? text : [...text].slice(0, most).join(''));
+const truncate = (text: string, most: number): string =>
+  text.length <= most ? text : [...text].slice(0, most).join('');
 
 /** The item that a step created. */
 export interface CreatedItem {

@@ -29,7 +29,7 @@ const conflict = (reason: string, message: string, more: Record<string, unknown>
   more,
 });
 
-const monthlyPrice = (code: string): number | undefined => plans[code]?.prices?.monthly[billingCurrency];
+const computeMonthlyPrice = (code: string): number | undefined => plans[code]?.prices?.monthly[billingCurrency];
 
 /** Returns why a change is rejected; undefined if it is allowed. @param usedSeats active users */
 export function refusalOf(
@@ -45,7 +45,7 @@ export function refusalOf(
       code: 'AGREEMENT_ACTIVE',
       message: 'This subscription is governed by a negotiated agreement. Contact your account manager.',
     };
-  if (change.action === 'subscribe') return refusalOfExisting(subscription) ?? refusalOfPackage(change.package_code);
+  if (change.action === 'subscribe') return checkExisting(subscription) ?? checkPackage(change.package_code);
   const isTrialAddOn = change.action === 'remove_module' && subscription.status === 'trialing';
   if (!isPaid(subscription) && !isTrialAddOn)
     return {
@@ -54,12 +54,12 @@ export function refusalOf(
     };
   switch (change.action) {
     case 'upgrade':
-      return refusalOfPackage(change.package_code) ?? refusalOfUpgrade(change, subscription);
+      return checkPackage(change.package_code) ?? checkUpgrade(change, subscription);
     case 'downgrade':
-      return refusalOfPackage(change.package_code) ?? refusalOfDowngrade(change.package_code, subscription, usedSeats);
+      return checkPackage(change.package_code) ?? checkDowngrade(change.package_code, subscription, usedSeats);
     case 'add_module':
     case 'remove_module':
-      return refusalOfModule(change, subscription);
+      return checkModule(change, subscription);
     case 'cancel':
       return subscription.cancelAtPeriodEnd
         ? conflict('already_canceled', 'This subscription is already scheduled to end with its period.')
@@ -73,7 +73,7 @@ export function refusalOf(
   }
 }
 
-function refusalOfExisting(subscription: Subscription): Refusal | undefined {
+function checkExisting(subscription: Subscription): Refusal | undefined {
   if (isPaid(subscription))
     return conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
   return subscription.status === 'paused'
@@ -84,15 +84,15 @@ function refusalOfExisting(subscription: Subscription): Refusal | undefined {
     : undefined;
 }
 
-function refusalOfPackage(code: string): Refusal | undefined {
-  if (monthlyPrice(code) !== undefined) return undefined;
-  const allowed = Object.keys(plans).filter((each) => monthlyPrice(each) !== undefined);
+function checkPackage(code: string): Refusal | undefined {
+  if (computeMonthlyPrice(code) !== undefined) return undefined;
+  const allowed = Object.keys(plans).filter((each) => computeMonthlyPrice(each) !== undefined);
   return conflict('package_not_configured', `package_code must be one of ${allowed.join(', ')}.`, {
     allowed,
   });
 }
 
-function refusalOfUpgrade(
+function checkUpgrade(
   { package_code, billing_cycle }: { package_code: string; billing_cycle: BillingCycle | null },
   subscription: Subscription,
 ): Refusal | undefined {
@@ -103,7 +103,7 @@ function refusalOfUpgrade(
       ? undefined
       : conflict('already_on_package', `This workspace already has the package ${package_code}.`);
   }
-  const [from, to] = [monthlyPrice(subscription.packageCode) ?? 0, monthlyPrice(package_code) ?? 0];
+  const [from, to] = [computeMonthlyPrice(subscription.packageCode) ?? 0, computeMonthlyPrice(package_code) ?? 0];
   return to > from
     ? undefined
     : conflict(
@@ -112,10 +112,10 @@ function refusalOfUpgrade(
       );
 }
 
-function refusalOfDowngrade(code: string, subscription: Subscription, used: number): Refusal | undefined {
+function checkDowngrade(code: string, subscription: Subscription, used: number): Refusal | undefined {
   const { packageCode } = subscription;
   if (code === packageCode) return conflict('already_on_package', `This workspace already has the package ${code}.`);
-  const [from, to] = [monthlyPrice(packageCode) ?? Number.POSITIVE_INFINITY, monthlyPrice(code) ?? 0];
+  const [from, to] = [computeMonthlyPrice(packageCode) ?? Number.POSITIVE_INFINITY, computeMonthlyPrice(code) ?? 0];
   if (to > from)
     return conflict('not_a_downgrade', `${code} costs more than ${packageCode}. Use the upgrade operation.`);
   const included = plans[code]?.includedSeats ?? 0;
@@ -131,7 +131,7 @@ function refusalOfDowngrade(code: string, subscription: Subscription, used: numb
       );
 }
 
-function refusalOfModule(
+function checkModule(
   { action, module_key }: { action: 'add_module' | 'remove_module'; module_key: string },
   { packageCode, addOns: bought, scheduled }: Subscription,
 ): Refusal | undefined {
@@ -186,7 +186,7 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
   const { periodStart, periodEnd } = before;
   const atOnce = (after: Subscription, restarts = false): Consequence => {
     const { lines, creditMinor } = applyCredit(changeLines(before, after, restarts, now), before.creditMinor);
-    const invoice = invoiceOf(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
+    const invoice = buildInvoice(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
     return {
       charge: invoice?.totalMinor ?? 0,
       paid: { after: { ...after, creditMinor }, invoice },
@@ -204,9 +204,9 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
   });
   switch (change.action) {
     case 'subscribe':
-      return subscribed(change, before, now);
+      return computeSubscription(change, before, now);
     case 'top_up':
-      return toppedUp(change, before, now);
+      return computeTopUp(change, before, now);
     case 'upgrade': {
       const cycle = change.billing_cycle ?? before.billingCycle;
       const restarts = cycle !== before.billingCycle;
@@ -259,13 +259,13 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
     case 'reactivate':
       return free({ cancelAtPeriodEnd: false }, 'immediately');
     case 'renew':
-      return renewed(before);
+      return computeRenewal(before);
     case 'charge_again':
-      return chargedAgain(before, openMinor, now);
+      return computeRetry(before, openMinor, now);
   }
 }
 
-function toppedUp(
+function computeTopUp(
   { amount_minor, card, checkout_session }: Extract<Change, { action: 'top_up' }>,
   before: Subscription,
   now: Date,
@@ -288,7 +288,7 @@ function toppedUp(
   };
 }
 
-function subscribed(
+function computeSubscription(
   { package_code, billing_cycle, seats, card, checkout_session }: Extract<Change, { action: 'subscribe' }>,
   before: Subscription,
   now: Date,
@@ -314,7 +314,7 @@ function subscribed(
     dueAt: periodEnd,
   };
   const { lines, creditMinor } = applyCredit(periodLines(after), before.creditMinor);
-  const invoice = invoiceOf(lines, after);
+  const invoice = buildInvoice(lines, after);
   return {
     charge: invoice?.totalMinor ?? 0,
     paid: { after: { ...after, creditMinor }, invoice, card, checkoutSession: checkout_session },
@@ -354,11 +354,11 @@ export function nextPeriod(before: Subscription): Subscription {
   };
 }
 
-function renewed(before: Subscription): Consequence {
+function computeRenewal(before: Subscription): Consequence {
   const { periodEnd } = before;
   const next = nextPeriod(before);
   const { lines, creditMinor } = applyCredit(periodLines(next), before.creditMinor);
-  const invoice = invoiceOf(lines, next);
+  const invoice = buildInvoice(lines, next);
   const after = { ...next, creditMinor };
   return {
     charge: invoice?.totalMinor ?? 0,
@@ -369,7 +369,7 @@ function renewed(before: Subscription): Consequence {
   };
 }
 
-function chargedAgain(before: Subscription, openMinor: number, now: Date): Consequence {
+function computeRetry(before: Subscription, openMinor: number, now: Date): Consequence {
   const after: Subscription = {
     ...before,
     status: 'active',
@@ -391,7 +391,7 @@ function chargedAgain(before: Subscription, openMinor: number, now: Date): Conse
   };
 }
 
-function invoiceOf(
+function buildInvoice(
   lines: NewInvoice['lines'],
   { currency, periodStart, periodEnd }: Pick<Subscription, 'currency' | 'periodStart' | 'periodEnd'>,
 ): NewInvoice | null {

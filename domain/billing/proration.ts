@@ -91,7 +91,7 @@ export const totalOf = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): nu
   lines.reduce((total, { amount_minor }) => total + amount_minor, 0);
 
 /** Returns the remaining share of a period, from 0 to 1. */
-function remainingShare(
+function computeRemainingShare(
   { periodStart, periodEnd }: Pick<Subscription, 'periodStart' | 'periodEnd'>,
   now: Date,
 ): number {
@@ -114,7 +114,7 @@ const identity = ({ description, quantity, unitMinor }: Item): string => `${desc
  * @param restarts true if a new whole period starts now
  */
 export function changeLines(before: Subscription, after: Subscription, restarts: boolean, now: Date): InvoiceLine[] {
-  const share = remainingShare(before, now);
+  const share = computeRemainingShare(before, now);
   const [old, fresh] = [listItems(before), listItems(after)];
   const stays = restarts
     ? new Set<string>()

@@ -89,9 +89,9 @@ export function toSubscriptionResponse(
       used: usedSeats,
       available: Math.max(0, allowance - usedSeats),
     },
-    modules: modulesOf(subscription, isServed, bill),
+    modules: toModules(subscription, isServed, bill),
     discounts: bill?.discounts ?? [],
-    entitlements: entitlementsOf(subscription, agreed, isServed),
+    entitlements: toEntitlements(subscription, agreed, isServed),
     scheduled_change: all[0] ?? null,
     scheduled_changes: all,
     scheduled_downgrade: downgrade
@@ -102,7 +102,7 @@ export function toSubscriptionResponse(
       ends_at: subscription.agreementEndsAt?.toISOString() ?? null,
     },
     payment_method: subscription.paymentMethod,
-    dormant: endedAt && !isServed ? dormancy(endedAt, now) : null,
+    dormant: endedAt && !isServed ? toDormancy(endedAt, now) : null,
     test_mode: testMode,
     updated_at: subscription.updatedAt.toISOString(),
   };
@@ -136,7 +136,7 @@ export function moduleStatus(subscription: Subscription, key: string): Shown['mo
   return pendingAddOns.includes(key) ? 'pending_webhook' : 'inactive';
 }
 
-function modulesOf(subscription: Subscription, isServed: boolean, bill: ProviderBill | undefined): Shown['modules'] {
+function toModules(subscription: Subscription, isServed: boolean, bill: ProviderBill | undefined): Shown['modules'] {
   const { packageCode, addOns: bought, billingCycle, currency } = subscription;
   const included = plans[packageCode]?.addOns ?? [];
   return [...new Set([...included, ...bought, ...subscription.pendingAddOns])].map((key) => {
@@ -151,7 +151,7 @@ function modulesOf(subscription: Subscription, isServed: boolean, bill: Provider
   });
 }
 
-function entitlementsOf(subscription: Subscription, agreed: AgreedLimits, active: boolean): Shown['entitlements'] {
+function toEntitlements(subscription: Subscription, agreed: AgreedLimits, active: boolean): Shown['entitlements'] {
   const { packageCode, addOns: bought } = subscription;
   const included = plans[packageCode]?.addOns ?? [];
   const terms = { packageCode, ...agreed };
@@ -173,7 +173,7 @@ function entitlementsOf(subscription: Subscription, agreed: AgreedLimits, active
   ];
 }
 
-function dormancy(endedAt: Date, now: Date): NonNullable<Shown['dormant']> {
+function toDormancy(endedAt: Date, now: Date): NonNullable<Shown['dormant']> {
   const until = computeDeletionDate(endedAt);
   return {
     since: endedAt.toISOString(),

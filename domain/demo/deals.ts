@@ -17,7 +17,7 @@ const stages: Readonly<Record<Stage, { contacts: readonly [number, number]; prob
   Lost: { contacts: [2, 4], probabilities: [0] },
 };
 
-function stageAt(world: World, days: number, openOnly: boolean): Stage {
+function pickStage(world: World, days: number, openOnly: boolean): Stage {
   const { random } = world;
   if (openOnly) return random.weighted({ New: 20, Contacted: 30, Qualified: 35, Proposal: 15 });
   if (days < 10) return random.weighted({ New: 50, Contacted: 30, Qualified: 20 });
@@ -32,7 +32,7 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
   const { random, now } = world;
   const from = 'customer' in party ? party.customer : party.lead;
   const createdAt = random.moment(from.created_at, earliest(now, addDays(from.created_at, 60)));
-  const stage = stageAt(world, (now.getTime() - createdAt.getTime()) / 86_400_000, 'lead' in party);
+  const stage = pickStage(world, (now.getTime() - createdAt.getTime()) / 86_400_000, 'lead' in party);
   const closed = stage === 'Won' || stage === 'Lost';
   const closedAt = closed ? random.moment(addDays(createdAt, 5), earliest(now, addDays(createdAt, 75))) : null;
   const history = inventHistory(random, {

@@ -89,7 +89,7 @@ export const exampleWebhook = {
   disabledAt: null,
 };
 
-/** A delivery of an event about a record that failed. */
+/** A failed delivery of an event about a record. */
 export function exampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
   return {
     id: exampleIds.webhookDelivery,
@@ -133,11 +133,11 @@ export function exampleRecords(world: World): ExampleRecords {
   const made = { created_by: seller, created_at: madeAt };
   const stamp = { ...made, updated_at: madeAt };
   const ofAccount = { object: 'accounts', record_id: exampleIds.account } as const;
-  const { deal, lead, activities } = dealAndLead(stamp, world.now);
+  const { deal, lead, activities } = buildDealAndLead(stamp, world.now);
   return {
-    accounts: exampleAccounts(stamp),
-    customers: [exampleCustomer(stamp)],
-    leads: [lead, ...leadsToConvert(stamp)],
+    accounts: buildAccounts(stamp),
+    customers: [buildCustomer(stamp)],
+    leads: [lead, ...buildLeadsToConvert(stamp)],
     deals: [deal],
     activities,
     tasks: [
@@ -157,7 +157,7 @@ export function exampleRecords(world: World): ExampleRecords {
     notes: [
       { ...ofAccount, ...stamp, id: exampleIds.note, content: 'The board decides on the first Monday of the month.' },
     ],
-    messages: [exampleMessage(world.now)],
+    messages: [buildMessage(world.now)],
     attachments: [
       { ...ofAccount, ...made, id: exampleIds.attachment, file_name: 'Quote 16.pdf', content_type: 'application/pdf' },
     ],
@@ -168,7 +168,7 @@ type Stamp = { created_by: string; created_at: Date; updated_at: Date };
 
 const berlin = { city: 'Berlin', state: 'Berlin', country: 'DE', postal_code: '10115' } as const;
 
-function exampleAccounts(stamp: Stamp): Account[] {
+function buildAccounts(stamp: Stamp): Account[] {
   const account = (id: string, name: string, domain: string, industry: string, employees: number): Account => ({
     id,
     name,
@@ -203,7 +203,7 @@ export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] 
   );
 }
 
-function exampleCustomer(stamp: Stamp): Customer {
+function buildCustomer(stamp: Stamp): Customer {
   return {
     id: exampleIds.customer,
     first_name: 'Sara',
@@ -227,7 +227,7 @@ function exampleCustomer(stamp: Stamp): Customer {
 }
 
 /** Returns a lead with a call, and a deal that waits for a response. */
-function dealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activities: Activity[] } {
+function buildDealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activities: Activity[] } {
   const calledAt = addDays(stamp.created_at, 2);
   const followupAt = addDays(now, 5);
   const call: Activity = {
@@ -243,7 +243,7 @@ function dealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activit
     created_at: calledAt,
     updated_at: calledAt,
   };
-  const lead = exampleLead(exampleIds.lead, ['Karim', 'Aziz', 'karim@redhill.example', 'Red Hill Foods'], stamp);
+  const lead = buildLead(exampleIds.lead, ['Karim', 'Aziz', 'karim@redhill.example', 'Red Hill Foods'], stamp);
   const contacted = { last_contacted_at: calledAt, next_followup_at: followupAt, updated_at: calledAt };
   const deal: Deal = {
     id: exampleIds.deal,
@@ -271,16 +271,16 @@ function dealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; activit
   return { lead: { ...lead, lead_status: 'Contacted', ...contacted }, deal, activities: [call] };
 }
 
-function leadsToConvert(stamp: Stamp): Lead[] {
+function buildLeadsToConvert(stamp: Stamp): Lead[] {
   const [withDeal, alone] = exampleIds.leadsToConvert;
   return [
-    exampleLead(withDeal, ['Elena', 'Marino', 'elena@whiteharbour.example', 'White Harbour Hotels'], stamp),
-    exampleLead(alone, ['Paul', 'Wieland', 'paul@greystone.example', 'Grey Stone Estates'], stamp),
+    buildLead(withDeal, ['Elena', 'Marino', 'elena@whiteharbour.example', 'White Harbour Hotels'], stamp),
+    buildLead(alone, ['Paul', 'Wieland', 'paul@greystone.example', 'Grey Stone Estates'], stamp),
   ];
 }
 
 /** Returns a qualified lead that was not called yet. */
-function exampleLead(id: string, who: readonly [string, string, string, string], stamp: Stamp): Lead {
+function buildLead(id: string, who: readonly [string, string, string, string], stamp: Stamp): Lead {
   const [firstName, lastName, email, companyName] = who;
   return {
     id,
@@ -307,7 +307,7 @@ function exampleLead(id: string, who: readonly [string, string, string, string],
   };
 }
 
-function exampleMessage(now: Date): Message {
+function buildMessage(now: Date): Message {
   return {
     id: exampleIds.message,
     object: 'accounts',

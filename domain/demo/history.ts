@@ -32,7 +32,7 @@ export function inventHistory(
   const contacts = times.map((performedAt, index): Contact => {
     // A history begins with a call or an email.
     const type = index === 0 ? random.pick(['Call', 'Email'] as const) : random.weighted(typeWeights);
-    const next = times[index + 1] ?? dueAfter(random, performedAt, now);
+    const next = times[index + 1] ?? pickDueTime(random, performedAt, now);
     return {
       activity_type: type,
       summary: random.pick(summaries[type]),
@@ -50,7 +50,7 @@ export function inventHistory(
   };
 }
 
-function dueAfter(random: Random, performedAt: Date, now: Date): Date {
+function pickDueTime(random: Random, performedAt: Date, now: Date): Date {
   const overdue = random.chance(overdueShare) && addDays(performedAt, 3) < now;
   return overdue ? random.moment(addDays(performedAt, 1), now) : random.moment(addDays(now, 1), addDays(now, 21));
 }

@@ -34,7 +34,7 @@ const contactsOf: Readonly<Record<LeadStatus, readonly [number, number]>> = {
   Disqualified: [1, 2],
 };
 
-function statusAt(world: World, days: number): LeadStatus {
+function pickStatus(world: World, days: number): LeadStatus {
   if (days < 4) return world.random.weighted({ New: 70, Contacted: 30 });
   if (days < 21)
     return world.random.weighted({ New: 20, Contacted: 40, Qualified: 25, Converted: 5, Disqualified: 10 });
@@ -47,7 +47,7 @@ export function inventLead(world: World, company: Company): InventedLead {
   // More in the last weeks than half a year ago, because the company grows.
   const days = 177 * random.next() ** 1.4;
   const createdAt = random.moment(addDays(now, -days - 3), addDays(now, -days));
-  const status = statusAt(world, days);
+  const status = pickStatus(world, days);
   const closedAt =
     status === 'Converted' || status === 'Disqualified'
       ? random.moment(addDays(createdAt, 1), earliest(now, addDays(createdAt, 40)))
@@ -62,7 +62,7 @@ export function inventLead(world: World, company: Company): InventedLead {
   const owner = status === 'New' && random.chance(0.25) ? null : random.pick(world.sellersOf(company.country.code));
   const lead: Lead = {
     id: random.uuid(createdAt),
-    ...details(world, person, status),
+    ...inventDetails(world, person, status),
     lead_status: status,
     assigned_to: owner,
     last_contacted_at: history.lastContactedAt,
@@ -76,7 +76,7 @@ export function inventLead(world: World, company: Company): InventedLead {
 }
 
 /** Returns the fields about the person and the inquiry. */
-function details(world: World, person: Person, status: LeadStatus) {
+function inventDetails(world: World, person: Person, status: LeadStatus) {
   const { random } = world;
   const { company } = person;
   const source = random.weighted(sourceWeights);

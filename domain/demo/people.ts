@@ -48,7 +48,7 @@ export class Directory {
     const { sector, name } = this.#newCompanyName();
     return {
       name: `${name} ${country.legalForm}`,
-      domain: `${plain(name, '-')}.example`,
+      domain: `${toPlainText(name, '-')}.example`,
       industry: sector.industry,
       employees: random.int(...sector.employees),
       country,
@@ -67,7 +67,7 @@ export class Directory {
     for (;;) {
       const firstName = random.pick(country.firstNames);
       const lastName = random.pick(country.lastNames);
-      const email = `${plain(firstName, '')}.${plain(lastName, '')}@${company.domain}`;
+      const email = `${toPlainText(firstName, '')}.${toPlainText(lastName, '')}@${company.domain}`;
       if (this.#taken.has(email)) continue;
       this.#taken.add(email);
       return {
@@ -104,7 +104,7 @@ export class Directory {
 }
 
 /** Returns lower-case ASCII letters and digits, for addresses. */
-function plain(text: string, separator: string): string {
+function toPlainText(text: string, separator: string): string {
   return text
     .normalize('NFD')
     .replace(/\p{M}/gu, '')

@@ -157,7 +157,7 @@ export interface DemoField {
   options: readonly FieldOption[] | null;
 }
 
-const field = (object: string, name: string, label: string, type: FieldType): DemoField => ({
+const buildField = (object: string, name: string, label: string, type: FieldType): DemoField => ({
   object,
   name,
   label,
@@ -176,18 +176,18 @@ export const visitOutcomes: readonly FieldOption[] = [
 export const visitsObject = `object:${customObject.slug}`;
 
 export const customFields: readonly DemoField[] = [
-  { ...field('leads', 'roof_type', 'Roof type', 'select'), options: roofTypes },
-  field('leads', 'energy_use_kwh', 'Energy use per year (kWh)', 'number'),
-  field('leads', 'erp_number', 'ERP number', 'text'),
-  { ...field(visitsObject, 'starts_at', 'Starts', 'datetime'), required: true },
-  field(visitsObject, 'location', 'Location', 'text'),
-  { ...field(visitsObject, 'outcome', 'Outcome', 'select'), options: visitOutcomes },
-  field(visitsObject, 'roof_area_m2', 'Roof area (m²)', 'number'),
-  field(visitsObject, 'has_shade', 'Has shade', 'boolean'),
-  field(visitsObject, 'offer_due_on', 'Offer due', 'date'),
-  field(visitsObject, 'travel_cost_minor', 'Travel cost', 'currency'),
-  field(visitsObject, 'contact_email', 'Contact email', 'email'),
-  field(visitsObject, 'contact_phone', 'Contact phone', 'phone'),
-  field(visitsObject, 'report_url', 'Report', 'url'),
-  field(visitsObject, 'findings', 'Findings', 'textarea'),
+  { ...buildField('leads', 'roof_type', 'Roof type', 'select'), options: roofTypes },
+  buildField('leads', 'energy_use_kwh', 'Energy use per year (kWh)', 'number'),
+  buildField('leads', 'erp_number', 'ERP number', 'text'),
+  { ...buildField(visitsObject, 'starts_at', 'Starts', 'datetime'), required: true },
+  buildField(visitsObject, 'location', 'Location', 'text'),
+  { ...buildField(visitsObject, 'outcome', 'Outcome', 'select'), options: visitOutcomes },
+  buildField(visitsObject, 'roof_area_m2', 'Roof area (m²)', 'number'),
+  buildField(visitsObject, 'has_shade', 'Has shade', 'boolean'),
+  buildField(visitsObject, 'offer_due_on', 'Offer due', 'date'),
+  buildField(visitsObject, 'travel_cost_minor', 'Travel cost', 'currency'),
+  buildField(visitsObject, 'contact_email', 'Contact email', 'email'),
+  buildField(visitsObject, 'contact_phone', 'Contact phone', 'phone'),
+  buildField(visitsObject, 'report_url', 'Report', 'url'),
+  buildField(visitsObject, 'findings', 'Findings', 'textarea'),
 ];

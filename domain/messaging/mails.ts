@@ -56,31 +56,35 @@ const templates: Readonly<Record<string, Template>> = {
       ...describeWebhook(data),
     ].join('\n'),
   }),
-  trial_ended: billing('The trial of %s has ended', () => [
+  trial_ended: buildBillingMail('The trial of %s has ended', () => [
     'The trial has ended, and no plan was chosen. Your data is kept. Choose a plan to use the API again.',
   ]),
-  payment_failed: billing('A payment of %s failed', (data) => [
+  payment_failed: buildBillingMail('A payment of %s failed', (data) => [
     `The card on file was declined. The service continues for now. We will retry the payment for two weeks, starting on ${data.next_on}.`,
     'Please add another card in the billing portal.',
   ]),
-  payment_succeeded: billing('The payment of %s succeeded', () => [
+  payment_succeeded: buildBillingMail('The payment of %s succeeded', () => [
     'The payment that had failed has now succeeded. You do not need to do anything.',
   ]),
-  subscription_ended: billing('The subscription of %s has ended', (data) => [
+  subscription_ended: buildBillingMail('The subscription of %s has ended', (data) => [
     `The subscription ended on ${data.ended_on}. Users can still sign in, but the API is no longer available. Your data is kept for 90 days.`,
     'Choose a plan to restore everything.',
   ]),
-  deletion_reminder: billing('The data of %s will be deleted', (data) => [
+  deletion_reminder: buildBillingMail('The data of %s will be deleted', (data) => [
     `The subscription ended on ${data.ended_on}. Your data is kept until ${data.next_on} and is then scheduled for deletion.`,
     'Choose a plan before then to restore everything.',
   ]),
-  deletion_scheduled: billing('The data of %s is about to be deleted', (data) => [
+  deletion_scheduled: buildBillingMail('The data of %s is about to be deleted', (data) => [
     `The subscription ended on ${data.ended_on}. All data will be permanently deleted on ${data.next_on}.`,
     'Choose a plan before then to keep your data.',
   ]),
-  booking_scheduled: booking('Meeting with %s', () => ['Your meeting is booked.']),
-  booking_moved: booking('Meeting with %s rescheduled', () => ['Your meeting was rescheduled. The new time is:']),
-  booking_cancelled: booking('Meeting with %s cancelled', () => ['Your meeting was cancelled. It was scheduled for:']),
+  booking_scheduled: buildBookingMail('Meeting with %s', () => ['Your meeting is booked.']),
+  booking_moved: buildBookingMail('Meeting with %s rescheduled', () => [
+    'Your meeting was rescheduled. The new time is:',
+  ]),
+  booking_cancelled: buildBookingMail('Meeting with %s cancelled', () => [
+    'Your meeting was cancelled. It was scheduled for:',
+  ]),
   new_password: (data) => ({
     subject: 'Choose a new password',
     text: [
@@ -111,7 +115,7 @@ const templates: Readonly<Record<string, Template>> = {
 };
 
 /** Builds a billing mail. @param subject with %s for the company */
-function billing(subject: string, text: (data: Readonly<Record<string, string>>) => string[]): Template {
+function buildBillingMail(subject: string, text: (data: Readonly<Record<string, string>>) => string[]): Template {
   return (data, signInAt) => ({
     subject: subject.replace('%s', cleanName(data.company_name ?? '')),
     text: [`Hello ${cleanName(data.full_name ?? '')},`, '', ...text(data), '', signInAt, ''].join('\n'),
@@ -123,7 +127,7 @@ function billing(subject: string, text: (data: Readonly<Record<string, string>>)
  * content it shows only names, the title and the location, not the description.
  * @param subject with %s for the user they meet
  */
-function booking(subject: string, text: () => string[]): Template {
+function buildBookingMail(subject: string, text: () => string[]): Template {
   return (data) => {
     const [user, company] = [cleanName(data.user_name ?? ''), cleanName(data.company_name ?? '')];
     const where = toSingleLine(data.location ?? '');

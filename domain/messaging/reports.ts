@@ -46,7 +46,7 @@ export function readReport(
   now: Date,
 ): { report: Report } | { problems: FieldProblem[] } {
   const { occurred_at: occurred, ...rest } = body;
-  const problems = fieldProblems(body);
+  const problems = findFieldProblems(body);
   const read: Record<string, string> = {};
   for (const field of ['from', 'to', 'email', 'phone'] as const) {
     const text = body[field];
@@ -62,7 +62,7 @@ export function readReport(
   return { report: { ...rest, ...read, occurredAt, contacts: findContacts(body, read) } };
 }
 
-function fieldProblems(body: ReportBody): FieldProblem[] {
+function findFieldProblems(body: ReportBody): FieldProblem[] {
   const { needed, more } = fieldsOf[body.type];
   const missing = needed.filter((field) => body[field] === undefined);
   const others = allFields.filter((field) => body[field] !== undefined && ![...needed, ...more].includes(field));
@@ -120,7 +120,7 @@ export function stopReason({
 /** Maximum characters of a body and a subject in events. */
 const maxLengths = { preview: 500, subject: 200 };
 
-const beginning = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
+const truncate = (text: string, length: number): string => [...text.slice(0, 2 * length)].slice(0, length).join('');
 
 /** The record of a report, and for engagements the message and its campaign, if they are known. */
 export interface Link {
@@ -143,7 +143,7 @@ export function reportEvent(
     timestamp: report.occurredAt.toISOString(),
     occurred_at: now.toISOString(),
   };
-  const preview = beginning(body, maxLengths.preview);
+  const preview = truncate(body, maxLengths.preview);
   switch (report.type) {
     case 'sms':
     case 'whatsapp':
@@ -158,7 +158,7 @@ export function reportEvent(
           message_id: id,
           from,
           to: [to],
-          subject: beginning(report.subject ?? '', maxLengths.subject),
+          subject: truncate(report.subject ?? '', maxLengths.subject),
           preview,
           has_attachments: report.has_attachments ?? false,
           ...about,

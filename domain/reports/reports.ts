@@ -56,14 +56,14 @@ export function readReport(
 ): { report: Report; problems: FieldProblem[]; inFilter: FieldProblem[] } {
   const problems: FieldProblem[] = [];
   const { metric = 'count' } = body;
-  const field = named(body.field, 'field', object, problems);
+  const field = findField(body.field, 'field', object, problems);
   if (metric !== 'count') checkMeasure(metric, body.field, field, problems);
   const names = typeof body.group_by === 'string' ? [body.group_by] : (body.group_by ?? []);
   const isList = typeof body.group_by === 'object';
   const groupBy = names.flatMap((name, index) => {
     const place = isList ? `group_by[${index}]` : 'group_by';
     if (names.indexOf(name) < index) problems.push(fieldProblem(place, 'DUPLICATE', 'must not name a field twice'));
-    return named(name, place, object, problems) ?? [];
+    return findField(name, place, object, problems) ?? [];
   });
   const isTemporal = groupBy.some(({ type }) => temporal.has(type));
   if (body.bucket && !isTemporal && groupBy.length === names.length)
@@ -74,8 +74,8 @@ export function readReport(
   if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
   const filter = body.filter ? readFilter(body.filter, object, relations) : { filter: undefined, problems: [] };
   const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
-  const dateField = windowField(body.date_field, object, problems);
-  const conditions = [...windowOf(dateField, from, to)];
+  const dateField = findWindowField(body.date_field, object, problems);
+  const conditions = [...toWindowConditions(dateField, from, to)];
   if (filter.filter) conditions.push(resolveRelativeDates(filter.filter, clock));
   return {
     report: { metric, field, groupBy, bucket, filter: conditions.length > 0 ? { and: conditions } : undefined },
@@ -85,8 +85,8 @@ export function readReport(
 }
 
 /** Returns the field of the window. */
-function windowField(name: string | null | undefined, object: WorkspaceObject, problems: FieldProblem[]): Field {
-  const field = name === updated.name ? updated : named(name, 'date_field', object, problems);
+function findWindowField(name: string | null | undefined, object: WorkspaceObject, problems: FieldProblem[]): Field {
+  const field = name === updated.name ? updated : findField(name, 'date_field', object, problems);
   if (!field) return created;
   if (temporal.has(field.type)) return field;
   const rule = `must be a date or datetime field; ${field.name} has the type ${field.type}`;
@@ -95,9 +95,13 @@ function windowField(name: string | null | undefined, object: WorkspaceObject, p
 }
 
 /** Returns the conditions of a window. A date counts as the beginning of its day in UTC. */
-function windowOf({ name, type }: Field, from: string | null | undefined, to: string | null | undefined): Filter[] {
+function toWindowConditions(
+  { name, type }: Field,
+  from: string | null | undefined,
+  to: string | null | undefined,
+): Filter[] {
   const isDate = type === 'date';
-  const first = from && isDate ? dateFrom(from) : from;
+  const first = from && isDate ? findFirstDate(from) : from;
   const last = to && isDate ? to.slice(0, 10) : to;
   return [
     ...(first ? [{ field: name, op: 'gte' as const, value: first }] : []),
@@ -106,13 +110,13 @@ function windowOf({ name, type }: Field, from: string | null | undefined, to: st
 }
 
 /** Returns the first date whose day begins at a time or later. */
-function dateFrom(time: string): string {
+function findFirstDate(time: string): string {
   const date = time.slice(0, 10);
   if (time.slice(10) === 'T00:00:00.000Z') return date;
   return new Date(Date.parse(`${date}T00:00:00.000Z`) + 86_400_000).toISOString().slice(0, 10);
 }
 
-function named(
+function findField(
   name: string | null | undefined,
   place: string,
   object: WorkspaceObject,

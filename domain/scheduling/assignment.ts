@@ -27,7 +27,7 @@ export function chooseMember(
   const open = all.filter(({ userId }) => eligible.has(userId));
   if (strategy === 'priority') return open[0]?.userId;
   if (strategy === 'least_busy') return findLeast(open, (a, b) => a.load - b.load || compareShares(a, b))?.userId;
-  return nextInRotation(all, open)?.userId;
+  return chooseNext(all, open)?.userId;
 }
 
 /** Fewest assignments relative to the weight. */
@@ -39,7 +39,7 @@ const compareShares = (a: Candidate, b: Candidate): number => a.assigned * b.wei
  * whose next turn is due first is chosen. After every assignment each member is within 1 - 1 / (2n
  * - 2) of their share, for n members.
  */
-function nextInRotation(all: readonly Candidate[], open: readonly Candidate[]): Candidate | undefined {
+function chooseNext(all: readonly Candidate[], open: readonly Candidate[]): Candidate | undefined {
   const turn = sum(all, ({ assigned }) => assigned) + 1;
   const weights = sum(all, ({ weight }) => weight);
   const parts = 2 * all.length - 2;

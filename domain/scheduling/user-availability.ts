@@ -64,7 +64,7 @@ export interface Availability {
 export function describeAvailability(person: Person, within: Interval, clocks = new ZoneClocks()): Availability {
   const workingHours = workingTime(person.hours, within, clocks);
   const off = daysOff(person.daysOff, person.daysOffTimezone, within, clocks);
-  const busy = [...off, ...cut(person.busy, within)].sort((a, b) => a.start - b.start);
+  const busy = [...off, ...clip(person.busy, within)].sort((a, b) => a.start - b.start);
   const free = subtract(workingHours, busy);
   const found = new Set<UnavailableReason>();
   if (!person.isActive) found.add('user_inactive');
@@ -82,7 +82,7 @@ export function describeAvailability(person: Person, within: Interval, clocks = 
   };
 }
 
-function cut(busy: readonly Busy[], within: Interval): Busy[] {
+function clip(busy: readonly Busy[], within: Interval): Busy[] {
   return busy
     .map((entry) => ({ ...entry, start: Math.max(entry.start, within.start), end: Math.min(entry.end, within.end) }))
     .filter(({ start, end }) => start < end);

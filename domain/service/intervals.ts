@@ -9,7 +9,7 @@ export interface Interval {
 /** Returns the union in order of start, without empty, overlapping or adjacent intervals. */
 export function union(list: readonly Interval[]): Interval[] {
   const joined: Interval[] = [];
-  for (const { start, end } of inOrder(list)) {
+  for (const { start, end } of sortByStart(list)) {
     const last = joined.at(-1);
     if (last && start <= last.end) last.end = Math.max(last.end, end);
     else joined.push({ start, end });
@@ -59,7 +59,7 @@ export class Occupied<Entry extends Interval> {
   #index = 0;
 
   constructor(entries: readonly Entry[]) {
-    this.#entries = inOrder(entries);
+    this.#entries = sortByStart(entries);
     let latest = Number.NEGATIVE_INFINITY;
     this.#latestEnds = this.#entries.map(({ end }) => {
       latest = Math.max(latest, end);
@@ -84,6 +84,6 @@ export class Occupied<Entry extends Interval> {
 }
 
 /** Sorts by start, and removes empty intervals. */
-function inOrder<Entry extends Interval>(list: readonly Entry[]): Entry[] {
+function sortByStart<Entry extends Interval>(list: readonly Entry[]): Entry[] {
   return list.filter(({ start, end }) => start < end).sort((a, b) => a.start - b.start);
 }

@@ -37,7 +37,7 @@ export class ZoneClocks {
   days(timezone: string, within: Interval): readonly WallDay[] {
     const last = this.#days.get(timezone);
     if (last?.within.start === within.start && last.within.end === within.end) return last.days;
-    const days = wallDays(this.stretches(timezone, within), within);
+    const days = splitIntoDays(this.stretches(timezone, within), within);
     this.#days.set(timezone, { within, days });
     return days;
   }
@@ -49,16 +49,16 @@ export class ZoneClocks {
    */
   stretches(timezone: string, { start, end }: Interval): readonly Stretch[] {
     let known = this.#stretches.get(timezone);
-    if (!known?.[0] || known[0].start > start) known = [stretchFrom(start, timezone)];
+    if (!known?.[0] || known[0].start > start) known = [findStretch(start, timezone)];
     for (let last = known.at(-1); last && last.end < end; last = known.at(-1))
-      known.push(stretchFrom(last.end, timezone));
+      known.push(findStretch(last.end, timezone));
     this.#stretches.set(timezone, known);
     return known;
   }
 }
 
 /** Returns the stretch from a time to the next change. */
-function stretchFrom(start: number, timezone: string): Stretch {
+function findStretch(start: number, timezone: string): Stretch {
   const time = Temporal.Instant.fromEpochMilliseconds(start).toZonedDateTimeISO(timezone);
   const end = time.getTimeZoneTransition('next')?.epochMilliseconds ?? Number.POSITIVE_INFINITY;
   return { start, end, offset: time.offsetNanoseconds / 1e6 };
@@ -82,7 +82,7 @@ export function dayAround(moment: number, timezone: string, clocks = new ZoneClo
   return { start: parts[0]?.start ?? moment, end: parts.at(-1)?.end ?? moment };
 }
 
-function wallDays(stretches: readonly Stretch[], within: Interval): WallDay[] {
+function splitIntoDays(stretches: readonly Stretch[], within: Interval): WallDay[] {
   const days: WallDay[] = [];
   for (const stretch of stretches) {
     const [from, to] = [Math.max(stretch.start, within.start), Math.min(stretch.end, within.end)];

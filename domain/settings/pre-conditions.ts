@@ -39,8 +39,8 @@ export const noFacts: Facts = { activities: [], attachments: 0, openTasks: 0 };
 
 /** Returns the facts that the rules of a status need; undefined if the record alone is enough. */
 export function neededFacts(status: Status, workspace: Workspace, now: Date): NeededFacts | undefined {
-  const rules = singleRules(status);
-  const activities = activityCounts(rules, workspace, now);
+  const rules = listSingleRules(status);
+  const activities = listActivityCounts(rules, workspace, now);
   const attachments = rules.some((rule) => rule.kind === 'attachment');
   const openTasks = rules.some((rule) => rule.kind === 'tasks_completed');
   return activities.length > 0 || attachments || openTasks ? { activities, attachments, openTasks } : undefined;
@@ -62,12 +62,19 @@ export function unmetPreConditions(
   const empty = status.preConditionFields.filter(
     (name) => queryableField(object, name) && fulfils({ field: name, op: 'is_null', isNull: true }, object, record),
   );
-  const asked = { object, record, facts, workspace, now, counts: activityCounts(singleRules(status), workspace, now) };
+  const asked = {
+    object,
+    record,
+    facts,
+    workspace,
+    now,
+    counts: listActivityCounts(listSingleRules(status), workspace, now),
+  };
   const failed = status.preConditionRules.flatMap((rule) => {
-    const verdicts = ('or' in rule ? rule.or : [rule]).flatMap((each) => verdictOn(each, asked) ?? []);
+    const verdicts = ('or' in rule ? rule.or : [rule]).flatMap((each) => evaluateRule(each, asked) ?? []);
     if (verdicts.length === 0 || verdicts.some((verdict) => verdict.holds)) return [];
     const [first, ...others] = verdicts;
-    return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message: anyOf(first, others) }] : [];
+    return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message: joinMessages(first, others) }] : [];
   });
   return [...empty.map((name) => fieldProblem(name, 'REQUIRED', `is required to enter ${status.name}`)), ...failed];
 }
@@ -90,30 +97,30 @@ export function unmetByNew(
   return unmetPreConditions(object, status, compared, noFacts, workspace, now);
 }
 
-function singleRules(status: Status): SingleRule[] {
+function listSingleRules(status: Status): SingleRule[] {
   return status.preConditionRules.flatMap((rule) => ('or' in rule ? rule.or : [rule]));
 }
 
 /** Returns each count once, even if several rules need it. */
-function activityCounts(rules: readonly SingleRule[], workspace: Workspace, now: Date): ActivityCount[] {
+function listActivityCounts(rules: readonly SingleRule[], workspace: Workspace, now: Date): ActivityCount[] {
   const counts = new Map<string, ActivityCount>();
   for (const rule of rules) {
     if (rule.kind !== 'activity') continue;
-    const count = countOf(rule, workspace, now);
-    if (count) counts.set(keyOf(count), count);
+    const count = toCount(rule, workspace, now);
+    if (count) counts.set(toKey(count), count);
   }
   return [...counts.values()];
 }
 
 /** @returns undefined if the type no longer exists */
-function countOf(rule: ActivityRule, workspace: Workspace, now: Date): ActivityCount | undefined {
+function toCount(rule: ActivityRule, workspace: Workspace, now: Date): ActivityCount | undefined {
   const known = workspace.activityTypes.some((type) => type.id === rule.activity_type);
   if (rule.activity_type !== undefined && !known) return undefined;
   const since = rule.within_days === undefined ? null : new Date(now.getTime() - rule.within_days * 86_400_000);
   return { typeId: rule.activity_type ?? null, since };
 }
 
-const keyOf = ({ typeId, since }: ActivityCount): string => `${typeId} ${since?.getTime()}`;
+const toKey = ({ typeId, since }: ActivityCount): string => `${typeId} ${since?.getTime()}`;
 
 interface Asked {
   object: WorkspaceObject;
@@ -132,19 +139,19 @@ interface Verdict {
 }
 
 /** A custom message of the workspace stays unchanged. */
-const anyOf = (first: Verdict, others: readonly Verdict[]): string =>
+const joinMessages = (first: Verdict, others: readonly Verdict[]): string =>
   others.length === 0
     ? first.message
     : asSentence([first, ...others].map(({ message }) => message.replace(/\.$/, '')).join(', or '));
 
 /** @returns undefined if the rule no longer fits the configuration */
-function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
+function evaluateRule(rule: SingleRule, asked: Asked): Verdict | undefined {
   const { facts, workspace, now } = asked;
   switch (rule.kind) {
     case 'activity': {
-      const count = countOf(rule, workspace, now);
+      const count = toCount(rule, workspace, now);
       if (!count) return undefined;
-      const found = facts.activities[asked.counts.findIndex((each) => keyOf(each) === keyOf(count))] ?? 0;
+      const found = facts.activities[asked.counts.findIndex((each) => toKey(each) === toKey(count))] ?? 0;
       const type = workspace.activityTypes.find((each) => each.id === count.typeId);
       const what = `${rule.min_count}${type ? ` of the type ${type.name}` : ''}`;
       const when = rule.within_days === undefined ? '' : ` in the last ${rule.within_days} days`;
@@ -160,11 +167,11 @@ function verdictOn(rule: SingleRule, asked: Asked): Verdict | undefined {
       return { holds: facts.openTasks === 0, field: 'tasks', message };
     }
     default:
-      return verdictOnField(rule, asked);
+      return evaluateFieldRule(rule, asked);
   }
 }
 
-function verdictOnField(rule: FieldRule, { object, record, workspace, now }: Asked): Verdict | undefined {
+function evaluateFieldRule(rule: FieldRule, { object, record, workspace, now }: Asked): Verdict | undefined {
   const kept = { field: rule.field, operator: rule.op, value: rule.value };
   const condition = toCondition(object, kept);
   if (!condition) return undefined;
@@ -172,7 +179,7 @@ function verdictOnField(rule: FieldRule, { object, record, workspace, now }: Ask
   return {
     holds: holds(filter, (each) => fulfils(each, object, record)),
     field: rule.field,
-    message: rule.message ?? `${rule.field} ${demandOf(rule.op, toResponseComparisonValue(object, kept))}.`,
+    message: rule.message ?? `${rule.field} ${describeDemand(rule.op, toResponseComparisonValue(object, kept))}.`,
   };
 }
 
@@ -191,7 +198,7 @@ const demands: Readonly<Record<string, string>> = {
   not_in: 'must not be one of',
 };
 
-function demandOf(op: string, value: unknown): string {
+function describeDemand(op: string, value: unknown): string {
   if (op === 'is_null') return value === false ? 'must have a value' : 'must have no value';
   const values = (Array.isArray(value) ? value : [value]).map(toDemandedText);
   return `${demands[op]} ${values.join(op === 'between' ? ' and ' : ', ')}`;

@@ -98,10 +98,10 @@ export function changedTagNames(object: WorkspaceObject, { before, after }: TagC
   const isSame = ({ tagId, isManual }: AppliedTag): boolean =>
     after.some((tag) => tag.tagId === tagId && tag.isManual === isManual);
   if (before.length === after.length && before.every(isSame)) return undefined;
-  return { from: namesOf(object, before), to: namesOf(object, after) };
+  return { from: listNames(object, before), to: listNames(object, after) };
 }
 
-function namesOf({ tags = [] }: WorkspaceObject, applied: readonly AppliedTag[]): string[] {
+function listNames({ tags = [] }: WorkspaceObject, applied: readonly AppliedTag[]): string[] {
   const ids = new Set(applied.map(({ tagId }) => tagId));
   return tags.filter(({ id }) => ids.has(id)).map(({ name }) => name);
 }

@@ -9,7 +9,7 @@ export type SettingChanges = Record<string, { from: unknown; to: unknown }>;
  * it does not exist before or after.
  */
 export function settingChanges(before: object | undefined, after: object | undefined): SettingChanges {
-  const [from, to] = [entriesOf(before), entriesOf(after)];
+  const [from, to] = [listEntries(before), listEntries(after)];
   const names = new Set([...from.keys(), ...to.keys()]);
   return Object.fromEntries(
     [...names]
@@ -19,7 +19,7 @@ export function settingChanges(before: object | undefined, after: object | undef
 }
 
 /** Without fields that the audit row has itself: the id and the times. */
-function entriesOf(setting: object | undefined): Map<string, unknown> {
+function listEntries(setting: object | undefined): Map<string, unknown> {
   const own = new Set(['id', 'object', 'created_at', 'updated_at']);
   return new Map(Object.entries(setting ?? {}).filter(([name]) => !own.has(name)));
 }
@@ -33,7 +33,7 @@ export interface ListItem {
 }
 
 /** @param object the object of the list, if each object has its own */
-function listOf(noun: string, object: string | undefined): Lookup | undefined {
+function findLookup(noun: string, object: string | undefined): Lookup | undefined {
   if (noun === 'source') return 'sources';
   if (noun === 'activity_type') return 'activity_types';
   if (noun === 'status') return object === 'leads' ? 'lead_statuses' : 'deal_stages';
@@ -55,7 +55,7 @@ export function objectsWithOtherOptions(
   before: ListItem | undefined,
   after: ListItem | undefined,
 ): string[] {
-  const list = listOf(noun, object);
+  const list = findLookup(noun, object);
   const isSame =
     isOption(before) === isOption(after) &&
     (!isOption(after) || (before?.name === after?.name && before?.order_position === after?.order_position));

@@ -68,14 +68,14 @@ export function policyProblems(policy: PolicySettings, before?: PolicySettings):
     );
   if (!isTimezone(policy.timezone))
     problems.push(fieldProblem('timezone', 'INVALID_FORMAT', 'must be an IANA time zone, e.g. Europe/Berlin'));
-  if (policy.mode === 'business_hours') problems.push(...hoursProblems(policy, times));
-  problems.push(...reminderProblems(policy, before));
+  if (policy.mode === 'business_hours') problems.push(...findHoursProblems(policy, times));
+  problems.push(...findReminderProblems(policy, before));
   for (const [index, escalation] of policy.escalations.entries()) {
     if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
       problems.push(
         fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'must differ from the levels of earlier escalations'),
       );
-    problems.push(...templateProblems(`escalations[${index}].message_template`, escalation.message_template));
+    problems.push(...findTemplateProblems(`escalations[${index}].message_template`, escalation.message_template));
   }
   return problems;
 }
@@ -88,7 +88,7 @@ const timeOf = {
 } as const;
 
 /** A reminder is rejected if the policy does not have its clock, because it would never be sent. */
-function reminderProblems(policy: PolicySettings, before: PolicySettings | undefined): FieldProblem[] {
+function findReminderProblems(policy: PolicySettings, before: PolicySettings | undefined): FieldProblem[] {
   const lacks = (settings: PolicySettings, { type }: PolicySettings['reminders'][number]): boolean =>
     settings[timeOf[type]] === null;
   const isKept = (reminder: PolicySettings['reminders'][number]): boolean =>
@@ -105,7 +105,7 @@ function reminderProblems(policy: PolicySettings, before: PolicySettings | undef
   });
 }
 
-function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
+function findHoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
   const { businessHoursStart: start, businessHoursEnd: end, businessDays: days } = policy;
   const problems: FieldProblem[] = [];
   const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required if mode is business_hours');
@@ -122,7 +122,7 @@ function hoursProblems(policy: PolicySettings, times: readonly (number | null)[]
   return problems;
 }
 
-function templateProblems(field: string, template: string): FieldProblem[] {
+function findTemplateProblems(field: string, template: string): FieldProblem[] {
   const unknown = [...template.matchAll(/\{\{(.*?)\}\}/gs)]
     .map(([, name = '']) => name.trim())
     .filter((name) => !placeholders.some((known) => known === name));

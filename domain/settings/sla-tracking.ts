@@ -36,28 +36,28 @@ export function clocksOfNew(
   // Records of one call start together, so their deadlines are computed once for each policy.
   const plans = new Map<SlaPolicy, NewClock[]>();
   return records.flatMap((record) => {
-    const policy = policyOf(object, record, workspace);
+    const policy = findPolicy(object, record, workspace);
     if (!policy || isSettled(object, record.values, workspace)) return [];
-    const plan = plans.get(policy) ?? kindsOf(policy).map((kind) => newClock(policy, object, '', kind, now));
+    const plan = plans.get(policy) ?? listKinds(policy).map((kind) => buildClock(policy, object, '', kind, now));
     plans.set(policy, plan);
     return plan.map((clock) => ({ ...clock, recordId: record.id }));
   });
 }
 
-function policyOf(object: string, { values }: RecordState, workspace: Workspace): SlaPolicy | undefined {
+function findPolicy(object: string, { values }: RecordState, workspace: Workspace): SlaPolicy | undefined {
   return applicablePolicy(workspace.slaPolicies, object, (values.priority ?? null) as number | null);
 }
 
 /** Customers have no status that would end a resolution clock. */
-function kindsOf(policy: SlaPolicy): ClockKind[] {
+function listKinds(policy: SlaPolicy): ClockKind[] {
   return clockKinds.filter(
     (kind) => policy.times[kind] !== null && !(kind === 'resolution' && policy.entityType === 'customer'),
   );
 }
 
-function newClock(policy: SlaPolicy, object: string, recordId: string, kind: ClockKind, startedAt: Date): NewClock {
+function buildClock(policy: SlaPolicy, object: string, recordId: string, kind: ClockKind, startedAt: Date): NewClock {
   const dueAt = deadline(startedAt, policy.times[kind] as number, policy.hours);
-  const nextAt = nextMoment(policy, { kind, dueAt, isBreached: false }, startedAt);
+  const nextAt = findNextTime(policy, { kind, dueAt, isBreached: false }, startedAt);
   return { policyId: policy.id, object, recordId, kind, startedAt, dueAt, nextAt };
 }
 
@@ -104,14 +104,14 @@ export function findResponses(logged: readonly LoggedActivity[], workspace: Work
       if (at !== null) contacts.push({ object: entityType === 'lead' ? 'leads' : 'deals', recordId: entityId, at });
     }
   }
-  return { contacts, restarted: (answered) => restartedClocks(answered, workspace) };
+  return { contacts, restarted: (answered) => listRestartedClocks(answered, workspace) };
 }
 
-function restartedClocks(answered: readonly AnsweredClock[], workspace: Workspace): NewClock[] {
+function listRestartedClocks(answered: readonly AnsweredClock[], workspace: Workspace): NewClock[] {
   return answered.flatMap(({ kind, policyId, object, recordId, answeredAt }) => {
     const policy = workspace.slaPolicies.find((each) => each.id === policyId);
     if (kind !== 'every_response' || !policy?.isActive || policy.times.every_response === null) return [];
-    return [newClock(policy, object, recordId, 'every_response', answeredAt)];
+    return [buildClock(policy, object, recordId, 'every_response', answeredAt)];
   });
 }
 
@@ -143,14 +143,14 @@ export function clockChange(
   const base = { object, recordId: after.id, keptPolicyId: null, isResolved: false };
   if (settled) return wasSettled ? undefined : { ...base, isResolved: true, startedAfter: () => [] };
 
-  const policy = policyOf(object, after, workspace);
+  const policy = findPolicy(object, after, workspace);
   // A record with an earlier contact needs no first response.
   const isNeeded = (kind: ClockKind) => kind !== 'first_response' || (after.values.last_contacted_at ?? null) === null;
-  const startKind = (kind: ClockKind, at: Date) => (policy ? newClock(policy, object, after.id, kind, at) : []);
-  const kinds = policy ? kindsOf(policy) : [];
+  const startKind = (kind: ClockKind, at: Date) => (policy ? buildClock(policy, object, after.id, kind, at) : []);
+  const kinds = policy ? listKinds(policy) : [];
   if (wasSettled)
     return { ...base, startedAfter: () => kinds.filter(isNeeded).flatMap((kind) => startKind(kind, now)) };
-  if (policy?.id === policyOf(object, before, workspace)?.id) return undefined;
+  if (policy?.id === findPolicy(object, before, workspace)?.id) return undefined;
   return {
     ...base,
     keptPolicyId: policy?.id ?? null,
@@ -201,11 +201,13 @@ export function dueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueStep
   const isDue = (at: Date) => at > handledAt && at <= now && (stoppedAt === null || at <= stoppedAt);
   return {
     breach,
-    reminders: isBreached ? [] : policy.reminders.filter((each) => each.type === kind && isDue(remindAt(each, dueAt))),
+    reminders: isBreached
+      ? []
+      : policy.reminders.filter((each) => each.type === kind && isDue(findReminderTime(each, dueAt))),
     escalations: isBreached
-      ? policy.escalations.filter((each) => each.type === kind && isDue(escalateAt(each, dueAt)))
+      ? policy.escalations.filter((each) => each.type === kind && isDue(findEscalationTime(each, dueAt)))
       : [],
-    nextAt: stoppedAt === null ? nextMoment(policy, { kind, dueAt, isBreached }, now) : null,
+    nextAt: stoppedAt === null ? findNextTime(policy, { kind, dueAt, isBreached }, now) : null,
   };
 }
 
@@ -213,14 +215,14 @@ export function dueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueStep
  * Returns the next time after another at which a step is due. The deadline counts even if it has
  * passed.
  */
-function nextMoment(
+function findNextTime(
   policy: SlaPolicy,
   { kind, dueAt, isBreached }: { kind: ClockKind; dueAt: Date; isBreached: boolean },
   after: Date,
 ): Date | null {
   const moments = isBreached
-    ? policy.escalations.filter((each) => each.type === kind).map((each) => escalateAt(each, dueAt))
-    : policy.reminders.filter((each) => each.type === kind).map((each) => remindAt(each, dueAt));
+    ? policy.escalations.filter((each) => each.type === kind).map((each) => findEscalationTime(each, dueAt))
+    : policy.reminders.filter((each) => each.type === kind).map((each) => findReminderTime(each, dueAt));
   const coming = moments.filter((moment) => moment > after);
   if (!isBreached) coming.push(dueAt);
   return coming.reduce<Date | null>((first, moment) => (first === null || moment < first ? moment : first), null);
@@ -228,6 +230,7 @@ function nextMoment(
 
 const minute = 60_000;
 
-const remindAt = (reminder: Reminder, dueAt: Date) => new Date(dueAt.getTime() - reminder.minutes_before * minute);
-const escalateAt = (escalation: Escalation, dueAt: Date) =>
+const findReminderTime = (reminder: Reminder, dueAt: Date) =>
+  new Date(dueAt.getTime() - reminder.minutes_before * minute);
+const findEscalationTime = (escalation: Escalation, dueAt: Date) =>
   new Date(dueAt.getTime() + escalation.minutes_after * minute);

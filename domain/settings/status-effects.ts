@@ -15,7 +15,7 @@ export function probabilityOf(outcome: string | undefined): number | undefined {
 }
 
 /** Returns the fields that closing a deal sets. */
-function closingEffects(outcome: string): Record<string, StoredValue> {
+function findClosingEffects(outcome: string): Record<string, StoredValue> {
   const probability = probabilityOf(outcome);
   return {
     ...(probability === undefined ? {} : { probability }),
@@ -37,7 +37,7 @@ const statusFields: Readonly<
       stage_changed_at: now,
       won_at: outcome === 'won' ? now : null,
       lost_at: outcome === 'lost' ? now : null,
-      ...closingEffects(outcome),
+      ...findClosingEffects(outcome),
     }),
   },
   tasks: {
@@ -66,7 +66,7 @@ export function statusEffects(
 ): Record<string, StoredValue> {
   const rule = statusFields[object];
   if (!rule || status === undefined) return {};
-  return rule.effects(outcomeOf(object, status, workspace), now.toISOString());
+  return rule.effects(findOutcome(object, status, workspace), now.toISOString());
 }
 
 /**
@@ -95,11 +95,11 @@ const moveEvents: Readonly<Record<string, string>> = { leads: 'lead.status_chang
 export function isSettled(object: string, values: Values, workspace: Workspace): boolean {
   if (object !== 'leads' && object !== 'deals') return false;
   const status = values[statusFields[object]?.field ?? ''] ?? null;
-  return status !== null && outcomeOf(object, String(status), workspace) !== 'open';
+  return status !== null && findOutcome(object, String(status), workspace) !== 'open';
 }
 
 /** Returns the outcome of a configured status. The status of a task is its own outcome. */
-function outcomeOf(object: string, status: string, workspace: Workspace): string {
+function findOutcome(object: string, status: string, workspace: Workspace): string {
   return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');
 }
 

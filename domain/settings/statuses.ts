@@ -85,10 +85,10 @@ function readRule(reading: Reading, given: unknown, path: string): KeptRule | un
   }
   const absent = Object.keys(parts).filter((name) => parts[name] && rule[name] === undefined);
   missing.push(...absent.map((name) => fieldProblem(`${path}.${name}`, 'REQUIRED', 'is required')));
-  return absent.length > 0 ? undefined : keptRule(reading, kind as string, rule, path);
+  return absent.length > 0 ? undefined : readSingleRule(reading, kind as string, rule, path);
 }
 
-function keptRule(reading: Reading, kind: string, rule: Given, path: string): KeptRule | undefined {
+function readSingleRule(reading: Reading, kind: string, rule: Given, path: string): KeptRule | undefined {
   const { object, workspace, checked } = reading;
   switch (kind) {
     case 'field': {

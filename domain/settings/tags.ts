@@ -156,7 +156,7 @@ const automatic = new WeakMap<Workspace, Map<string, readonly AutomaticTag[]>>()
  * Returns an object's tags with conditions in display order. Computed once for each state of the
  * configuration.
  */
-function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonly AutomaticTag[] {
+function listAutomaticTags(object: WorkspaceObject, workspace: Workspace): readonly AutomaticTag[] {
   const known = automatic.get(workspace) ?? new Map<string, readonly AutomaticTag[]>();
   automatic.set(workspace, known);
   const found = known.get(object.object);
@@ -177,14 +177,14 @@ function automaticTagsOf(object: WorkspaceObject, workspace: Workspace): readonl
 }
 
 /** Returns the tags that the data of a record applies, in display order. */
-function automaticTags(
+function findAutomaticTags(
   object: WorkspaceObject,
   workspace: Workspace,
   record: ComparedRecord,
 ): { id: string; name: string }[] {
   const holds = (condition: Condition | undefined): boolean =>
     condition !== undefined && fulfils(condition, object, record);
-  return automaticTagsOf(object, workspace)
+  return listAutomaticTags(object, workspace)
     .filter(({ logic, conditions }) => (logic === 'AND' ? conditions.every(holds) : conditions.some(holds)))
     .map(({ id, name }) => ({ id, name }));
 }
@@ -211,7 +211,7 @@ export function tagsOfNew(
 ): TaggedRecord[] {
   return records
     .map((record) => ({ ...record, createdAt: now, updatedAt: now }))
-    .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }))
+    .map((record) => ({ id: record.id, tagIds: findAutomaticTags(object, workspace, record).map((tag) => tag.id) }))
     .filter(({ tagIds }) => tagIds.length > 0);
 }
 
@@ -247,7 +247,7 @@ export function appliedToChanged(
   now: Date,
 ): TagChange[] {
   const merged = changes.map((change) => change.merged);
-  const automatic = new Map(tagsOfChanged(object, workspace, merged, now).map(({ id, tagIds }) => [id, tagIds]));
+  const automatic = new Map(retagChanged(object, workspace, merged, now).map(({ id, tagIds }) => [id, tagIds]));
   return changes.flatMap(({ before: { tags: before }, merged: { id }, manualTagIds }) => {
     const tagIds = automatic.get(id);
     if (!tagIds) return [];
@@ -260,7 +260,7 @@ export function appliedToChanged(
  * Returns changed records with all tags that their data now applies; none if the object has no tags
  * that could be removed.
  */
-function tagsOfChanged(
+function retagChanged(
   object: WorkspaceObject,
   workspace: Workspace,
   records: readonly ComparedRecord[],
@@ -269,7 +269,7 @@ function tagsOfChanged(
   if (!workspace.tags.some((tag) => tag.object === object.object)) return [];
   return records
     .map((record) => ({ ...record, updatedAt: now > record.updatedAt ? now : record.updatedAt }))
-    .map((record) => ({ id: record.id, tagIds: automaticTags(object, workspace, record).map((tag) => tag.id) }));
+    .map((record) => ({ id: record.id, tagIds: findAutomaticTags(object, workspace, record).map((tag) => tag.id) }));
 }
 
 /**
@@ -290,7 +290,7 @@ export function recordsToRetag(
   return {
     object: object.object,
     ids: changed.filter(({ field }) => looked.has(field) || looked.has('updated_at')).map(({ id }) => id),
-    tagsOf: (records: readonly ComparedRecord[]) => tagsOfChanged(object, workspace, records, now),
+    tagsOf: (records: readonly ComparedRecord[]) => retagChanged(object, workspace, records, now),
   };
 }
 
@@ -329,6 +329,6 @@ export function leadsToRetag(
   return {
     object: 'leads',
     ids: matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [],
-    tagsOf: (records: readonly ComparedRecord[]) => (leads ? tagsOfChanged(leads, workspace, records, now) : []),
+    tagsOf: (records: readonly ComparedRecord[]) => (leads ? retagChanged(leads, workspace, records, now) : []),
   };
 }

@@ -100,7 +100,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = parseTime(body.expires_at);
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
-  if (row.revokedAt) throw revoked();
+  if (row.revokedAt) throw alreadyRevoked();
   const settings: db.ApiKeySettings = {
     name: body.name ?? row.name,
     description: body.description === undefined ? row.description : body.description,
@@ -113,7 +113,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   };
   const before = toApiKeyResponse(row, now);
   const after = toApiKeyResponse({ ...row, ...settings }, now);
-  const changes = changesOf(before, after);
+  const changes = findChanges(before, after);
   if (Object.keys(changes).length > 0) {
     if (before.status === 'expired' && after.status === 'active') await assertBelowLimit(call);
     await db.updateApiKey(sql, caller.companyId, row.id, settings, now);
@@ -139,7 +139,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const { sql } = call.db;
   const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
   const { status } = toApiKeyResponse(row, now);
-  if (status === 'revoked') throw revoked();
+  if (status === 'revoked') throw alreadyRevoked();
   if (status === 'expired') throw conflict('key_expired', 'This API key has expired. Create a new one.');
   const refused = row.scopes.filter((scope) => !isGrantable(scope));
   if (refused.length > 0) {
@@ -164,7 +164,8 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...initialState }, now), key: made.key } };
 };
 
-const revoked = () => conflict('key_revoked', 'This API key was revoked, which cannot be undone. Create a new one.');
+const alreadyRevoked = () =>
+  conflict('key_revoked', 'This API key was revoked, which cannot be undone. Create a new one.');
 
 /** @throws ApiError 409 if the workspace has the maximum number of active keys */
 async function assertBelowLimit({ caller, now, db: { sql } }: Call): Promise<void> {
@@ -282,7 +283,7 @@ function toApiKeyResponse(row: db.ApiKeyRow, now: Date): ApiKey {
   };
 }
 
-function changesOf(before: ApiKey, after: ApiKey): Record<string, { from: unknown; to: unknown }> {
+function findChanges(before: ApiKey, after: ApiKey): Record<string, { from: unknown; to: unknown }> {
   const changes: Record<string, { from: unknown; to: unknown }> = {};
   for (const name of settingNames)
     if (JSON.stringify(before[name]) !== JSON.stringify(after[name]))

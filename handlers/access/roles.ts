@@ -30,7 +30,7 @@ export const getRole: Handler<'getRole'> = async (call) => {
   const permissions =
     profile.roleId === null
       ? permissionsOfProfile(await listPermissions(sql, caller.companyId, profile.id))
-      : permissionsOfRole(profile.name, customObjects(workspace));
+      : permissionsOfRole(profile.name, listCustomModules(workspace));
   return {
     status: 200,
     data: {
@@ -48,7 +48,7 @@ export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call
   const scopes = rows.map(({ id, name }) => ({
     role_id: id,
     role: name,
-    modules: permissionsOfRole(name, customObjects(workspace)).map(({ module, scope }) => ({
+    modules: permissionsOfRole(name, listCustomModules(workspace)).map(({ module, scope }) => ({
       module,
       scope: scope ?? 'own',
     })),
@@ -56,7 +56,7 @@ export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call
   return { status: 200, data: { visibility_scopes: scopes, ...rest } };
 };
 
-function customObjects(workspace: Workspace): string[] {
+function listCustomModules(workspace: Workspace): string[] {
   return [...workspace.objects.values()].filter(({ kind }) => kind === 'custom').map(({ module }) => module);
 }
 

@@ -14,7 +14,7 @@ import { sessionTokenSeconds } from '../../runtime/credentials/session-tokens.ts
 import { oauthRefusal } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
 
-/** A refresh token works for seven days from its creation. */
+/** A refresh token works for seven days. Each renewal starts them again. */
 const refreshMilliseconds = 7 * 86_400_000;
 /** A replaced token still works for this long, for a client that lost the response. */
 const graceMilliseconds = 60_000;
@@ -58,8 +58,8 @@ async function signIn(call: Call<'createSession'>, email: string, password: stri
   const session = toSession(found, uuidv7(), now);
   const refresh = newRefreshToken(found.companyId);
   await beginSession(call.db.sql, session, call.caller, refresh.hash, now);
-  note(call, 'session.create', found, session.sessionId);
-  return answer(call, found, session.sessionId, refresh.token);
+  recordSignIn(call, 'session.create', found, session.sessionId);
+  return toTokenResponse(call, found, session.sessionId, refresh.token);
 }
 
 async function renew(call: Call<'createSession'>, token: string): Promise<Result<'createSession'>> {
@@ -72,14 +72,14 @@ async function renew(call: Call<'createSession'>, token: string): Promise<Result
   if (!found || found.endedAt || !found.isActive) throw wrongToken();
   if (isStolen(found, now)) {
     await closeSession(sql, found.companyId, found.sessionId, now);
-    note(call, 'session.end', found, found.sessionId, { reason: 'refresh_token_reused' });
+    recordSignIn(call, 'session.end', found, found.sessionId, { reason: 'refresh_token_reused' });
     throw wrongToken({ keepsWork: true });
   }
   if (now.getTime() - found.issuedAt.getTime() > refreshMilliseconds) throw wrongToken();
   const refresh = newRefreshToken(found.companyId);
   await replaceRefreshToken(sql, usedHash, toSession(found, found.sessionId, now), refresh.hash, now);
-  note(call, 'session.renew', found, found.sessionId);
-  return answer(call, found, found.sessionId, refresh.token);
+  recordSignIn(call, 'session.renew', found, found.sessionId);
+  return toTokenResponse(call, found, found.sessionId, refresh.token);
 }
 
 /** Returns true if a replaced token is used after the grace period: two parties have it. */
@@ -92,7 +92,7 @@ function toSession(person: Person, sessionId: string, now: Date) {
   return { companyId, sessionId, userId, expiresAt: new Date(now.getTime() + refreshMilliseconds) };
 }
 
-function note(
+function recordSignIn(
   call: Call<'createSession'>,
   action: string,
   person: Person,
@@ -109,7 +109,7 @@ function note(
   });
 }
 
-async function answer(
+async function toTokenResponse(
   call: Call<'createSession'>,
   person: Person,
   sessionId: string,

@@ -19,7 +19,7 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
   const { sql } = call.db;
   requireCompanyReach(call);
   const { status, event, from, to } = query;
-  const filter = { status, event, from: timeOf(from), to: timeOf(to) };
+  const filter = { status, event, from: parseTime(from), to: parseTime(to) };
   const { rows, ...rest } = await pageOf(
     call,
     ['webhook deliveries', path.id, status, event, from, to],
@@ -54,7 +54,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const row = found(await db.findDelivery(sql, caller, path.deliveryId));
   const subscription = await lockWebhook(sql, caller, row.subscriptionId);
   if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
-  refuseDisabled(subscription);
+  assertEnabled(subscription);
   const copy = copyDelivery(row, row.subscriptionId, call, row.isTest);
   await db.insertDeliveries(sql, caller, [copy]);
   await wakeWebhooks(sql, caller, [row.subscriptionId], now);
@@ -75,7 +75,7 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
-  refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
+  assertEnabled(found(await lockWebhook(sql, caller, path.id)));
   const rows = await db.findInWindow(sql, caller, path.id, window, maxReplayed);
   const copies = rows.map((row) => copyDelivery(row, path.id, call, false));
   await db.insertDeliveries(sql, caller, copies);
@@ -90,18 +90,18 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
   const { path, body } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  refuseDisabled(found(await lockWebhook(sql, caller, path.id)));
+  assertEnabled(found(await lockWebhook(sql, caller, path.id)));
   const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), maxRecovered, now);
   await wakeWebhooks(sql, caller, [path.id], now);
   call.db.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });
   return { status: 202, data: { queued, has_more: queued === maxRecovered } };
 };
 
-function refuseDisabled({ disabledAt }: { disabledAt: Date | null }): void {
+function assertEnabled({ disabledAt }: { disabledAt: Date | null }): void {
   if (disabledAt) throw conflict('subscription_disabled', 'The webhook endpoint is disabled. Enable it first.');
 }
 
-function timeOf(text: string | undefined): Date | undefined {
+function parseTime(text: string | undefined): Date | undefined {
   return text === undefined ? undefined : new Date(text);
 }
 

@@ -55,12 +55,12 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     filter: body.filter ?? null,
     include: [...body.include],
     skipOwn: body.skip_own,
-    ...stateOf(body.is_active, now),
+    ...toState(body.is_active, now),
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
   await db.insertWebhook(call.db.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
   const row = found(await db.findWebhook(call.db.sql, caller, id));
-  record(call, 'create', undefined, row);
+  recordChange(call, 'create', undefined, row);
   return { status: 201, data: { subscription: toWebhookResponse(row, call), secret } };
 };
 
@@ -81,8 +81,8 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     disabledAt: before.disabledAt,
   };
   if (body.is_active !== undefined && body.is_active !== (before.disabledAt === null))
-    Object.assign(settings, stateOf(body.is_active, now));
-  if (!record(call, 'update', before, { ...before, ...settings }))
+    Object.assign(settings, toState(body.is_active, now));
+  if (!recordChange(call, 'update', before, { ...before, ...settings }))
     return { status: 200, data: { subscription: toWebhookResponse(before, call) } };
   await db.updateWebhook(call.db.sql, caller, path.id, settings, now);
   if (before.disabledAt && !settings.disabledAt) await db.restartWebhook(call.db.sql, caller, path.id, now);
@@ -99,7 +99,7 @@ export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = a
   const cancelled = await cancelDeliveries(sql, caller, before.id, maxCancelled, now);
   if (cancelled < maxCancelled) await db.removeWebhook(sql, caller, before.id);
   else await db.hideWebhook(sql, caller, before.id, now);
-  record(call, 'delete', before, undefined);
+  recordChange(call, 'delete', before, undefined);
   return { status: 200, data: { id: before.id, deleted: true } };
 };
 
@@ -120,7 +120,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   };
   await db.rotateSecret(sql, caller, before.id, rotated, now);
   const after = found(await db.findWebhook(sql, caller, path.id));
-  record(call, 'rotate_secret', before, after);
+  recordChange(call, 'rotate_secret', before, after);
   const expires = previousExpiresAt?.toISOString() ?? null;
   return {
     status: 200,
@@ -187,7 +187,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   return { status: 200, data: { delivery: toDeliveryResponse({ ...delivery, leasedUntil: null }, now) } };
 };
 
-function stateOf(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabledReason' | 'disabledAt'> {
+function toState(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabledReason' | 'disabledAt'> {
   return isActive ? { disabledReason: null, disabledAt: null } : { disabledReason: 'manual', disabledAt: now };
 }
 
@@ -226,7 +226,7 @@ async function validateSettings(call: WritingCall, before: { events: string[]; f
 }
 
 /** @returns false if nothing changes */
-function record(
+function recordChange(
   call: Pick<Call, 'db' | 'caller' | 'now'>,
   verb: 'create' | 'update' | 'delete' | 'rotate_secret',
   before: db.WebhookRow | undefined,
@@ -235,7 +235,7 @@ function record(
   const changes = settingChanges(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
   if (before && after && Object.keys(changes).length === 0) return false;
   // The path often contains a secret of the receiver.
-  if (changes.url) changes.url = { from: hostIn(changes.url.from), to: hostIn(changes.url.to) };
+  if (changes.url) changes.url = { from: parseHost(changes.url.from), to: parseHost(changes.url.to) };
   call.db.record({
     action: `webhook.${verb}`,
     object: 'webhooks',
@@ -245,7 +245,7 @@ function record(
   return true;
 }
 
-const hostIn = (url: unknown): string | null => (typeof url === 'string' ? `${new URL(url).origin}/…` : null);
+const parseHost = (url: unknown): string | null => (typeof url === 'string' ? `${new URL(url).origin}/…` : null);
 
 function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'caller' | 'now'>): Webhook {
   const { previousSecretExpiresAt: until } = row;

@@ -163,7 +163,7 @@ function toRunListItem(row: db.RunRow, testMode: boolean): Item {
     step_count: row.steps.length,
     steps_done: row.position,
     next_step_at: row.nextStepAt?.toISOString() ?? null,
-    error: errorOf(row),
+    error: toError(row),
     enrolled_by: actorOf(row),
     enrolled_at: row.enrolledAt.toISOString(),
     ended_at: row.endedAt?.toISOString() ?? null,
@@ -179,10 +179,10 @@ function toStepResponse({ kind }: GivenStep, position: number, done: db.RunStepR
     at: done?.at.toISOString() ?? null,
     made: done?.madeObject && done.madeId ? { object: done.madeObject, id: done.madeId } : null,
     reason: done?.reason ?? null,
-    error: done ? errorOf(done) : null,
+    error: done ? toError(done) : null,
   };
 }
 
-function errorOf({ errorCode: code, errorMessage: message }: Pick<db.RunRow, 'errorCode' | 'errorMessage'>) {
+function toError({ errorCode: code, errorMessage: message }: Pick<db.RunRow, 'errorCode' | 'errorMessage'>) {
   return code === null ? null : { code, message: message ?? '' };
 }

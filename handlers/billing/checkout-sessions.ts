@@ -36,7 +36,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   const { caller, now } = call;
   const { body } = call.request;
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  const problems = problemsOf(call);
+  const problems = findProblems(call);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const { package_code: packageCode = null, seats = null, amount_minor: amountMinor = null } = body;
   const billingCycle = body.kind === 'subscribe' ? (body.billing_cycle ?? 'monthly') : null;
@@ -84,7 +84,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
   return { status: 201, data: { checkout_session: toCheckoutSessionResponse({ ...session, url }, call) } };
 };
 
-function problemsOf({ request: { body } }: Call<'createCheckoutSession'>): FieldProblem[] {
+function findProblems({ request: { body } }: Call<'createCheckoutSession'>): FieldProblem[] {
   const needed = body.kind === 'subscribe' ? 'package_code' : 'amount_minor';
   const others = body.kind === 'subscribe' ? ['amount_minor'] : ['package_code', 'billing_cycle', 'seats'];
   const sent = body as Record<string, unknown>;

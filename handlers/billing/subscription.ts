@@ -32,17 +32,17 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
 
 export const upgradeSubscription: Handler<'upgradeSubscription'> = async (call) => {
   const { package_code, billing_cycle = null } = call.request.body;
-  return answered(call, await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
 };
 
 export const downgradeSubscription: Handler<'downgradeSubscription'> = async (call) => {
   const { package_code } = call.request.body;
-  return answered(call, await changeSubscription(call, { action: 'downgrade', package_code }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'downgrade', package_code }));
 };
 
 export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async (call) => {
   const { seats } = call.request.body;
-  return answered(call, await changeSubscription(call, { action: 'set_seats', seats }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'set_seats', seats }));
 };
 
 export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
@@ -51,22 +51,22 @@ export const createSubscriptionModule: Handler<'createSubscriptionModule'> = asy
     const message = `module_key must be the key of an add-on module. GET /v1/modules lists them.`;
     throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
   }
-  return answered(call, await changeSubscription(call, { action: 'add_module', module_key }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'add_module', module_key }));
 };
 
 export const deleteSubscriptionModule: Handler<'deleteSubscriptionModule'> = async (call) => {
   const { module_key } = call.request.path;
   if (!isAddOn(module_key) && !Object.hasOwn(plans, module_key)) throw notFound();
-  return answered(call, await changeSubscription(call, { action: 'remove_module', module_key }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'remove_module', module_key }));
 };
 
 export const cancelSubscription: Handler<'cancelSubscription'> = async (call) =>
-  answered(call, await changeSubscription(call, { action: 'cancel' }));
+  toChangeResult(call, await changeSubscription(call, { action: 'cancel' }));
 
 export const reactivateSubscription: Handler<'reactivateSubscription'> = async (call) =>
-  answered(call, await changeSubscription(call, { action: 'reactivate' }));
+  toChangeResult(call, await changeSubscription(call, { action: 'reactivate' }));
 
-async function answered(call: Pick<Call, 'db' | 'caller' | 'now'>, change: ChangeResponse) {
+async function toChangeResult(call: Pick<Call, 'db' | 'caller' | 'now'>, change: ChangeResponse) {
   const [subscription, bill] = await Promise.all([readSubscription(call), readBill(call)]);
   return { status: 200 as const, data: { ...change, warnings: findWarnings(subscription, bill) } };
 }

@@ -25,7 +25,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
   // Calls in test mode are not counted.
   const used = caller.testMode ? 0 : quota.used;
   const { limit } = quota;
-  const groups = query.group_by && (await groupsOf(call, query.group_by, quota.monthStart));
+  const groups = query.group_by && (await listGroups(call, query.group_by, quota.monthStart));
   return {
     status: 200,
     data: {
@@ -43,7 +43,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
   };
 };
 
-async function groupsOf({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, by: 'key' | 'day', monthStart: Date) {
+async function listGroups({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, by: 'key' | 'day', monthStart: Date) {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const since = monthStart.toISOString().slice(0, 10);
   if (by === 'day')

@@ -36,7 +36,7 @@ export const listBranches: Handler<'listBranches'> = async (call) => {
     call,
     ['branches'],
     (after, limit) => db.listBranches(sql, caller, after, limit),
-    keysOf,
+    toKeys,
   );
   return { status: 200, data: { branches: rows.map(toBranchResponse), ...rest } };
 };
@@ -53,7 +53,7 @@ export const listTeams: Handler<'listTeams'> = async (call) => {
     call,
     ['teams'],
     (after, limit) => db.listTeams(sql, caller, after, limit),
-    keysOf,
+    toKeys,
   );
   return { status: 200, data: { teams: rows.map(toTeamResponse), ...rest } };
 };
@@ -69,7 +69,7 @@ export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
     call,
     ['users of a node', place, status],
     (after, limit) => listUsers(sql, caller, { status, place, after }, limit),
-    keysOf,
+    toKeys,
   );
   return {
     status: 200,
@@ -77,7 +77,7 @@ export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
   };
 };
 
-const keysOf = (row: { createdAt: Date; id: string }) => [row.createdAt.toISOString(), row.id] as const;
+const toKeys = (row: { createdAt: Date; id: string }) => [row.createdAt.toISOString(), row.id] as const;
 
 function toBranchResponse(branch: db.BranchRow): components['schemas']['Branch'] {
   return {

@@ -123,7 +123,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   if (status !== user.status) await endSessionsOf(sql, companyId, user.id, now);
   // For the whole company, because this change may take the user out of the caller's visibility.
   const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
-  const changes = changesOf(user, changed);
+  const changes = findChanges(user, changed);
   if (Object.keys(changes).length > 0)
     call.db.record({ action: 'user.update', object: 'users', recordId: user.id, changes });
   return { status: 200, data: { user: toUserResponse(changed) } };
@@ -216,7 +216,7 @@ async function assertOtherAdmin({ caller, db: { sql } }: Call, userId: string): 
   throw conflict('last_admin', message);
 }
 
-function changesOf(before: db.UserRow, after: db.UserRow): Record<string, { from: unknown; to: unknown }> {
+function findChanges(before: db.UserRow, after: db.UserRow): Record<string, { from: unknown; to: unknown }> {
   const fields = (user: db.UserRow) => ({
     full_name: user.fullName,
     status: user.status,

@@ -173,7 +173,7 @@ export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
   const { sql } = call.db;
   const { objects } = await call.services.loadWorkspace();
   const visible = [...objects.values()]
-    .filter((object) => stateOf(object, caller) === 'on')
+    .filter((object) => findModuleState(object, caller) === 'on')
     .map(({ object }) => object);
   const { rows, ...rest } = await pageOf(
     call,
@@ -207,11 +207,11 @@ function savedReport(row: SavedReportRow): SavedReport {
   };
 }
 
-const stateOf = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
+const findModuleState = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
 
 /** @throws ApiError 403 if the module of the object is off */
 function assertModuleOn(object: WorkspaceObject, caller: Caller): void {
-  const state = stateOf(object, caller);
+  const state = findModuleState(object, caller);
   if (state === 'on') return;
   const { module } = object;
   throw new ApiError('MODULE_DISABLED', `The module ${module} is disabled in this workspace.`, {

@@ -24,7 +24,7 @@ export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async
   const opened = await openPoolAt(call, query.policy_id, at);
   const choice = findEligible(opened, at, []);
   const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
-  if (userId === undefined) throw nobody(opened, choice);
+  if (userId === undefined) throw noEligibleMember(opened, choice);
   return {
     status: 200,
     data: {
@@ -51,7 +51,7 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
   const opened = await openPoolAt(call, body.policy_id, at);
   const choice = findEligible(opened, at, body.exclude_user_ids ?? []);
   const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
-  if (userId === undefined) throw nobody(opened, choice);
+  if (userId === undefined) throw noEligibleMember(opened, choice);
   const pool = { id: opened.pool.id, rotation };
   await countTurn(sql, caller, pool, userId);
   const turns = await findTurns(sql, caller, pool);
@@ -127,7 +127,7 @@ function findRejection(person: Person, demand: SlotDemand, start: number): Refus
   return taken?.reason ?? 'buffer';
 }
 
-const nobody = ({ pool }: OpenPool, { excluded }: Choice) =>
+const noEligibleMember = ({ pool }: OpenPool, { excluded }: Choice) =>
   conflict('no_eligible_rep', `No member of the pool ${pool.name} is available at this time.`, { excluded });
 
 function nameOf({ people }: OpenPool, userId: string): string {

@@ -117,7 +117,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     updatedAt: now,
   };
   await db.insertBooking(call.db.sql, caller, booking, caller.actor);
-  const row = { ...booking, userName, ...creatorOf(caller.actor) };
+  const row = { ...booking, userName, ...toCreator(caller.actor) };
   await tellOf(call, 'scheduled', row, {});
   return { status: 201, data: { booking: toResponse(row, caller.testMode) } };
 };
@@ -162,7 +162,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const ended = { status: 'rescheduled', rescheduledTo: id, cancelledAt: null, cancellationReason: null } as const;
   await db.endBooking(call.db.sql, caller, row.id, { ...ended, invitationSequence: sequence }, now);
   await db.insertBooking(call.db.sql, caller, moved, caller.actor);
-  const created = { ...moved, userName, ...creatorOf(caller.actor) };
+  const created = { ...moved, userName, ...toCreator(caller.actor) };
   await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
   return { status: 200, data: { booking: toResponse(created, caller.testMode) } };
 };
@@ -198,7 +198,7 @@ async function findProvider({ caller, db: { sql } }: BookingCall, userId: string
 
 const toResponse = (row: db.BookingRow, testMode: boolean) => toBookingResponse(row, actorOf(row), testMode);
 
-const creatorOf = ({ kind, id, name }: Call['caller']['actor']) => ({
+const toCreator = ({ kind, id, name }: Call['caller']['actor']) => ({
   createdByKind: kind,
   createdById: id,
   createdByName: name,

@@ -18,7 +18,7 @@ export const connectCalendar: Handler<'connectCalendar'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const userId = await findVisibleUser(call);
-  const problems = [...(await addressProblems(call)), ...combinationProblems(call)];
+  const problems = [...(await addressProblems(call)), ...findCombinationProblems(call)];
   if (problems.length > 0) throw validationFailed(problems, 400);
   if (body.provider === 'internal') return disconnect(call, userId);
   const { provider, url, username, password } = body;
@@ -60,7 +60,7 @@ async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProb
 
 const ofCaldav = ['url', 'username', 'password'] as const;
 
-function combinationProblems({ request: { body } }: Call<'connectCalendar'>): FieldProblem[] {
+function findCombinationProblems({ request: { body } }: Call<'connectCalendar'>): FieldProblem[] {
   const { provider } = body;
   return ofCaldav
     .filter((name) => (provider === 'caldav') === (body[name] === undefined))

@@ -50,7 +50,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
     createdAt: now,
   };
   await db.insertReservation(sql, caller, reservation, caller.actor);
-  record(call, 'create', reservation.id, { user_id: person.userId, pool_id: opened.pool.id });
+  recordChange(call, 'create', reservation.id, { user_id: person.userId, pool_id: opened.pool.id });
   const { kind, id, name } = caller.actor;
   const row = { ...reservation, createdByKind: kind, createdById: id, createdByName: name };
   return { status: 201, data: { reservation: toReservationResponse(row, caller.testMode) } };
@@ -77,7 +77,7 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const expiresAt = await extendTime(sql, caller, { id: row.id, userId: row.userId, until }, now);
   if (!expiresAt) throw notFound();
   await db.extendReservation(sql, caller, row.id, expiresAt);
-  record(call, 'extend', row.id, { expires_at: expiresAt.toISOString() });
+  recordChange(call, 'extend', row.id, { expires_at: expiresAt.toISOString() });
   return {
     status: 200,
     data: { reservation: toReservationResponse({ ...row, expiresAt }, caller.testMode) },
@@ -92,7 +92,7 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
   // Another call may have booked or released it since it was read.
   if (!(await freeTime(sql, caller, { id: row.id, userId: row.userId }))) throw notFound();
   await db.endReservation(sql, caller, row.id, 'released');
-  record(call, 'release', row.id, {});
+  recordChange(call, 'release', row.id, {});
   return { status: 200, data: { id: row.id, released: true } };
 };
 
@@ -103,7 +103,7 @@ function resolveTtl(asked: number | undefined, most: number): number {
   throw validationFailed([problem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);
 }
 
-function record(
+function recordChange(
   call: Pick<Call, 'db'>,
   verb: 'create' | 'extend' | 'release',
   id: string,

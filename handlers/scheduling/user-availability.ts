@@ -37,9 +37,9 @@ function toAvailabilityResponse(person: Person, described: Availability): compon
     bookable: described.bookable,
     reasons: described.reasons,
     timezone: person.hours.timezone,
-    working_hours: described.workingHours.map(rangeOf),
-    free: described.free.map(rangeOf),
-    busy: described.busy.map(({ reason, ...interval }) => ({ ...rangeOf(interval), reason })),
+    working_hours: described.workingHours.map(toRange),
+    free: described.free.map(toRange),
+    busy: described.busy.map(({ reason, ...interval }) => ({ ...toRange(interval), reason })),
     calendar: {
       status: person.calendar === 'not_read' ? 'connected' : person.calendar,
       provider: person.provider,
@@ -48,7 +48,7 @@ function toAvailabilityResponse(person: Person, described: Availability): compon
   };
 }
 
-const rangeOf = ({ start, end }: Interval) => ({
+const toRange = ({ start, end }: Interval) => ({
   start_at: new Date(start).toISOString(),
   end_at: new Date(end).toISOString(),
 });

@@ -31,7 +31,7 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
   refuseTwin('An activity type', name, types);
   refuseFull(types.length, configurationLimits.activityTypes, 'type_limit_reached', 'activity types');
   const id = uuidv7();
-  const order = placed(idsOf(types), id, body.order_position);
+  const order = placed(toIds(types), id, body.order_position);
   const type = {
     id,
     name,
@@ -54,7 +54,7 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
   const before = found(types.find((type) => type.id === call.request.path.id.toLowerCase()));
-  const order = placed(idsOf(types), before.id, body.order_position ?? before.position);
+  const order = placed(toIds(types), before.id, body.order_position ?? before.position);
   const after: ActivityType = {
     ...before,
     name: body.name?.trim() ?? before.name,
@@ -77,7 +77,7 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
   return { status: 200, data: { activity_type: shown } };
 };
 
-const idsOf = (types: readonly ActivityType[]): string[] => types.map(({ id }) => id);
+const toIds = (types: readonly ActivityType[]): string[] => types.map(({ id }) => id);
 
 function toActivityType(type: ActivityType): components['schemas']['ActivityType'] {
   return {

@@ -59,7 +59,7 @@ export const createTag: Handler<'createTag'> = async (call) => {
     description: body.description ?? null,
     color: body.color,
     priority: body.priority,
-    ...ruleColumns(object, rule),
+    ...toRuleColumns(object, rule),
     createdAt: now,
     updatedAt: now,
   };
@@ -89,7 +89,7 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
     description: body.description === undefined ? before.description : body.description,
     color: body.color ?? before.color,
     priority: body.priority ?? before.priority,
-    ...ruleColumns(object, rule),
+    ...toRuleColumns(object, rule),
     updatedAt: now,
   };
   const [was, shown] = [toTag(before, workspace), toTag(after, workspace)];
@@ -128,7 +128,7 @@ function assertConditionLimit(others: readonly { conditions: readonly unknown[] 
 }
 
 /** A lead's tag stores its conditions as fields; a customer's tag stores both. */
-function ruleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'conditionLogic'> {
+function toRuleColumns(object: string, rule: TagRule): Pick<TagRow, 'fields' | 'conditions' | 'conditionLogic'> {
   return object === 'leads'
     ? { fields: rule.conditions, conditions: [], conditionLogic: 'AND' }
     : { fields: rule.fieldNames, conditions: rule.conditions, conditionLogic: rule.logic };
