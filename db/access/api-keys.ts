@@ -163,7 +163,12 @@ export async function revokeApiKey(
 }
 
 /** Returns true if the company has this branch or team. */
-export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 'team', id: string): Promise<boolean> {
+export async function hasBranchOrTeam(
+  sql: Sql,
+  companyId: string,
+  kind: 'branch' | 'team',
+  id: string,
+): Promise<boolean> {
   const [row] =
     kind === 'branch'
       ? await sql`select from branches where company_id = ${companyId} and id = ${id}`
@@ -176,7 +181,7 @@ export async function reachExists(sql: Sql, companyId: string, kind: 'branch' | 
  * @param since YYYY-MM-DD
  * @returns by YYYY-MM-DD, without days that had none
  */
-export async function callsOfKey(
+export async function countCallsOfKey(
   sql: Sql,
   companyId: string,
   keyId: string,

@@ -4,7 +4,7 @@
 import type { Fragment } from 'postgres';
 import type { ApiKey } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
-import { keyStamp } from '../client/key-versions.ts';
+import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
 import { type SubscriptionRow, subscriptionColumns } from './paying-subscription.ts';
 
@@ -25,7 +25,7 @@ export async function findKeys(sql: Sql, companyId: string, hashes: readonly str
       c.disabled_modules, ${subscriptionColumns(sql)}, k.id as key_id, k.name as key_name,
       k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind, k.reach_id,
       k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
-      ${keyStamp(sql)} as stamp
+      ${selectKeyStamp(sql)} as stamp
     from api_keys k
     join companies c on c.id = ${companyId} and c.status = 'active'
     left join subscriptions s on s.company_id = ${companyId}

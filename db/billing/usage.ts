@@ -13,7 +13,11 @@ export interface KeyCalls {
  * Returns the calls of each key of the mode since a day, the busiest first.
  * @param since YYYY-MM-DD
  */
-export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope, since: string): Promise<KeyCalls[]> {
+export async function countCallsByKey(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  since: string,
+): Promise<KeyCalls[]> {
   return await sql<KeyCalls[]>`
     select k.id as key_id, k.name, sum(d.calls)::bigint as calls
     from api_key_days d
@@ -27,7 +31,7 @@ export async function callsByKey(sql: Sql, { companyId, testMode }: TenantScope,
  * Returns the calls of all keys of the mode for each day since a day, the oldest first.
  * @param since YYYY-MM-DD
  */
-export async function callsByDay(
+export async function countCallsByDay(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   since: string,
@@ -42,7 +46,7 @@ export async function callsByDay(
 }
 
 /** Bytes of the files of the mode, with those of deleted records, which can be restored. */
-export async function storedBytes(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
+export async function sumStoredBytes(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ bytes: number }[]>`
     select coalesce(sum(bytes), 0)::bigint as bytes
     from (

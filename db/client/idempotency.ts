@@ -38,7 +38,7 @@ export function isTaken(error: unknown): boolean {
 const rejection = `refuse('the key is taken', '${taken}')`;
 
 /**
- * Takes the locks of a claim, as claimNow does. Sequential scans are disabled until `afterLocks`: a
+ * Takes the locks of a claim, as claimNow does. Sequential scans are disabled until `seqScansEnabled`: a
  * plan that was cached while the table was empty would later read the whole table.
  */
 const locking = new PreparedPreamble(
@@ -54,14 +54,14 @@ export function lock(claim: Claim): Preamble {
 }
 
 /** A condition that is always true and enables sequential scans again. */
-export const afterLocks = on('enable_seqscan', 'on');
+export const seqScansEnabled = on('enable_seqscan', 'on');
 
 /**
  * Returns an SQL expression that fails if anything is stored for a key whose locks are held. It
  * belongs in a statement after the one that took the locks, because it must see what their last
  * holder committed.
  */
-export const noneStored = (companyId: string, testMode: string, endpoint: string, key: string): string =>
+export const selectNoneStored = (companyId: string, testMode: string, endpoint: string, key: string): string =>
   `(select ${rejection} from idempotency_records where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key})`;
 
 /**
@@ -155,7 +155,7 @@ export async function renewHold(sql: Sql, { companyId, testMode, endpoint, key, 
 }
 
 /** Releases a held key if no response is stored for its call. Sends its statement immediately. */
-export async function letGo(sql: Sql, { companyId, testMode, endpoint, key }: Claim): Promise<void> {
+export async function releaseHold(sql: Sql, { companyId, testMode, endpoint, key }: Claim): Promise<void> {
   await sql`
     delete from idempotency_records
     where company_id = ${companyId} and test_mode = ${testMode} and endpoint = ${endpoint} and key = ${key} and status = ${running}`.execute();

@@ -1,14 +1,14 @@
 // Checks in each request that a cached API key has not changed since it was looked up.
 
-import { afterLocks, type Claim, noneStored } from './idempotency.ts';
+import { type Claim, selectNoneStored, seqScansEnabled } from './idempotency.ts';
 import { hasCode, type Sql } from './pool.ts';
 import { on, type Planning, type Preamble, PreparedPreamble } from './preambles.ts';
-import { asId, type TenantScope } from './tenant.ts';
+import { type TenantScope, toIdLiteral } from './tenant.ts';
 
 /** The version of the credentials from which a key was looked up. */
 export interface KeyVersion {
   companyId: string;
-  /** As selected by keyStamp. */
+  /** As selected by selectKeyStamp. */
   stamp: string;
 }
 
@@ -20,13 +20,15 @@ const selectVersion = (companyId: string): string =>
   `(select version::text from credential_versions where company_id = ${companyId})`;
 
 /** The same for a lookup: the versions of the companies c. */
-export const keyStamp = (sql: Sql) => sql`(select version::text from credential_versions v where v.company_id = c.id)`;
+export const selectKeyStamp = (sql: Sql) =>
+  sql`(select version::text from credential_versions v where v.company_id = c.id)`;
 
 /**
  * Returns a statement without parameters that selects the current stamp. It can be sent in one
  * message with others.
  */
-export const stampQuestion = ({ companyId }: KeyVersion): string => `select ${selectVersion(asId(companyId))} as stamp`;
+export const buildStampQuery = ({ companyId }: KeyVersion): string =>
+  `select ${selectVersion(toIdLiteral(companyId))} as stamp`;
 
 /** SQLSTATE of a credential that has changed. */
 const changed = 'CK002';
@@ -62,17 +64,17 @@ function selectStamp(conditions: string): string {
 }
 
 const time = 'clock_timestamp() as clock';
-const claiming = `${settings} and ${afterLocks}`;
+const claiming = `${settings} and ${seqScansEnabled}`;
 const unchanged = (conditions: string): string => `case when ${conditions} then
   case when ${selectVersion('$3')} = $4 then 'same' else refuse('the credential is not what it was', '${changed}') end end`;
 const beginStatements = {
   plain: {
     free: `select ${settings}, ${time}`,
-    claiming: `select ${claiming}, ${noneStored('$1::uuid', '$2::boolean', '$3', '$4')}, ${time}`,
+    claiming: `select ${claiming}, ${selectNoneStored('$1::uuid', '$2::boolean', '$3', '$4')}, ${time}`,
   },
   comparing: {
     free: `select ${unchanged(settings)}, ${time}`,
-    claiming: `select ${unchanged(claiming)}, ${noneStored('$1::uuid', '$2::boolean', '$5', '$6')}, ${time}`,
+    claiming: `select ${unchanged(claiming)}, ${selectNoneStored('$1::uuid', '$2::boolean', '$5', '$6')}, ${time}`,
   },
 };
 

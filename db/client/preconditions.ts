@@ -48,5 +48,5 @@ export class TransactionEnded extends Error {
  * Returns the error for a connection that failed during a transaction, even if its statements
  * reported nothing.
  */
-export const connectionFailed = (): Error =>
+export const createConnectionError = (): Error =>
   Object.assign(new Error('the connection failed'), { code: 'CONNECTION_CLOSED' });

@@ -13,7 +13,7 @@ const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
  * Returns an id as a literal for a statement's text.
  * @throws Error if the text is not an id
  */
-export function asId(text: string): string {
+export function toIdLiteral(text: string): string {
   if (!uuid.test(text)) throw new Error('not an id');
   return `'${text}'`;
 }
@@ -22,11 +22,11 @@ export function asId(text: string): string {
  * Returns the statements that restrict the rest of a transaction to the tenant's rows.
  * @throws Error if the company id is not an id
  */
-export function tenantSettings({ companyId, testMode }: TenantScope): readonly string[] {
-  return [`set local app.company_id = ${asId(companyId)}`, `set local app.test_mode = '${testMode}'`];
+export function buildTenantSettings({ companyId, testMode }: TenantScope): readonly string[] {
+  return [`set local app.company_id = ${toIdLiteral(companyId)}`, `set local app.test_mode = '${testMode}'`];
 }
 
 /** Binds a transaction that has begun. Sends its statements immediately, before any later one. */
 export async function enterTenant(sql: Sql, scope: TenantScope): Promise<void> {
-  await Promise.all(tenantSettings(scope).map((setting) => sql.unsafe(setting).execute()));
+  await Promise.all(buildTenantSettings(scope).map((setting) => sql.unsafe(setting).execute()));
 }

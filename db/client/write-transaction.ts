@@ -1,18 +1,18 @@
 // A transaction that may write. It begins with its first statement and commits audit and outbox.
 import { type AuditRow, type EventRow, insertAudit, insertEvents } from './change-log.ts';
 import * as idempotency from './idempotency.ts';
-import { beginStatement, isChanged, isKeyUnchanged, stampQuestion } from './key-versions.ts';
+import { beginStatement, buildStampQuery, isChanged, isKeyUnchanged } from './key-versions.ts';
 import { guardStatements, isPipelined, type Sql, sendBehind } from './pipeline.ts';
 import type { Pool, PooledConnection } from './pool.ts';
 import { begin, beginWith, PreparedPreamble } from './preambles.ts';
 import {
-  connectionFailed,
+  createConnectionError,
   type PreconditionResult,
   type Preconditions,
   type Scope,
   TransactionEnded,
 } from './preconditions.ts';
-import { tenantSettings } from './tenant.ts';
+import { buildTenantSettings } from './tenant.ts';
 
 /**
  * Milliseconds before a request's deadline from which its commit is rejected: the time that the
@@ -165,8 +165,8 @@ export class WriteTransaction {
       return { clockAhead: clock.getTime() - performance.now() };
     }
     const statements = ['begin'];
-    if (typeof this.#scope !== 'string') statements.push(...tenantSettings(this.#scope));
-    if (credential) statements.push(stampQuestion(credential));
+    if (typeof this.#scope !== 'string') statements.push(...buildTenantSettings(this.#scope));
+    if (credential) statements.push(buildStampQuery(credential));
     const rows = await this.#pool.sendTogether(connection, statements);
     return { clockAhead: undefined, ...(credential ? (rows[0] as { stamp: string | null }) : {}) };
   }
@@ -283,7 +283,7 @@ export class WriteTransaction {
     // A call may suspend several times. Each time extends the lease of its key.
     const hold = key.kind === 'claimed' ? idempotency.hold : idempotency.renewHold;
     await this.#commitAfter(key.kind === 'none' ? [] : [hold(this.#open().connection.sql, key.claim)], left);
-    if (this.broken) throw connectionFailed();
+    if (this.broken) throw createConnectionError();
     return key.kind === 'none' ? undefined : key.claim;
   }
 
@@ -313,9 +313,9 @@ export class WriteTransaction {
     if (response) {
       const isFirstUse = this.#key.kind === 'claimed' && this.#key.isFirstUse;
       statements.push(idempotency.save(connection.sql, response, now, isFirstUse));
-    } else if (this.#key.kind === 'held') statements.push(idempotency.letGo(connection.sql, this.#key.claim));
+    } else if (this.#key.kind === 'held') statements.push(idempotency.releaseHold(connection.sql, this.#key.claim));
     await this.#commitAfter(statements, left);
-    if (this.broken) throw connectionFailed();
+    if (this.broken) throw createConnectionError();
   }
 
   /**
@@ -384,15 +384,15 @@ export class WriteTransaction {
     const state = this.#state;
     if ((state.kind === 'open' || state.kind === 'ready') && !this.broken) {
       if (state.kind === 'open') this.#send('rollback');
-      if (this.#key.kind === 'held') this.#letGo(state.connection, this.#key.claim);
+      if (this.#key.kind === 'held') this.#releaseHold(state.connection, this.#key.claim);
     }
     this.end();
   }
 
   /** Does not wait for the response: if this fails, the key becomes free when its lease expires. */
-  #letGo(connection: PooledConnection, claim: idempotency.Claim): void {
+  #releaseHold(connection: PooledConnection, claim: idempotency.Claim): void {
     this.#state = { kind: 'ready', connection };
-    void idempotency.letGo(this.#open().connection.sql, claim).catch(() => undefined);
+    void idempotency.releaseHold(this.#open().connection.sql, claim).catch(() => undefined);
     this.#send('commit');
   }
 

@@ -76,7 +76,7 @@ export async function addDnc(
 }
 
 /** Returns which of these numbers are on the list. */
-export async function onDnc(
+export async function findListedNumbers(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   numbers: readonly string[],

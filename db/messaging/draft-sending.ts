@@ -136,7 +136,7 @@ export async function postponeDraft(
 }
 
 /** Returns which of these message ids of a provider already belong to drafts. */
-export async function knownReferences(
+export async function findKnownReferences(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   references: readonly string[],

@@ -60,7 +60,7 @@ export async function addSuppressed(
  * Returns which of these addresses are on the list.
  * @param emails in lower case
  */
-export async function suppressedOf(
+export async function findSuppressedEmails(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   emails: readonly string[],

@@ -2,8 +2,8 @@
 import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { onDnc } from './do-not-call.ts';
-import { suppressedOf } from './email-suppression.ts';
+import { findListedNumbers } from './do-not-call.ts';
+import { findSuppressedEmails } from './email-suppression.ts';
 
 /**
  * Reads each list at most once.
@@ -19,8 +19,8 @@ export async function findOptOuts(
   ) as [string[], string[]];
   const none = new Set<string>();
   const [suppressed, listed] = await Promise.all([
-    emails.length > 0 ? suppressedOf(sql, scope, emails) : none,
-    numbers.length > 0 ? onDnc(sql, scope, numbers) : none,
+    emails.length > 0 ? findSuppressedEmails(sql, scope, emails) : none,
+    numbers.length > 0 ? findListedNumbers(sql, scope, numbers) : none,
   ]);
   return ({ channel, recipient }) => (channel === 'email' ? suppressed : listed).has(recipient);
 }

@@ -94,13 +94,13 @@ const otherTables = [
 ] as const;
 
 /** Deleted independently of records if all objects are reset. */
-export const furtherKinds: readonly string[] = otherTables.flatMap(([, name]) => name ?? []);
+export const otherKinds: readonly string[] = otherTables.flatMap(([, name]) => name ?? []);
 
 /**
  * Deletes some reservations, bookings, messages and other rows of these tables.
  * @returns undefined if there are no more
  */
-export async function deleteSomeFurther(
+export async function deleteSomeOthers(
   sql: Sql,
   { companyId, testMode }: Scope,
   limit: number,
@@ -121,7 +121,7 @@ export async function deleteSomeFurther(
  * Deletes some of the stored responses of Idempotency-Keys.
  * @returns how many
  */
-export async function deleteSomeAnswers(
+export async function deleteSomeResponses(
   sql: Sql,
   { companyId, testMode }: Scope,
   before: Date,

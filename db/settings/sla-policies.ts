@@ -88,7 +88,7 @@ export async function deletePolicy(sql: Sql, companyId: string, id: string): Pro
 }
 
 /** Returns those of the ids that belong to active users of the company. */
-export async function activeUsers(sql: Sql, companyId: string, ids: readonly string[]): Promise<Set<string>> {
+export async function findActiveUserIds(sql: Sql, companyId: string, ids: readonly string[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     select id from users where company_id = ${companyId} and status = 'active' and id = any(${[...ids]}::uuid[])`;
   return new Set(rows.map((row) => row.id));

@@ -16,7 +16,7 @@ const latestTime = Date.UTC(9999, 11, 31);
  * has no timestamp.
  * @param requestId a UUID
  */
-export function windowOfRequest(requestId: string): Window {
+export function toRequestWindow(requestId: string): Window {
   // A UUID of version 7 starts with 48 bits of milliseconds.
   if (requestId[14] !== '7') return { from: undefined, to: undefined };
   const time = Number.parseInt(requestId.slice(0, 8) + requestId.slice(9, 13), 16);
@@ -26,7 +26,7 @@ export function windowOfRequest(requestId: string): Window {
 }
 
 /** Returns the intersection of two windows. */
-export function overlap(one: Window, other: Window): Window {
+export function intersectWindows(one: Window, other: Window): Window {
   const latest = (times: (Date | undefined)[]) => times.filter((time) => time !== undefined).sort((a, b) => +b - +a)[0];
   const earliest = (times: (Date | undefined)[]) =>
     times.filter((time) => time !== undefined).sort((a, b) => +a - +b)[0];

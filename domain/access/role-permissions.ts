@@ -109,7 +109,7 @@ export function describeRole(role: string): string | undefined {
 }
 
 /** Returns the visibility of a system role; undefined for roles without a profile. */
-export function scopeOfRole(role: string): RoleReach | undefined {
+export function findRoleReach(role: string): RoleReach | undefined {
   return findSystemRole(role)?.scope;
 }
 
@@ -117,7 +117,7 @@ export function scopeOfRole(role: string): RoleReach | undefined {
  * Returns the permissions of a system role, by module. Empty for roles without a profile.
  * @param customObjects modules of custom objects, e.g. object:visits
  */
-export function permissionsOfRole(role: string, customObjects: readonly string[] = []): Permission[] {
+export function listRolePermissions(role: string, customObjects: readonly string[] = []): Permission[] {
   const found = findSystemRole(role);
   if (!found) return [];
   return [...Object.keys(moduleActions), ...customObjects].map((module) => ({
@@ -131,7 +131,7 @@ export function permissionsOfRole(role: string, customObjects: readonly string[]
  * Returns the permissions of a custom profile: every built-in module, and the custom objects that
  * it mentions.
  */
-export function permissionsOfProfile(rows: readonly ProfileRow[]): Permission[] {
+export function listProfilePermissions(rows: readonly ProfileRow[]): Permission[] {
   const actions = new Map(rows.map((row) => [row.module, row.actions]));
   const mentioned = rows.map((row) => row.module).filter((module) => module.startsWith('object:'));
   return [...Object.keys(moduleActions), ...mentioned].map((module) => ({

@@ -36,7 +36,7 @@ export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
 }
 
 /** @returns a problem for each name that matches no event */
-export function unknownEvents(patterns: readonly string[]): FieldProblem[] {
+export function findUnknownEvents(patterns: readonly string[]): FieldProblem[] {
   return patterns.flatMap((pattern, index) => {
     if (eventsNamed(pattern).length > 0) return [];
     const names = eventCatalogue.map(({ name }) => name);

@@ -55,7 +55,7 @@ const defaultDueMinutes = 1440;
 /** Maximum characters of texts after their placeholders are filled. */
 const maxLengths = { title: 200, content: 10_000, subject: 200, body: 20_000 } as const;
 
-export const objectOf = (type: SubjectType): 'leads' | 'deals' | 'customers' | 'accounts' => `${type}s`;
+export const toObjectName = (type: SubjectType): 'leads' | 'deals' | 'customers' | 'accounts' => `${type}s`;
 
 /**
  * Returns the scopes that a step needs on an object. The author of the step must have them, and it
@@ -79,7 +79,7 @@ export function scopesOf(step: Step, object: string): string[] {
 }
 
 /** Returns the missing and unknown fields of each step. */
-export function shapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
+export function findShapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
   return steps.flatMap((step, index) => {
     const { required, optional } = fieldsOf[step.kind];
     const allowed = [...required, ...optional];
@@ -115,7 +115,7 @@ export function checkPlan(
   const problems: FieldProblem[] = [];
   const toResolve: CheckedStep[] = [];
   for (const type of subjectTypes) {
-    const object = workspace.objects.get(objectOf(type));
+    const object = workspace.objects.get(toObjectName(type));
     if (!object) {
       problems.push(
         fieldProblem('subject_types', 'INVALID_OPTION', `must not include ${type}, because its object is disabled`),

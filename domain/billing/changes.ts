@@ -1,13 +1,13 @@
 // Computes subscription changes: the result, the costs, and why a change is rejected.
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
-import { afterFailedPayment } from './life-cycle.ts';
+import { applyFailedPayment } from './life-cycle.ts';
 import { seatAllowance } from './plans.ts';
 import { applyCredit, changeLines, type NewInvoice, periodLines, totalOf } from './proration.ts';
 import {
   addMonths,
   type Change,
+  countMonths,
   isPaid,
-  monthsOf,
   type PaymentMethod,
   type ScheduledChange,
   type Subscription,
@@ -212,7 +212,7 @@ export function consequenceOf(change: Change, before: Subscription, openMinor: n
       const restarts = cycle !== before.billingCycle;
       const included = plans[change.package_code]?.addOns ?? [];
       const isSame = change.package_code === before.packageCode;
-      const end = restarts ? addMonths(now, monthsOf(cycle)) : periodEnd;
+      const end = restarts ? addMonths(now, countMonths(cycle)) : periodEnd;
       return atOnce(
         {
           ...before,
@@ -293,7 +293,7 @@ function computeSubscription(
   before: Subscription,
   now: Date,
 ): Consequence {
-  const periodEnd = addMonths(now, monthsOf(billing_cycle));
+  const periodEnd = addMonths(now, countMonths(billing_cycle));
   const after: Subscription = {
     ...before,
     status: 'active',
@@ -341,7 +341,7 @@ export function nextPeriod(before: Subscription): Subscription {
     if (change.action === 'remove_module') bought = bought.filter((key) => key !== change.module_key);
   }
   const included = plans[packageCode]?.addOns ?? [];
-  const periodEnd = addMonths(before.periodEnd, monthsOf(before.billingCycle));
+  const periodEnd = addMonths(before.periodEnd, countMonths(before.billingCycle));
   return {
     ...before,
     packageCode,
@@ -363,7 +363,7 @@ function computeRenewal(before: Subscription): Consequence {
   return {
     charge: invoice?.totalMinor ?? 0,
     paid: { after, invoice },
-    refused: { after: afterFailedPayment({ ...after, pastDueSince: periodEnd, chargeAttempts: 0 }), invoice },
+    refused: { after: applyFailedPayment({ ...after, pastDueSince: periodEnd, chargeAttempts: 0 }), invoice },
     applies: 'immediately',
     effective: periodEnd,
   };
@@ -377,7 +377,7 @@ function computeRetry(before: Subscription, openMinor: number, now: Date): Conse
     chargeAttempts: 0,
     dueAt: before.periodEnd,
   };
-  const refused = afterFailedPayment({ ...before, chargeAttempts: before.chargeAttempts + 1 });
+  const refused = applyFailedPayment({ ...before, chargeAttempts: before.chargeAttempts + 1 });
   return {
     charge: openMinor,
     paid: { after, invoice: null, openInvoice: 'paid' },

@@ -19,7 +19,7 @@ const addDays = (time: Date, days: number): Date => new Date(time.getTime() + da
 export const computeDeletionDate = (endedAt: Date): Date => addDays(endedAt, keptDays);
 
 /** Returns the subscription after a failed payment. It continues until the last retry. */
-export function afterFailedPayment(subscription: Subscription): Subscription {
+export function applyFailedPayment(subscription: Subscription): Subscription {
   const { pastDueSince, chargeAttempts } = subscription;
   const since = pastDueSince ?? subscription.periodStart;
   const next = retryDays[chargeAttempts];

@@ -123,15 +123,15 @@ function toScheduledChangeResponse(change: ScheduledChange, at: Date): Shown['sc
 }
 
 /** Returns when a module ends, if its removal is scheduled. */
-export function leavesAt({ scheduled, cancelAtPeriodEnd, periodEnd }: Subscription, key: string): Date | null {
+export function findModuleEnd({ scheduled, cancelAtPeriodEnd, periodEnd }: Subscription, key: string): Date | null {
   const isLeaving = scheduled.some((change) => change.action === 'remove_module' && change.module_key === key);
   return isLeaving || cancelAtPeriodEnd ? periodEnd : null;
 }
 
 /** Returns the status of a module that is included, bought or pending. */
-export function moduleStatus(subscription: Subscription, key: string): Shown['modules'][number]['status'] {
+export function findModuleStatus(subscription: Subscription, key: string): Shown['modules'][number]['status'] {
   const { packageCode, addOns: bought, pendingAddOns } = subscription;
-  if (bought.includes(key)) return leavesAt(subscription, key) ? 'scheduled_removal' : 'active';
+  if (bought.includes(key)) return findModuleEnd(subscription, key) ? 'scheduled_removal' : 'active';
   if (plans[packageCode]?.addOns.includes(key)) return 'active';
   return pendingAddOns.includes(key) ? 'pending_webhook' : 'inactive';
 }
@@ -140,11 +140,11 @@ function toModules(subscription: Subscription, isServed: boolean, bill: Provider
   const { packageCode, addOns: bought, billingCycle, currency } = subscription;
   const included = plans[packageCode]?.addOns ?? [];
   return [...new Set([...included, ...bought, ...subscription.pendingAddOns])].map((key) => {
-    const until = bought.includes(key) ? leavesAt(subscription, key) : null;
+    const until = bought.includes(key) ? findModuleEnd(subscription, key) : null;
     const price = bill?.prices[`module.${key}`] ?? addOns[key]?.prices[billingCycle][currency] ?? 0;
     return {
       module_key: key,
-      status: isServed ? moduleStatus(subscription, key) : 'inactive',
+      status: isServed ? findModuleStatus(subscription, key) : 'inactive',
       price_minor: included.includes(key) ? 0 : price,
       active_until: until?.toISOString() ?? null,
     };

@@ -93,7 +93,7 @@ export function addMonths(time: Date, months: number): Date {
   return later;
 }
 
-export const monthsOf = (cycle: BillingCycle): number => (cycle === 'yearly' ? 12 : 1);
+export const countMonths = (cycle: BillingCycle): number => (cycle === 'yearly' ? 12 : 1);
 
 /** Returns the initial subscription of test keys: active on growth, with a valid card. */
 export function shadowSubscription(since: Date, now: Date): Subscription {

@@ -5,7 +5,7 @@ import { exampleLeadCount, exampleRecords } from './examples.ts';
 import { exampleIds } from './ids.ts';
 import { type InventedLead, inventAccount, inventCustomer, inventLead } from './leads.ts';
 import type { Company } from './people.ts';
-import { addDays, latest } from './random.ts';
+import { addDays, findLatest } from './random.ts';
 import { leadNotes } from './words.ts';
 import { type TagCondition, tags } from './workspace.ts';
 import {
@@ -132,7 +132,7 @@ function withLastContact(customer: Customer, leads: readonly Lead[], deals: read
   ].flatMap((record) => record.last_contacted_at ?? []);
   const [first, ...others] = contacts;
   if (!first) return customer;
-  return { ...customer, last_contacted_at: latest(first, ...others) };
+  return { ...customer, last_contacted_at: findLatest(first, ...others) };
 }
 
 function inventTasks(

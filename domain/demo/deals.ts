@@ -1,6 +1,6 @@
 // Invents deals with their history, and the tasks and site visits that belong to them.
-import { activitiesOf, inventHistory } from './history.ts';
-import { addDays, dayOf, earliest, latest } from './random.ts';
+import { buildActivities, inventHistory } from './history.ts';
+import { addDays, findEarliest, findLatest, toDay } from './random.ts';
 import { findings, lostReasons, products, taskTitles } from './words.ts';
 import { demoCompany, visitOutcomes, visitsObject } from './workspace.ts';
 import type { Activity, Customer, Deal, Lead, Task, Visit, World } from './world.ts';
@@ -31,10 +31,10 @@ export type Party = { customer: Customer } | { lead: Lead };
 export function inventDeal(world: World, party: Party): { deal: Deal; activities: Activity[] } {
   const { random, now } = world;
   const from = 'customer' in party ? party.customer : party.lead;
-  const createdAt = random.moment(from.created_at, earliest(now, addDays(from.created_at, 60)));
+  const createdAt = random.moment(from.created_at, findEarliest(now, addDays(from.created_at, 60)));
   const stage = pickStage(world, (now.getTime() - createdAt.getTime()) / 86_400_000, 'lead' in party);
   const closed = stage === 'Won' || stage === 'Lost';
-  const closedAt = closed ? random.moment(addDays(createdAt, 5), earliest(now, addDays(createdAt, 75))) : null;
+  const closedAt = closed ? random.moment(addDays(createdAt, 5), findEarliest(now, addDays(createdAt, 75))) : null;
   const history = inventHistory(random, {
     from: createdAt,
     to: closedAt ?? now,
@@ -54,7 +54,7 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
     stage,
     probability: random.pick(stages[stage].probabilities),
     // Some open deals are overdue.
-    expected_close_date: dayOf(closedAt ?? random.moment(addDays(now, -10), addDays(now, 90))),
+    expected_close_date: toDay(closedAt ?? random.moment(addDays(now, -10), addDays(now, 90))),
     priority: Number(random.weighted({ 1: 12, 2: 28, 3: 45, 4: 15 })),
     source: from.source,
     lost_reason: stage === 'Lost' ? random.pick(lostReasons) : null,
@@ -69,9 +69,9 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
     next_followup_at: history.nextFollowupAt,
     created_by: owner,
     created_at: createdAt,
-    updated_at: latest(stageChangedAt, history.changedAt),
+    updated_at: findLatest(stageChangedAt, history.changedAt),
   };
-  return { deal, activities: activitiesOf(random, 'deal', deal, history.contacts) };
+  return { deal, activities: buildActivities(random, 'deal', deal, history.contacts) };
 }
 
 /** The record of a task. */
@@ -87,7 +87,7 @@ export function inventTask(world: World, object: Task['object'], subject: Subjec
       : random.weighted({ open: 85, in_progress: 15 });
   const endedAt =
     status === 'completed' || status === 'cancelled'
-      ? random.moment(createdAt, earliest(now, addDays(scheduledAt, 2)))
+      ? random.moment(createdAt, findEarliest(now, addDays(scheduledAt, 2)))
       : null;
   const type = random.weighted({ Call: 25, Email: 15, Meeting: 10, 'Follow-up': 25, Proposal: 15, 'To-do': 10 });
   const owner = subject.assigned_to ?? world.adminId;
@@ -115,7 +115,7 @@ export function inventTask(world: World, object: Task['object'], subject: Subjec
 export function inventVisit(world: World, customer: Customer, deal: Deal): Visit {
   const { random, now } = world;
   const startsAt = random.moment(addDays(deal.created_at, 2), addDays(deal.created_at, 28));
-  const createdAt = random.moment(deal.created_at, earliest(now, startsAt));
+  const createdAt = random.moment(deal.created_at, findEarliest(now, startsAt));
   const isOver = startsAt < now;
   return {
     id: random.uuid(createdAt),
@@ -131,15 +131,15 @@ export function inventVisit(world: World, customer: Customer, deal: Deal): Visit
             outcome: random.pick(visitOutcomes).value,
             roof_area_m2: random.int(3, 60) * 50,
             has_shade: random.chance(0.3),
-            offer_due_on: dayOf(addDays(startsAt, 7)),
+            offer_due_on: toDay(addDays(startsAt, 7)),
             travel_cost_minor: random.int(20, 240) * 100,
-            report_url: `https://files.demo-solar.example/visits/${dayOf(startsAt)}-${random.int(100, 999)}.pdf`,
+            report_url: `https://files.demo-solar.example/visits/${toDay(startsAt)}-${random.int(100, 999)}.pdf`,
             findings: random.pick(findings),
           }
         : {}),
     },
     created_by: deal.assigned_to,
     created_at: createdAt,
-    updated_at: isOver ? earliest(now, addDays(startsAt, 1)) : createdAt,
+    updated_at: isOver ? findEarliest(now, addDays(startsAt, 1)) : createdAt,
   };
 }

@@ -1,7 +1,7 @@
 // The records and settings that every demo workspace has because the document's examples name them.
 
 import { exampleIds } from './ids.ts';
-import { addDays, dayOf } from './random.ts';
+import { addDays, toDay } from './random.ts';
 import { demoCompany } from './workspace.ts';
 import type { Account, Activity, Attachment, Customer, Deal, Lead, Message, Note, Task, World } from './world.ts';
 
@@ -252,7 +252,7 @@ function buildDealAndLead(stamp: Stamp, now: Date): { lead: Lead; deal: Deal; ac
     currency_code: demoCompany.currency,
     stage: 'Proposal',
     probability: 70,
-    expected_close_date: dayOf(addDays(now, 20)),
+    expected_close_date: toDay(addDays(now, 20)),
     priority: 2,
     source: 'Website',
     lost_reason: null,

@@ -1,5 +1,5 @@
 // Invents the history of a lead or a deal, and the resulting field values of the record.
-import { addDays, latest, type Random } from './random.ts';
+import { addDays, findLatest, type Random } from './random.ts';
 import { activityDetails, summaries } from './words.ts';
 import type { Activity, Contact } from './world.ts';
 
@@ -46,7 +46,7 @@ export function inventHistory(
     contacts,
     lastContactedAt: contacts.at(-1)?.performed_at ?? null,
     nextFollowupAt: contacts.at(-1)?.followup_at ?? null,
-    changedAt: latest(from, contacts.at(-1)?.created_at ?? null),
+    changedAt: findLatest(from, contacts.at(-1)?.created_at ?? null),
   };
 }
 
@@ -56,7 +56,7 @@ function pickDueTime(random: Random, performedAt: Date, now: Date): Date {
 }
 
 /** Returns the activities of one lead or deal, logged by its creator. */
-export function activitiesOf(
+export function buildActivities(
   random: Random,
   entityType: 'lead' | 'deal',
   entity: { id: string; created_by: string },

@@ -1,8 +1,8 @@
 // Invents leads, and the customers and accounts that some of them became.
 
-import { activitiesOf, inventHistory } from './history.ts';
+import { buildActivities, inventHistory } from './history.ts';
 import type { Company, Person } from './people.ts';
-import { addDays, earliest, latest } from './random.ts';
+import { addDays, findEarliest, findLatest } from './random.ts';
 import { disqualified, inquiries, leadNotes, roofTypes } from './words.ts';
 import type { Account, Activity, Customer, Lead, World } from './world.ts';
 
@@ -50,7 +50,7 @@ export function inventLead(world: World, company: Company): InventedLead {
   const status = pickStatus(world, days);
   const closedAt =
     status === 'Converted' || status === 'Disqualified'
-      ? random.moment(addDays(createdAt, 1), earliest(now, addDays(createdAt, 40)))
+      ? random.moment(addDays(createdAt, 1), findEarliest(now, addDays(createdAt, 40)))
       : null;
   const history = inventHistory(random, {
     from: createdAt,
@@ -70,9 +70,9 @@ export function inventLead(world: World, company: Company): InventedLead {
     converted_at: status === 'Converted' ? closedAt : null,
     created_by: owner ?? world.adminId,
     created_at: createdAt,
-    updated_at: latest(createdAt, closedAt, history.changedAt),
+    updated_at: findLatest(createdAt, closedAt, history.changedAt),
   };
-  return { lead, person, activities: activitiesOf(random, 'lead', lead, history.contacts) };
+  return { lead, person, activities: buildActivities(random, 'lead', lead, history.contacts) };
 }
 
 /** Returns the fields about the person and the inquiry. */

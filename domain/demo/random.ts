@@ -76,15 +76,15 @@ export function addDays(at: Date, days: number): Date {
 }
 
 /** Returns the day of a time as YYYY-MM-DD in UTC. */
-export function dayOf(at: Date): string {
+export function toDay(at: Date): string {
   return at.toISOString().slice(0, 10);
 }
 
 /** Returns the latest of some times; null is ignored. */
-export function latest(first: Date, ...others: (Date | null)[]): Date {
+export function findLatest(first: Date, ...others: (Date | null)[]): Date {
   return new Date(Math.max(first.getTime(), ...others.map(Number)));
 }
 
-export function earliest(first: Date, second: Date): Date {
+export function findEarliest(first: Date, second: Date): Date {
   return new Date(Math.min(first.getTime(), second.getTime()));
 }

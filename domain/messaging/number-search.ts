@@ -7,7 +7,7 @@ import { callingCodeOf, callingCountry } from '../objects/phone-numbers.ts';
  * @param search digits and separators
  * @param country of the company, as given at onboarding
  */
-export function patternsOf(search: string, country: string | null): string[] {
+export function buildPatterns(search: string, country: string | null): string[] {
   const digits = search.replace(/\D/g, '');
   if (search.includes('+')) return [`+${digits}%`];
   const anywhere = `%${digits}%`;

@@ -159,7 +159,7 @@ const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 
  * True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. What a record
  * is related to is as much as an id.
  */
-export function tellsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
+export function revealsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>
     textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
   return (

@@ -27,13 +27,13 @@ const fullName: SearchedText = { name: 'full_name', custom: false, parts: ['firs
  * Returns the searched texts of these fields, and the full name of a person, which no field has as
  * a whole.
  */
-export function searchedTexts(fields: readonly Field[]): SearchedText[] {
+export function listSearchedTexts(fields: readonly Field[]): SearchedText[] {
   const isPerson = fullName.parts?.every((part) => fields.some(({ name, custom }) => name === part && !custom));
   return isPerson ? [...fields, fullName] : [...fields];
 }
 
 /** Returns up to six published fields with text: names first, then in the order of the schema. */
-export function searchedFields(object: WorkspaceObject): Field[] {
+export function listSearchedFields(object: WorkspaceObject): Field[] {
   const rank = ({ name }: Field): number => (named.includes(name) ? named.indexOf(name) : named.length);
   return [...object.fields.values()]
     .filter((field) => isSearchable(object, field))

@@ -55,10 +55,10 @@ export interface SettingProblem {
   message: string;
 }
 
-export function policyProblems(policy: PolicySettings): SettingProblem[] {
+export function findPolicyProblems(policy: PolicySettings): SettingProblem[] {
   const problems = [
     ...timezoneProblems('timezone', policy.timezone),
-    ...windowProblems('working_hours', policy.workingHours ?? []),
+    ...findWindowProblems('working_hours', policy.workingHours ?? []),
   ];
   if (policy.reservationHardCapSeconds < policy.reservationTtlSeconds) {
     const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds (${policy.reservationTtlSeconds}).`;
@@ -73,7 +73,7 @@ export function timezoneProblems(field: string, timezone: string): SettingProble
 }
 
 /** @param field the field that contains the windows */
-export function windowProblems(field: string, windows: readonly WorkingWindow[]): SettingProblem[] {
+export function findWindowProblems(field: string, windows: readonly WorkingWindow[]): SettingProblem[] {
   return windows.flatMap(({ start, end }, index) =>
     start < end
       ? []
@@ -87,7 +87,7 @@ export function windowProblems(field: string, windows: readonly WorkingWindow[])
   );
 }
 
-export function dayOffProblems(days: readonly DayOff[]): SettingProblem[] {
+export function findDayOffProblems(days: readonly DayOff[]): SettingProblem[] {
   return days.flatMap(({ from, to }, index) =>
     from <= to
       ? []

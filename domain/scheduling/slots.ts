@@ -1,13 +1,13 @@
 // Finds slots that can be offered, and checks single slots, with the same rules for both.
 import { type Interval, Occupied } from '../service/intervals.ts';
-import { dateAt, day, minute, type Stretch, type WallDay, ZoneClocks } from '../service/zone-clocks.ts';
+import { day, findDate, minute, type Stretch, type WallDay, ZoneClocks } from '../service/zone-clocks.ts';
 import {
   type DayOff,
   type DayOffReason,
   daysOff,
+  groupByWeekday,
   type WindowOfDay,
   type WorkingHours,
-  windowsByWeekday,
   workingTime,
 } from './working-time.ts';
 
@@ -151,7 +151,7 @@ function findShift(hours: WorkingHours, shifts: Map<string, Shift>, within: Inte
   const known = shifts.get(key);
   if (known) return known;
   const working = new Occupied(workingTime(hours, within, clocks));
-  const shift = { timezone: hours.timezone, windows: windowsByWeekday(hours), working };
+  const shift = { timezone: hours.timezone, windows: groupByWeekday(hours), working };
   shifts.set(key, shift);
   return shift;
 }
@@ -180,7 +180,7 @@ function countPerDay(
   const stretches = clocks.stretches(timezone, around);
   const counts = new Map<number, number>();
   for (const start of bookedStarts) {
-    const date = dateAt(stretches, start);
+    const date = findDate(stretches, start);
     if (date !== undefined) counts.set(date, (counts.get(date) ?? 0) + 1);
   }
   return { stretches, counts, most: maxPerDay };
@@ -201,7 +201,7 @@ function findRejection(calendar: Calendar, start: number): Refusal | undefined {
   if (busy.firstMeeting(start - calendar.before, end + calendar.after))
     return busy.firstMeeting(start, end)?.reason ?? 'buffer';
   if (!daily) return undefined;
-  const date = dateAt(daily.stretches, start);
+  const date = findDate(daily.stretches, start);
   return date !== undefined && (daily.counts.get(date) ?? 0) >= daily.most ? 'daily_maximum' : undefined;
 }
 

@@ -1,7 +1,7 @@
 // Converts weekly hours and days off, in local time, to intervals.
 import { type Interval, union } from '../service/intervals.ts';
 import { day, ZoneClocks } from '../service/zone-clocks.ts';
-import { timeOfDay } from '../settings/sla-clock.ts';
+import { parseTimeOfDay } from '../settings/sla-clock.ts';
 
 /** Working hours on one weekday. Windows of the same day may touch or overlap. */
 export interface WorkingWindow {
@@ -37,11 +37,11 @@ export interface WindowOfDay {
 }
 
 /** Returns the windows of each weekday, starting with Sunday. */
-export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly WindowOfDay[])[] {
+export function groupByWeekday({ weekly }: WorkingHours): readonly (readonly WindowOfDay[])[] {
   return Array.from({ length: 7 }, (_, weekday) =>
     weekly
       .filter((window) => window.weekday === weekday)
-      .map(({ start, end }) => ({ start: timeOfDay(start), end: timeOfDay(end) })),
+      .map(({ start, end }) => ({ start: parseTimeOfDay(start), end: parseTimeOfDay(end) })),
   );
 }
 
@@ -53,7 +53,7 @@ export function windowsByWeekday({ weekly }: WorkingHours): readonly (readonly W
  * @returns ordered, disjoint intervals
  */
 export function workingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
-  const windows = windowsByWeekday(hours);
+  const windows = groupByWeekday(hours);
   const found: Interval[] = [];
   for (const { start, end, midnight, weekday } of clocks.days(hours.timezone, within)) {
     for (const window of windows[weekday] ?? [])

@@ -43,7 +43,7 @@ export function subtract(from: readonly Interval[], taken: readonly Interval[]):
 }
 
 /** Extends each interval by this many milliseconds before and after. The results may overlap. */
-export function widened(list: readonly Interval[], before: number, after: number): Interval[] {
+export function widen(list: readonly Interval[], before: number, after: number): Interval[] {
   return list.map(({ start, end }) => ({ start: start - before, end: end + after }));
 }
 

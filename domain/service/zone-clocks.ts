@@ -65,7 +65,7 @@ function findStretch(start: number, timezone: string): Stretch {
 }
 
 /** Returns the local date at a time within the stretches, in days since 1970-01-01. */
-export function dateAt(stretches: readonly Stretch[], moment: number): number | undefined {
+export function findDate(stretches: readonly Stretch[], moment: number): number | undefined {
   const stretch = stretches.find(({ start, end }) => start <= moment && moment < end);
   return stretch && Math.floor((moment + stretch.offset) / day);
 }
@@ -74,7 +74,7 @@ export function dateAt(stretches: readonly Stretch[], moment: number): number | 
  * Returns the local date around a time, from its beginning to its end.
  * @throws RangeError for an unknown zone
  */
-export function dayAround(moment: number, timezone: string, clocks = new ZoneClocks()): Interval {
+export function findDay(moment: number, timezone: string, clocks = new ZoneClocks()): Interval {
   // A date is always shorter than two days.
   const days = clocks.days(timezone, { start: moment - 2 * day, end: moment + 2 * day });
   const today = days.find(({ start, end }) => start <= moment && moment < end)?.date;

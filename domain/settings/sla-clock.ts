@@ -11,11 +11,11 @@ const week = 7 * day;
  * hours.
  * @param hours null: around the clock
  */
-export function deadline(startedAt: Date, minutes: number, hours: BusinessHours | null): Date {
+export function computeDeadline(startedAt: Date, minutes: number, hours: BusinessHours | null): Date {
   const started = startedAt.getTime();
   let remaining = minutes * minute;
   if (!hours) return new Date(started + remaining);
-  const [opens, closes] = [timeOfDay(hours.start), timeOfDay(hours.end)];
+  const [opens, closes] = [parseTimeOfDay(hours.start), parseTimeOfDay(hours.end)];
   const clocks = new ZoneClocks();
   for (let from = started; ; from += week) {
     for (const { weekday, midnight, start, end } of clocks.days(hours.timezone, { start: from, end: from + week })) {
@@ -29,12 +29,12 @@ export function deadline(startedAt: Date, minutes: number, hours: BusinessHours 
 }
 
 /** Returns the minutes of a week within business hours, without clock changes. */
-export function minutesOfWeek({ start, end, days }: Pick<BusinessHours, 'start' | 'end' | 'days'>): number {
-  return (days.length * (timeOfDay(end) - timeOfDay(start))) / minute;
+export function countMinutesOfWeek({ start, end, days }: Pick<BusinessHours, 'start' | 'end' | 'days'>): number {
+  return (days.length * (parseTimeOfDay(end) - parseTimeOfDay(start))) / minute;
 }
 
 /** Returns milliseconds since midnight. */
-export function timeOfDay(text: string): number {
+export function parseTimeOfDay(text: string): number {
   const [hours = 0, minutes = 0] = text.split(':').map(Number);
   return hours * hour + minutes * minute;
 }

@@ -2,7 +2,7 @@
 import type { Escalation, Reminder, SlaPolicy } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { isTimezone } from '../service/zones-and-currencies.ts';
-import { minutesOfWeek, timeOfDay } from './sla-clock.ts';
+import { countMinutesOfWeek, parseTimeOfDay } from './sla-clock.ts';
 import { placeholders } from './sla-messages.ts';
 
 const entityTypes: Readonly<Record<string, SlaPolicy['entityType']>> = {
@@ -12,7 +12,7 @@ const entityTypes: Readonly<Record<string, SlaPolicy['entityType']>> = {
 };
 
 /** Returns the policies' name of an object; undefined if objects of this kind have no policies. */
-export function entityTypeOf(object: string): SlaPolicy['entityType'] | undefined {
+export function toEntityType(object: string): SlaPolicy['entityType'] | undefined {
   return entityTypes[object];
 }
 
@@ -21,12 +21,12 @@ export function entityTypeOf(object: string): SlaPolicy['entityType'] | undefine
  * for all priorities; of several, the oldest applies.
  * @param policies the oldest first
  */
-export function applicablePolicy(
+export function findApplicablePolicy(
   policies: readonly SlaPolicy[],
   object: string,
   priority: number | null,
 ): SlaPolicy | undefined {
-  const entityType = entityTypeOf(object);
+  const entityType = toEntityType(object);
   const candidates = policies.filter((policy) => policy.isActive && policy.entityType === entityType);
   return (
     candidates.find((policy) => policy.priority !== null && policy.priority === priority) ??
@@ -55,7 +55,7 @@ const mostWeeks = 520;
  * Checks the settings as a whole. Each value is valid by itself.
  * @param before the changed policy: its reminders may stay as they are
  */
-export function policyProblems(policy: PolicySettings, before?: PolicySettings): FieldProblem[] {
+export function findPolicyProblems(policy: PolicySettings, before?: PolicySettings): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const times = [policy.firstResponseTime, policy.everyResponseTime, policy.resolutionTime];
   if (times.every((time) => time === null))
@@ -113,9 +113,9 @@ function findHoursProblems(policy: PolicySettings, times: readonly (number | nul
   if (end === null) problems.push(required('business_hours_end'));
   if (days === null || days.length === 0) problems.push(required('business_days'));
   if (start === null || end === null || days === null || days.length === 0) return problems;
-  if (timeOfDay(start) >= timeOfDay(end))
+  if (parseTimeOfDay(start) >= parseTimeOfDay(end))
     return [fieldProblem('business_hours_end', 'OUT_OF_RANGE', 'must be after business_hours_start')];
-  const most = mostWeeks * minutesOfWeek({ start, end, days });
+  const most = mostWeeks * countMinutesOfWeek({ start, end, days });
   for (const [index, field] of ['first_response_time', 'every_response_time', 'resolution_time'].entries())
     if ((times[index] ?? 0) > most)
       problems.push(fieldProblem(field, 'OUT_OF_RANGE', 'must not exceed ten years of business hours'));

@@ -8,8 +8,8 @@ import {
 } from '../objects/configuration.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
-import { deadline } from './sla-clock.ts';
-import { applicablePolicy, entityTypeOf } from './sla-policies.ts';
+import { computeDeadline } from './sla-clock.ts';
+import { findApplicablePolicy, toEntityType } from './sla-policies.ts';
 import { isSettled } from './status-effects.ts';
 
 type RecordState = { id: string; values: Readonly<Record<string, StoredValue>> };
@@ -45,7 +45,7 @@ export function clocksOfNew(
 }
 
 function findPolicy(object: string, { values }: RecordState, workspace: Workspace): SlaPolicy | undefined {
-  return applicablePolicy(workspace.slaPolicies, object, (values.priority ?? null) as number | null);
+  return findApplicablePolicy(workspace.slaPolicies, object, (values.priority ?? null) as number | null);
 }
 
 /** Customers have no status that would end a resolution clock. */
@@ -56,7 +56,7 @@ function listKinds(policy: SlaPolicy): ClockKind[] {
 }
 
 function buildClock(policy: SlaPolicy, object: string, recordId: string, kind: ClockKind, startedAt: Date): NewClock {
-  const dueAt = deadline(startedAt, policy.times[kind] as number, policy.hours);
+  const dueAt = computeDeadline(startedAt, policy.times[kind] as number, policy.hours);
   const nextAt = findNextTime(policy, { kind, dueAt, isBreached: false }, startedAt);
   return { policyId: policy.id, object, recordId, kind, startedAt, dueAt, nextAt };
 }
@@ -138,7 +138,7 @@ export function clockChange(
   workspace: Workspace,
   now: Date,
 ): ClockChange | undefined {
-  if (workspace.slaPolicies.length === 0 || entityTypeOf(object) === undefined) return undefined;
+  if (workspace.slaPolicies.length === 0 || toEntityType(object) === undefined) return undefined;
   const [wasSettled, settled] = [before, after].map((each) => isSettled(object, each.values, workspace));
   const base = { object, recordId: after.id, keptPolicyId: null, isResolved: false };
   if (settled) return wasSettled ? undefined : { ...base, isResolved: true, startedAfter: () => [] };
@@ -165,7 +165,7 @@ export function clockChange(
 
 /** Ends the clocks of a deleted record. */
 export function clocksEndedWith(object: string, recordId: string, workspace: Workspace): ClockChange | undefined {
-  if (workspace.slaPolicies.length === 0 || entityTypeOf(object) === undefined) return undefined;
+  if (workspace.slaPolicies.length === 0 || toEntityType(object) === undefined) return undefined;
   return { object, recordId, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
 }
 

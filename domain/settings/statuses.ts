@@ -13,7 +13,7 @@ const outcomes = {
 } as const;
 
 /** Returns a problem if statuses of the object cannot have this outcome. */
-export function outcomeProblem(object: 'leads' | 'deals', given: unknown): FieldProblem | undefined {
+export function findOutcomeProblem(object: 'leads' | 'deals', given: unknown): FieldProblem | undefined {
   const allowed: readonly string[] = outcomes[object];
   const known = Object.values(outcomes).some((each: readonly unknown[]) => each.includes(given));
   // The OpenAPI document rejects unknown outcomes.
@@ -22,7 +22,7 @@ export function outcomeProblem(object: 'leads' | 'deals', given: unknown): Field
 }
 
 /** Returns problems with names of fields that records must have values in to enter the status. */
-export function preConditionFieldProblems(object: WorkspaceObject, given: unknown): FieldProblem[] {
+export function findPreConditionFieldProblems(object: WorkspaceObject, given: unknown): FieldProblem[] {
   if (!Array.isArray(given)) return [];
   return given.flatMap((name: unknown, index) => {
     if (typeof name !== 'string' || object.fields.has(name)) return [];

@@ -85,7 +85,7 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
   );
   const [key, counted] = await Promise.all([
     db.findApiKey(sql, caller.companyId, path.id),
-    db.callsOfKey(sql, caller.companyId, path.id, dates[0] ?? ''),
+    db.countCallsOfKey(sql, caller.companyId, path.id, dates[0] ?? ''),
   ]);
   const days = dates.map((date) => ({ date, calls: counted.get(date) ?? 0 }));
   const calls = days.reduce((sum, day) => sum + day.calls, 0);
@@ -234,7 +234,7 @@ async function checkReach(call: Call<'createApiKey'>): Promise<{
       );
   } else if (id === null) {
     problems.push(problem('reach.id', 'REQUIRED', `reach.id is required if reach.kind is ${kind}`));
-  } else if (!(await db.reachExists(sql, caller.companyId, kind, id))) {
+  } else if (!(await db.hasBranchOrTeam(sql, caller.companyId, kind, id))) {
     problems.push(problem('reach.id', 'NOT_FOUND', `reach.id must be the id of a ${kind}`));
   }
   return { kind, id, problems };

@@ -5,7 +5,7 @@ import {
   type AuditPlace,
   listAuditLogs as listStored,
 } from '../../db/access/audit-logs.ts';
-import { overlap, windowOfRequest } from '../../domain/access/audit-search.ts';
+import { intersectWindows, toRequestWindow } from '../../domain/access/audit-search.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
 import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -43,7 +43,7 @@ function toFilter({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
   if (from && to && from > to)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const window =
-    query.request_id === undefined ? { from, to } : overlap({ from, to }, windowOfRequest(query.request_id));
+    query.request_id === undefined ? { from, to } : intersectWindows({ from, to }, toRequestWindow(query.request_id));
   return {
     actorId: query.actor_id,
     action: query.action,

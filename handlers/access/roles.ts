@@ -3,9 +3,9 @@ import { listPermissions, listProfiles, type ProfileRow } from '../../db/access/
 import { listGrantableRoles } from '../../db/people/users.ts';
 import {
   describeRole,
+  listProfilePermissions,
+  listRolePermissions,
   type Permission,
-  permissionsOfProfile,
-  permissionsOfRole,
 } from '../../domain/access/role-permissions.ts';
 import { actionsOfModule } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
@@ -29,8 +29,8 @@ export const getRole: Handler<'getRole'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const permissions =
     profile.roleId === null
-      ? permissionsOfProfile(await listPermissions(sql, caller.companyId, profile.id))
-      : permissionsOfRole(profile.name, listCustomModules(workspace));
+      ? listProfilePermissions(await listPermissions(sql, caller.companyId, profile.id))
+      : listRolePermissions(profile.name, listCustomModules(workspace));
   return {
     status: 200,
     data: {
@@ -48,7 +48,7 @@ export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call
   const scopes = rows.map(({ id, name }) => ({
     role_id: id,
     role: name,
-    modules: permissionsOfRole(name, listCustomModules(workspace)).map(({ module, scope }) => ({
+    modules: listRolePermissions(name, listCustomModules(workspace)).map(({ module, scope }) => ({
       module,
       scope: scope ?? 'own',
     })),

@@ -4,7 +4,7 @@ import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-
 import * as db from '../../db/automation/webhooks.ts';
 import { actorOf } from '../../db/client/created-by.ts';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
-import { eventsNamed, readEventFilter, unknownEvents } from '../../domain/automation/webhook-matching.ts';
+import { eventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
 import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
@@ -135,7 +135,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   const row = found(await db.findWebhook(call.db.sql, caller, path.id));
   const event = body?.event ?? row.events.flatMap(eventsNamed)[0]?.name ?? '';
   if (eventsNamed(event)[0]?.name !== event) {
-    const [unknown] = unknownEvents([event]);
+    const [unknown] = findUnknownEvents([event]);
     const message = 'event must be the name of an event. GET /v1/webhook-events lists them.';
     throw validationFailed([problem('event', 'INVALID_OPTION', message, unknown)], 422);
   }
@@ -212,7 +212,7 @@ async function validateSettings(call: WritingCall, before: { events: string[]; f
   const filter = body.filter === undefined ? before.filter : body.filter;
   const problems = [];
   if (!isUnreadable('events')) {
-    if (body.events) problems.push(...unknownEvents(body.events));
+    if (body.events) problems.push(...findUnknownEvents(body.events));
     // A filter cannot be checked for unknown events. One problem is enough then.
     const isToRead =
       filter !== null && problems.length === 0 && !isUnreadable('filter') && (body.events || body.filter);

@@ -4,7 +4,7 @@ import * as db from '../../db/automation/workforce-runs.ts';
 import { findWorkforce, holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
 import { actorOf } from '../../db/client/created-by.ts';
 import { holdRecord } from '../../db/records/records.ts';
-import { type GivenStep, objectOf, type SubjectType } from '../../domain/automation/workforces.ts';
+import { type GivenStep, type SubjectType, toObjectName } from '../../domain/automation/workforces.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found, notFound } from '../../runtime/errors.ts';
@@ -21,7 +21,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
   const { sql } = call.db;
   const { subject_type: type, subject_id: subjectId } = body;
   const workforce = found(await holdWorkforce(sql, caller.companyId, path.id));
-  await lockSubject(call, objectOf(type), subjectId);
+  await lockSubject(call, toObjectName(type), subjectId);
   assertAccepts(workforce, type);
   const subject = { workforce_id: workforce.id, subject_type: type, subject_id: subjectId.toLowerCase() };
   const answer = { ...subject, kind: 'workforce_run' as const };
@@ -31,7 +31,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
     const data = { ...answer, ...nothing, enrolled: false, simulated: true, test_mode: true, reason: 'test_mode' };
     return { status: 200, data };
   }
-  const run = newRun(uuidv7(), workforce, objectOf(type), subject.subject_id, body.context ?? {}, now);
+  const run = newRun(uuidv7(), workforce, toObjectName(type), subject.subject_id, body.context ?? {}, now);
   if (!(await db.insertRun(sql, caller, run, caller))) throw await alreadyEnrolled(call, run);
   call.db.record({
     action: 'workforce.enroll',

@@ -5,13 +5,13 @@ import * as db from '../../db/automation/workforces.ts';
 import { camelKeys } from '../../db/client/row-names.ts';
 import {
   checkPlan,
+  findShapeProblems,
   type GivenStep,
-  objectOf,
   once,
   type Plan,
   type Step,
   scopesOf,
-  shapeProblems,
+  toObjectName,
 } from '../../domain/automation/workforces.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
@@ -113,10 +113,10 @@ async function validatePlan(
   call: ChangingCall,
   plan: { subjectTypes: Plan['subjectTypes']; steps: readonly GivenStep[]; stopWhen?: Plan['stopWhen'] | undefined },
 ): Promise<void> {
-  const misshapen = shapeProblems(plan.steps);
+  const misshapen = findShapeProblems(plan.steps);
   if (misshapen.length > 0) throw call.request.rejection(misshapen);
   const steps = plan.steps as readonly Step[];
-  const objects = plan.subjectTypes.map(objectOf);
+  const objects = plan.subjectTypes.map(toObjectName);
   const scopes = objects.flatMap((object) => [`${object}:view`, ...steps.flatMap((step) => scopesOf(step, object))]);
   for (const scope of new Set(scopes)) call.authorize(scope);
   const asked = { subjectTypes: plan.subjectTypes, steps, stopWhen: plan.stopWhen ?? null };

@@ -1,7 +1,7 @@
 // Plans and modules for sale.
 import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
-import { leavesAt, moduleStatus } from '../../domain/billing/subscription-view.ts';
+import { findModuleEnd, findModuleStatus } from '../../domain/billing/subscription-view.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
@@ -32,7 +32,7 @@ export const listModules: Handler<'listModules'> = async (call) => {
   const isServed = isPaid(subscription) || subscription.status === 'trialing';
   const items = Object.entries(addOns).map(([key, addOn]) => {
     const isBought = subscription.addOns.includes(key);
-    const until = isServed && isBought ? leavesAt(subscription, key) : null;
+    const until = isServed && isBought ? findModuleEnd(subscription, key) : null;
     return {
       module_key: key,
       name: addOn.name,
@@ -40,7 +40,7 @@ export const listModules: Handler<'listModules'> = async (call) => {
       price_yearly_minor: addOn.prices.yearly[billingCurrency] ?? 0,
       currency: billingCurrency,
       included_in: Object.keys(plans).filter((code) => plans[code]?.addOns.includes(key)),
-      status: isServed ? moduleStatus(subscription, key) : ('inactive' as const),
+      status: isServed ? findModuleStatus(subscription, key) : ('inactive' as const),
       active_until: until?.toISOString() ?? null,
     };
   });

@@ -1,6 +1,6 @@
 // The usage of the workspace within its limits.
 import { findQuota } from '../../db/billing/quota.ts';
-import { callsByDay, callsByKey, storedBytes } from '../../db/billing/usage.ts';
+import { countCallsByDay, countCallsByKey, sumStoredBytes } from '../../db/billing/usage.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { callsPerMonth, extraCalls, seatAllowance } from '../../domain/billing/plans.ts';
@@ -19,7 +19,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),
     walletBalance(sql, scope),
-    storedBytes(sql, scope),
+    sumStoredBytes(sql, scope),
   ]);
   const quota = found(counted);
   // Calls in test mode are not counted.
@@ -47,6 +47,6 @@ async function listGroups({ caller, db: { sql } }: Pick<Call, 'db' | 'caller'>, 
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const since = monthStart.toISOString().slice(0, 10);
   if (by === 'day')
-    return (await callsByDay(sql, scope, since)).map(({ day, calls }) => ({ key: day, name: null, calls }));
-  return (await callsByKey(sql, scope, since)).map(({ keyId, name, calls }) => ({ key: keyId, name, calls }));
+    return (await countCallsByDay(sql, scope, since)).map(({ day, calls }) => ({ key: day, name: null, calls }));
+  return (await countCallsByKey(sql, scope, since)).map(({ keyId, name, calls }) => ({ key: keyId, name, calls }));
 }

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
-import { patternsOf } from '../../domain/messaging/number-search.ts';
+import { buildPatterns } from '../../domain/messaging/number-search.ts';
 import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -14,7 +14,8 @@ export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
   const { query } = call.request;
   const { sql } = call.db;
   const { search } = query;
-  const patterns = search === undefined ? undefined : patternsOf(search, (await call.services.loadWorkspace()).country);
+  const patterns =
+    search === undefined ? undefined : buildPatterns(search, (await call.services.loadWorkspace()).country);
   const { rows, ...rest } = await pageOf(
     call,
     ['do-not-call', patterns?.join(' ')],

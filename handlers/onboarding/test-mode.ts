@@ -6,15 +6,15 @@ import {
   claimReset,
   cutFeed,
   type Deleted,
-  deleteSomeAnswers,
   deleteSomeEvents,
-  deleteSomeFurther,
+  deleteSomeOthers,
   deleteSomeRecords,
   emptySomeTrash,
+  deleteSomeResponses,
   endReset,
-  furtherKinds,
   keepReset,
   kindsOnRecords,
+  otherKinds,
 } from '../../db/onboarding/test-mode.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -67,20 +67,20 @@ async function selectObjects(call: ResetCall): Promise<string[]> {
 async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<Deleted> {
   const { caller, now } = call;
   const isWhole = call.request.body?.objects === undefined;
-  const kinds = [...objects, ...kindsOnRecords, ...(isWhole ? [...furtherKinds, 'deliveries'] : []), 'events'];
+  const kinds = [...objects, ...kindsOnRecords, ...(isWhole ? [...otherKinds, 'deliveries'] : []), 'events'];
   const deleted: Deleted = Object.fromEntries(kinds.map((kind) => [kind, 0]));
   const add = (more: Deleted): void => {
     for (const [name, count] of Object.entries(more)) deleted[name] = (deleted[name] ?? 0) + count;
   };
   // Before the records: their deletion would also delete messages and reports, uncounted.
-  if (isWhole) await untilDone((sql) => deleteSomeFurther(sql, caller, steps.rows));
+  if (isWhole) await untilDone((sql) => deleteSomeOthers(sql, caller, steps.rows));
   for (const object of objects) {
     await untilDone((sql) => deleteSomeRecords(sql, caller, object, steps.records));
     // Not counted: these were deleted before.
     await untilDone(async (sql) => ((await emptySomeTrash(sql, caller, object, steps.records)) > 0 ? {} : undefined));
   }
   if (isWhole) {
-    await untilNone((sql) => deleteSomeAnswers(sql, caller, now, steps.rows));
+    await untilNone((sql) => deleteSomeResponses(sql, caller, now, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
   const until = await call.db.inSeparateTransaction(async (sql) => {

@@ -5,7 +5,7 @@ import { endSessionsOf } from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findNode, findPlace } from '../../db/people/org-structure.ts';
 import * as db from '../../db/people/users.ts';
-import { reachesAtLeast, scopeOfRole } from '../../domain/access/role-permissions.ts';
+import { findRoleReach, reachesAtLeast } from '../../domain/access/role-permissions.ts';
 import { seatAllowance } from '../../domain/billing/plans.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';
 import { sendOnlyOneOf } from '../../domain/service/messages.ts';
@@ -182,7 +182,7 @@ async function findRequestedBranch({
 
 /** @throws ApiError 403 if the role has wider visibility than the caller */
 function assertCanGrant({ caller }: Call, role: Role): void {
-  const scope = scopeOfRole(role.name) ?? 'company';
+  const scope = findRoleReach(role.name) ?? 'company';
   if (caller.reach.kind !== 'own' && reachesAtLeast(caller.reach.kind, scope)) return;
   throw new ApiError(
     'FORBIDDEN_SCOPE',

@@ -12,8 +12,8 @@ import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/wor
 import { recordLabel } from '../../domain/records/label.ts';
 import { isVisible, relationsOf, wantedByReferences } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
-import { readReport, tellsTexts } from '../../domain/reports/reports.ts';
-import { searchedFields } from '../../domain/reports/search.ts';
+import { readReport, revealsTexts } from '../../domain/reports/reports.ts';
+import { listSearchedFields } from '../../domain/reports/search.ts';
 import { maxReportRows } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, type FieldProblem, found, validationFailed } from '../../runtime/errors.ts';
@@ -35,7 +35,7 @@ export const searchReport: Handler<'searchReport'> = async (call) => {
   );
   if (problems.length + inFilter.length + call.request.problems.length > 0) throw toRejection(call, problems, inFilter);
   const scope = `${object.module}:view`;
-  if (tellsTexts(report, object) && !caller.grants.allows(scope)) {
+  if (revealsTexts(report, object) && !caller.grants.allows(scope)) {
     throw new ApiError(
       'FORBIDDEN_SCOPE',
       `Reports that return texts or ids of ${object.object} require the scope ${scope}.`,
@@ -110,7 +110,7 @@ async function findLabels(
     if ('items' in target) return target.items.find(({ id }) => id === key)?.name ?? null;
     const name = target.objectOf(valuesOf(keys).values);
     const [other, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(key)];
-    return other && record ? recordLabel(showRecord(other, record), searchedFields(other)) : null;
+    return other && record ? recordLabel(showRecord(other, record), listSearchedFields(other)) : null;
   };
 }
 

@@ -4,7 +4,7 @@ import { moduleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
 import { showRecord } from '../../domain/records/view.ts';
-import { searchedFields, searchedTexts } from '../../domain/reports/search.ts';
+import { listSearchedFields, listSearchedTexts } from '../../domain/reports/search.ts';
 import { maxSearchHits } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found } from '../../runtime/errors.ts';
@@ -20,11 +20,11 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
   const limit = Math.min(maxSearchHits, Math.max(1, query.limit ?? defaultHits));
   const searched = findRequestedObjects(query.objects, workspace)
     .filter((object) => isOpen(object, caller))
-    .map((object) => ({ object, fields: searchedFields(object) }))
+    .map((object) => ({ object, fields: listSearchedFields(object) }))
     .filter(({ fields }) => fields.length > 0);
   call.db.planOnce();
   const looks = searched.map(({ object, fields }) =>
-    findMatches(sql, caller, object.object, query.q, searchedTexts(fields), limit),
+    findMatches(sql, caller, object.object, query.q, listSearchedTexts(fields), limit),
   );
   const answers = await Promise.all(looks);
   const groups = searched.flatMap(({ object, fields }, index) => {

@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/scheduling/policies.ts';
-import { type PolicySettings, policyProblems, standardPolicy } from '../../domain/scheduling/policies.ts';
+import { findPolicyProblems, type PolicySettings, standardPolicy } from '../../domain/scheduling/policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found, validationFailed } from '../../runtime/errors.ts';
@@ -95,7 +95,7 @@ const isDefault = (name: string) =>
 
 /** @throws ApiError 400 if settings contradict each other, or if the time zone does not exist */
 function validateSettings(policy: PolicySettings): void {
-  const problems = policyProblems(policy);
+  const problems = findPolicyProblems(policy);
   if (problems.length > 0) throw validationFailed(problems, 400);
 }
 

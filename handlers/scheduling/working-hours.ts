@@ -1,7 +1,7 @@
 // Working hours and days off of users.
 import { findMembers, lockMember, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
-import { dayOffProblems, timezoneProblems, windowProblems } from '../../domain/scheduling/policies.ts';
+import { findDayOffProblems, findWindowProblems, timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
 import { found, validationFailed } from '../../runtime/errors.ts';
@@ -22,8 +22,8 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
   const daysOff = body.days_off?.map(({ from, to, reason }) => ({ from, to, reason }));
   const problems = [
     ...(body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone)),
-    ...windowProblems('weekly', body.weekly ?? []),
-    ...dayOffProblems(daysOff ?? []),
+    ...findWindowProblems('weekly', body.weekly ?? []),
+    ...findDayOffProblems(daysOff ?? []),
   ];
   if (problems.length > 0) throw validationFailed(problems, 400);
   const { id } = await findMember(call);

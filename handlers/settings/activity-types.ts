@@ -7,7 +7,7 @@ import {
 } from '../../db/settings/activity-types.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { placed } from '../../domain/settings/positions.ts';
+import { placeAt } from '../../domain/settings/positions.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, found } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
@@ -31,7 +31,7 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
   refuseTwin('An activity type', name, types);
   refuseFull(types.length, configurationLimits.activityTypes, 'type_limit_reached', 'activity types');
   const id = uuidv7();
-  const order = placed(toIds(types), id, body.order_position);
+  const order = placeAt(toIds(types), id, body.order_position);
   const type = {
     id,
     name,
@@ -54,7 +54,7 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
   const before = found(types.find((type) => type.id === call.request.path.id.toLowerCase()));
-  const order = placed(toIds(types), before.id, body.order_position ?? before.position);
+  const order = placeAt(toIds(types), before.id, body.order_position ?? before.position);
   const after: ActivityType = {
     ...before,
     name: body.name?.trim() ?? before.name,

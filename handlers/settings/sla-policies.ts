@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { camelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/settings/sla-policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { policyProblems } from '../../domain/settings/sla-policies.ts';
+import { findPolicyProblems } from '../../domain/settings/sla-policies.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -110,7 +110,7 @@ async function validatePolicy(
   settings: Settings,
   before?: Settings,
 ): Promise<void> {
-  const found: FieldProblem[] = policyProblems(settings, before);
+  const found: FieldProblem[] = findPolicyProblems(settings, before);
   const kept = new Set([...(before?.reminders ?? []), ...(before?.escalations ?? [])].flatMap(listRecipients));
   const named = (['reminders', 'escalations'] as const).flatMap((list) =>
     settings[list].flatMap((item, index) =>
@@ -119,7 +119,7 @@ async function validatePolicy(
   );
   const asked = named.filter(({ id }) => !kept.has(id));
   if (asked.length > 0) {
-    const active = await db.activeUsers(
+    const active = await db.findActiveUserIds(
       call.db.sql,
       call.caller.companyId,
       asked.map(({ id }) => id),

@@ -11,12 +11,12 @@ import {
 } from '../../db/settings/statuses.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { placed } from '../../domain/settings/positions.ts';
+import { placeAt } from '../../domain/settings/positions.ts';
 import {
   checkRules,
+  findOutcomeProblem,
+  findPreConditionFieldProblems,
   type KeptRule,
-  outcomeProblem,
-  preConditionFieldProblems,
   toRuleResponse,
 } from '../../domain/settings/statuses.ts';
 import type { components } from '../../generated/api.ts';
@@ -51,7 +51,7 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   refuseFull(statuses.length, configurationLimits.statusesOfObject, 'status_limit_reached', `statuses for ${object}`);
 
   const id = uuidv7();
-  const order = placed(
+  const order = placeAt(
     statuses.map((status) => status.id),
     id,
     body.order_position,
@@ -91,7 +91,7 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const isActive = body.is_active ?? before.isActive;
   if (before.isActive && !isActive) assertOtherActive(others);
 
-  const order = placed(
+  const order = placeAt(
     statuses.map((status) => status.id),
     before.id,
     body.order_position ?? statuses.indexOf(before) + 1,
@@ -168,9 +168,9 @@ function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace:
   const { body } = call.request;
   const object = builtinOf(call.request.path.object, workspace);
   const checked = checkRules(object, workspace, body.pre_condition_rules);
-  const outcome = outcomeProblem(call.request.path.object, body.outcome);
+  const outcome = findOutcomeProblem(call.request.path.object, body.outcome);
   const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
-  const found = [...preConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
+  const found = [...findPreConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
   if (call.request.problems.length + documented.length + found.length > 0)
     throw call.request.rejection(found, documented);
   return body.pre_condition_rules === undefined ? undefined : checked.rules;

@@ -235,7 +235,7 @@ async function sentEarlier(
   if (!draft.attemptedAt || !sender.findSent) return undefined;
   const references = await sender.findSent(message, draft.attemptedAt);
   if (references.length === 0) return undefined;
-  const known = await context.transaction(scope, (sql) => db.knownReferences(sql, scope, references));
+  const known = await context.transaction(scope, (sql) => db.findKnownReferences(sql, scope, references));
   return references.find((reference) => !known.has(reference));
 }
 

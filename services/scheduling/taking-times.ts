@@ -2,7 +2,7 @@
 import { type Attempt, takeTime } from '../../db/scheduling/taken-times.ts';
 import { type AssignmentStrategy, type Candidate, chooseMember } from '../../domain/scheduling/assignment.ts';
 import { canTake, type Member, type SlotDemand } from '../../domain/scheduling/slots.ts';
-import { dayAround } from '../../domain/service/zone-clocks.ts';
+import { findDay } from '../../domain/service/zone-clocks.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 type TakingCall = Pick<Call, 'db' | 'caller' | 'now'>;
@@ -78,7 +78,7 @@ export async function takeFor(
     from: new Date(start - demand.bufferBeforeMinutes * minute),
     to: new Date(end + demand.bufferAfterMinutes * minute),
   };
-  const day = demand.maxPerDay === null ? null : dayAround(start, demand.timezone);
+  const day = demand.maxPerDay === null ? null : findDay(start, demand.timezone);
   const maximum = day && {
     meetings: demand.maxPerDay ?? 0,
     dayStart: new Date(day.start),

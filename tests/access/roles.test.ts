@@ -1,6 +1,6 @@
 // Roles and profiles: the catalog, custom profiles, legacy roles, and the hidden Super_Admin.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { permissionsOf, permissionsOfRole } from '../../domain/access/role-permissions.ts';
+import { listRolePermissions, permissionsOf } from '../../domain/access/role-permissions.ts';
 import { isGrantable } from '../../domain/access/scopes.ts';
 import { newBranch, newObject, newProfile } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -211,11 +211,11 @@ test('shows at GET /v1/visibility-scopes whose records each role sees in each mo
 describe('the permissions of a user', () => {
   test('offers every action of every role as a grantable scope', () => {
     for (const role of Object.keys(scopes))
-      for (const { module, actions } of permissionsOfRole(role, ['object:visits']))
+      for (const { module, actions } of listRolePermissions(role, ['object:visits']))
         for (const action of actions)
           expect([`${module}:${action}`, isGrantable(`${module}:${action}`)]).toContain(true);
-    expect(permissionsOfRole('Super_Admin')).toEqual([]);
-    expect(permissionsOfRole('constructor')).toEqual([]);
+    expect(listRolePermissions('Super_Admin')).toEqual([]);
+    expect(listRolePermissions('constructor')).toEqual([]);
   });
 
   test('combines all roles of a user, each action with its widest role', () => {
@@ -256,7 +256,7 @@ describe('the permissions of a user', () => {
   test('permits for every role exactly what its profile lists', () => {
     for (const role of Object.keys(scopes)) {
       const { allows, reachOf } = permissionsOf([role]);
-      for (const { module, actions, scope } of permissionsOfRole(role, ['object:visits'])) {
+      for (const { module, actions, scope } of listRolePermissions(role, ['object:visits'])) {
         const offered = matrix[module] ?? ['view', 'create', 'edit', 'delete'];
         expect(offered.filter((action) => allows(`${module}:${action}`))).toEqual(actions);
         for (const action of actions) expect(reachOf([`${module}:${action}`])).toBe(scope);

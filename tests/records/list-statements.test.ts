@@ -10,7 +10,7 @@ import { listRecords } from '../../db/records/records.ts';
 import { selectedNames } from '../../db/records/rows.ts';
 import { searchRecords } from '../../db/reports/search.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
-import { searchedTexts } from '../../domain/reports/search.ts';
+import { listSearchedTexts } from '../../domain/reports/search.ts';
 import { database, newTenant } from '../support/tenants.ts';
 
 const branch = '019a9f5e-0000-7000-8000-000000000001';
@@ -155,7 +155,7 @@ describe('the SQL', () => {
   const byCity = { sort: [{ field: 'city', descending: false }] };
   const byBudget = { sort: [{ field: 'budget', descending: true }] };
   const search = async (reach: Scope['reach']) => {
-    const texts = searchedTexts([
+    const texts = listSearchedTexts([
       { name: 'first_name', custom: false },
       { name: 'shirt_size', custom: true },
     ] as never);

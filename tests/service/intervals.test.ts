@@ -1,7 +1,7 @@
 // Compares operations on intervals with the same operations on single points in time.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Interval, intersect, Occupied, subtract, union, widened } from '../../domain/service/intervals.ts';
+import { type Interval, intersect, Occupied, subtract, union, widen } from '../../domain/service/intervals.ts';
 import { readSeed } from '../support/seed.ts';
 
 const seed = readSeed('INTERVALS_SEED');
@@ -60,7 +60,7 @@ test('leaves the given lists of intervals unchanged', () => {
   union(given);
   subtract(given, given);
   new Occupied(given);
-  expect(widened(given, 1, 2)).toEqual([
+  expect(widen(given, 1, 2)).toEqual([
     { start: 4, end: 9 },
     { start: 0, end: 8 },
   ]);

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { BusinessHours } from '../../domain/objects/configuration.ts';
-import { deadline } from '../../domain/settings/sla-clock.ts';
+import { computeDeadline } from '../../domain/settings/sla-clock.ts';
 import { readSeed } from '../support/seed.ts';
 
 const seed = readSeed('SLA_SEED');
@@ -92,7 +92,7 @@ test('computes deadlines as a walk minute by minute does, including clock change
     // At most two weeks of work, so that the walk ends in time.
     const length = hours.days.length * 2 * (minutesOf(hours.end) - minutesOf(hours.start));
     const minutes = Math.min(asked, length);
-    expect(deadline(new Date(started), minutes, hours).toISOString()).toBe(
+    expect(computeDeadline(new Date(started), minutes, hours).toISOString()).toBe(
       new Date(slowDeadline(started, minutes, hours)).toISOString(),
     );
   });
@@ -133,6 +133,6 @@ describe('a deadline', () => {
     ['counts an hour that is repeated twice', '2026-10-24T22:00:00Z', 240, night, '2026-10-25T03:00:00.000Z'],
     ['of a year of work ends years later', '2026-01-05T08:00:00Z', 525_600, office, '2030-03-15T16:00:00.000Z'],
   ] as const)('%s', (_, started, minutes, hours, expected) => {
-    expect(deadline(new Date(started), minutes, hours).toISOString()).toBe(expected);
+    expect(computeDeadline(new Date(started), minutes, hours).toISOString()).toBe(expected);
   });
 });

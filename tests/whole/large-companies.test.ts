@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { Transaction } from '../../db/client/transaction.ts';
-import { suppressedOf } from '../../db/messaging/email-suppression.ts';
+import { findSuppressedEmails } from '../../db/messaging/email-suppression.ts';
 import { deleteRecords } from '../../db/records/deletion.ts';
 import { updateRecords } from '../../db/records/writing.ts';
 import { noteContacts } from '../../db/sales/activity-effects.ts';
@@ -98,7 +98,7 @@ test('finds the tasks of deleted records and of their activities by record', asy
 
 test('finds suppressed addresses by email', async () => {
   const plan = await planOf('select email from email_suppressions', (sql) =>
-    suppressedOf(sql, scope, ['one@example.com', 'other@example.com']),
+    findSuppressedEmails(sql, scope, ['one@example.com', 'other@example.com']),
   );
   expect(plan).toMatch(/Index Cond: .*\(email = ANY/);
 });
