@@ -52,7 +52,7 @@ const hang: Behaviour = () => undefined;
 describe('a delivery', () => {
   test('sends a delivery once with its identifying headers if the receiver accepts it', async () => {
     const { tenant, receiver, id } = await subscribed();
-    const [event] = await world.tell(tenant, 'live');
+    const [event] = await world.addEvents(tenant, 'live');
     await world.send();
     world.later(day);
     await world.send();
@@ -84,7 +84,7 @@ describe('a delivery', () => {
 
   test('tries a live delivery ten times over 75.6 hours before it fails', async () => {
     const { tenant, receiver, id } = await subscribed('live', answering(500));
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     const start = world.now.getTime();
     const times: number[] = [];
     receiver.behave = (_, response) => {
@@ -115,7 +115,7 @@ describe('a delivery', () => {
 
   test('tries a test delivery three times', async () => {
     const { tenant, receiver, id } = await subscribed('test', answering(500));
-    await world.tell(tenant, 'test');
+    await world.addEvents(tenant, 'test');
     await world.sendUntil(new Date(world.now.getTime() + hour));
     expect(receiver.requests).toHaveLength(3);
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 3, max_attempts: 3 }]);
@@ -124,7 +124,7 @@ describe('a delivery', () => {
   test('does not send events to the other mode or to another company', async () => {
     const { tenant, receiver } = await subscribed('test');
     const other = await subscribed('live');
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     expect([receiver.requests.length, other.receiver.requests.length]).toEqual([0, 0]);
   });
@@ -132,7 +132,7 @@ describe('a delivery', () => {
   test('delivers each event once to a receiver that was down for an hour', async () => {
     const { tenant, receiver, id } = await subscribed();
     await receiver.stop();
-    const events = await world.tell(tenant, 'live', 20);
+    const events = await world.addEvents(tenant, 'live', 20);
     await world.sendUntil(new Date(world.now.getTime() + hour));
     expect((await deliveriesOf(id)).every(({ status }) => status === 'retrying')).toBe(true);
     expect((await deliveriesOf(id)).every(({ last_error }) => last_error === 'connect')).toBe(true);
@@ -149,7 +149,7 @@ describe('a delivery', () => {
       receiver.behave = answering(status, { 'retry-after': retryAfter });
       await database()`delete from webhook_deliveries where subscription_id = ${id}`;
       world.later(second);
-      await world.tell(tenant, 'live');
+      await world.addEvents(tenant, 'live');
       await world.send();
       const [delivery] = await deliveriesOf(id);
       return delivery.next_attempt_at.getTime() - world.now.getTime();
@@ -170,7 +170,7 @@ describe('a delivery', () => {
   test('follows no redirects of a receiver', async () => {
     const target = await subscribed();
     const { tenant, id } = await subscribed('live', answering(302, { location: target.receiver.url }));
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     expect(target.receiver.requests).toEqual([]);
     expect(await deliveriesOf(id)).toMatchObject([
@@ -187,7 +187,7 @@ describe('a delivery', () => {
       response.socket?.write(`HTTP/1.1 ${head}\r\n\r\nhello`);
       if (ends) response.socket?.end();
     };
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded', last_response_code: 200 }]);
   });
@@ -195,7 +195,7 @@ describe('a delivery', () => {
   test('stores only the start of a long response, without characters that the database rejects', async () => {
     const { tenant, receiver, id } = await subscribed();
     receiver.behave = (_, response) => void response.writeHead(500).end(`\0\ud800${'é'.repeat(100_000)}`);
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     const [delivery] = await deliveriesOf(id);
     expect(delivery.last_response_snippet).toHaveLength(1024);
@@ -205,7 +205,7 @@ describe('a delivery', () => {
   test('sends to no private address, even if the subscription names one', async () => {
     const { tenant, receiver, id } = await subscribed();
     const sender = world.newSender({ client: new OutgoingClient({ privateAddresses: 'in_test_mode' }) });
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await sender.run(world.context);
     await sender.settled();
     expect(receiver.requests).toEqual([]);
@@ -222,7 +222,7 @@ describe('a response of the receiver', () => {
     async (_, behave, status) => {
       const { tenant, id, receiver } = await subscribed('live', behave);
       await newUser(tenant);
-      await world.tell(tenant, 'live');
+      await world.addEvents(tenant, 'live');
       await world.send();
       expect(await deliveriesOf(id)).toMatchObject([{ status, attempts: 1 }]);
       expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
@@ -242,7 +242,7 @@ describe('a response of the receiver', () => {
       select action, record_id, actor_kind from audit_logs where company_id = ${companyId} and action = 'webhook.disable'`;
       expect(audit).toMatchObject([{ action: 'webhook.disable', record_id: id, actor_kind: 'system' }]);
       // From now on, events are only stored.
-      await world.tell(tenant, 'live');
+      await world.addEvents(tenant, 'live');
       world.later(day);
       await world.send();
       expect((await deliveriesOf(id)).map((each) => each.status)).toEqual([status, 'skipped']);
@@ -252,7 +252,7 @@ describe('a response of the receiver', () => {
 
   test('disables a test subscription without a mail', async () => {
     const { tenant, id } = await subscribed('test', answering(410));
-    await world.tell(tenant, 'test');
+    await world.addEvents(tenant, 'test');
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
     expect(await database()`select from mails where company_id = ${tenant.companyId}`).toHaveLength(0);
@@ -260,7 +260,7 @@ describe('a response of the receiver', () => {
 
   test('ends only this delivery on webhook-delivery: abort-message', async () => {
     const { tenant, id } = await subscribed('live', answering(500, { 'webhook-delivery': 'abort-message' }));
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     expect(await deliveriesOf(id)).toMatchObject([{ status: 'cancelled', attempts: 1, next_attempt_at: null }]);
     expect(await webhookOf(id)).toMatchObject({ disabled_reason: null, consecutive_failures: 0 });
@@ -276,20 +276,20 @@ describe('a failing receiver', () => {
 
   test('disables an endpoint after 100 consecutive failed deliveries, half a day and a last attempt, with a warning half-way', async () => {
     const { tenant, id } = await subscribed('live', answering(500));
-    await world.tell(tenant, 'live', 50);
+    await world.addEvents(tenant, 'live', 50);
     await world.sendUntil(new Date(world.now.getTime() + 4 * day));
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 50 });
     expect(await mailsOf(tenant)).toEqual(['webhook_failing']);
     // Just before five days, so that the count decides.
-    await world.tell(tenant, 'live', 49);
+    await world.addEvents(tenant, 'live', 49);
     await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
     await world.sendUntil(new Date(world.now.getTime() + minute));
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 99, probing_since: null });
-    await world.tell(tenant, 'live', 1);
+    await world.addEvents(tenant, 'live', 1);
     await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
-    await world.tell(tenant, 'live', 1);
+    await world.addEvents(tenant, 'live', 1);
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
     expect(await mailsOf(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
@@ -297,12 +297,12 @@ describe('a failing receiver', () => {
 
   test('disables an endpoint after five days with ten failed deliveries', async () => {
     const { tenant, id } = await subscribed('live', answering(503));
-    await world.tell(tenant, 'live', 10);
+    await world.addEvents(tenant, 'live', 10);
     const start = world.now.getTime();
     await world.sendUntil(new Date(start + 5 * day - hour));
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 10 });
     world.now = new Date(start + 5 * day);
-    await world.tell(tenant, 'live', 1);
+    await world.addEvents(tenant, 'live', 1);
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
     await world.sendUntil(new Date(world.now.getTime() + minute));
@@ -311,9 +311,9 @@ describe('a failing receiver', () => {
 
   test('resets the health of a receiver that accepts its last attempt', async () => {
     const { tenant, id, receiver } = await subscribed('live', answering(503));
-    await world.tell(tenant, 'live', 10);
+    await world.addEvents(tenant, 'live', 10);
     await world.sendUntil(new Date(world.now.getTime() + 5 * day));
-    await world.tell(tenant, 'live', 1);
+    await world.addEvents(tenant, 'live', 1);
     await world.send();
     expect(await webhookOf(id)).toMatchObject({ probing_since: expect.any(Date) });
     receiver.behave = answering(200);
@@ -329,7 +329,7 @@ describe('a failing receiver', () => {
 
   test('sends skipped deliveries on recovery after a subscription is enabled again', async () => {
     const { tenant, id, receiver } = await subscribed('live', answering(410));
-    await world.tell(tenant, 'live', 3);
+    await world.addEvents(tenant, 'live', 3);
     await world.send();
     const scope = { companyId: tenant.companyId, testMode: false };
     receiver.behave = answering(200);
@@ -345,7 +345,7 @@ describe('a failing receiver', () => {
 describe('limits of a subscription', () => {
   test('sends at most 25 requests per second to a subscription', async () => {
     const { tenant, receiver } = await subscribed();
-    await world.tell(tenant, 'live', 60);
+    await world.addEvents(tenant, 'live', 60);
     await world.send();
     expect(receiver.requests).toHaveLength(25);
     world.later(999);
@@ -363,7 +363,7 @@ describe('limits of a subscription', () => {
     const { tenant, receiver } = await subscribed();
     const held: (() => void)[] = [];
     receiver.behave = (_, response) => void held.push(() => response.end());
-    const events = await world.tell(tenant, 'live', 23);
+    const events = await world.addEvents(tenant, 'live', 23);
     const other = world.newSender();
     await Promise.all([world.sender.run(world.context), other.run(world.context)]);
     await vi.waitFor(() => expect(held).toHaveLength(10));
@@ -385,11 +385,11 @@ describe('limits of a subscription', () => {
 describe('a receiver that does not respond', () => {
   test('delays no other receiver while one with ten thousand deliveries does not respond', async () => {
     const dead = await subscribed('live', hang);
-    await world.tell(dead.tenant, 'live', 10_000);
+    await world.addEvents(dead.tenant, 'live', 10_000);
     const healthy = await subscribed();
     await world.sender.run(world.context);
     await vi.waitFor(() => expect(dead.receiver.requests).toHaveLength(10));
-    await world.tell(healthy.tenant, 'live', 5);
+    await world.addEvents(healthy.tenant, 'live', 5);
     await world.sender.run(world.context);
     await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(5));
     expect(dead.receiver.requests).toHaveLength(10);
@@ -400,13 +400,13 @@ describe('a receiver that does not respond', () => {
   test('leaves capacity while many receivers do not respond: they fill half, then get few attempts each', async () => {
     const [tenant, receiver] = [await newTenant(), await Receiver.start(hang)];
     for (let count = 0; count < 40; count += 1) await newWebhook(tenant, 'live', { url: receiver.url });
-    await world.tell(tenant, 'live', 20);
+    await world.addEvents(tenant, 'live', 20);
     const healthy = await subscribed();
-    await world.tell(healthy.tenant, 'live', 2);
+    await world.addEvents(healthy.tenant, 'live', 2);
     await world.sender.run(world.context);
     await vi.waitFor(() => expect(healthy.receiver.requests).toHaveLength(2));
     expect(receiver.requests.length).toBeLessThan(350);
-    await world.tell(healthy.tenant, 'live', 2);
+    await world.addEvents(healthy.tenant, 'live', 2);
     // The sender may skip a subscription that another transaction has locked.
     await vi.waitFor(async () => {
       await world.sender.run(world.context);
@@ -423,12 +423,12 @@ describe('among many receivers that do not respond', () => {
     for (let count = 0; count < 3; count += 1) {
       const tenant = await newTenant();
       for (let number = 0; number < 40; number += 1) await newWebhook(tenant, 'live', { url: receiver.url });
-      await world.tell(tenant, 'live', 12);
+      await world.addEvents(tenant, 'live', 12);
     }
     await world.sender.run(world.context);
     await database()`update webhook_subscriptions set due_at = ${world.now} - interval '1 hour'`;
     const healthy = await subscribed();
-    await world.tell(healthy.tenant, 'live', 2);
+    await world.addEvents(healthy.tenant, 'live', 2);
     await vi.waitFor(async () => {
       await world.sender.run(world.context);
       expect(healthy.receiver.requests).toHaveLength(2);
@@ -440,12 +440,12 @@ describe('among many receivers that do not respond', () => {
 describe('a receiver at its limit', () => {
   test('does not process a subscription at its limit for new events, and sends them once an attempt has ended', async () => {
     const { tenant, receiver, id } = await subscribed('live', hang);
-    await world.tell(tenant, 'live', 15);
+    await world.addEvents(tenant, 'live', 15);
     await world.sender.run(world.context);
     await vi.waitFor(() => expect(receiver.requests).toHaveLength(10));
     const { due_at: due } = await webhookOf(id);
     expect(due.getTime()).toBeGreaterThan(world.now.getTime());
-    await world.tell(tenant, 'live', 1);
+    await world.addEvents(tenant, 'live', 1);
     expect((await webhookOf(id)).due_at).toEqual(due);
     receiver.behave = (_, response) => void response.end();
     receiver.drop();
@@ -459,7 +459,7 @@ describe('a receiver at its limit', () => {
   test('sends two requests per second to a receiver that rejects everything, until it accepts one', async () => {
     const { tenant, receiver, id } = await subscribed('live', answering(500));
     await database()`update webhook_subscriptions set consecutive_failures = 5, failing_since = now() where id = ${id}`;
-    await world.tell(tenant, 'live', 40);
+    await world.addEvents(tenant, 'live', 40);
     await world.send();
     expect(receiver.requests).toHaveLength(2);
     world.later(second);
@@ -475,7 +475,7 @@ describe('a receiver at its limit', () => {
 describe('a crashed sender', () => {
   test('releases the deliveries of a crashed sender exactly when their lease expires', async () => {
     const { tenant, receiver, id } = await subscribed();
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     const scope = { companyId: tenant.companyId, testMode: false, id };
     expect(await takeDeliveries(rowDatabase(), scope, 10, claim(), world.now)).toHaveLength(1);
     world.later(30 * second - 1);
@@ -488,7 +488,7 @@ describe('a crashed sender', () => {
 
   test('processes a subscription at its limit again when the lease of a crashed sender expires', async () => {
     const { tenant, id } = await subscribed();
-    await world.tell(tenant, 'live', 15);
+    await world.addEvents(tenant, 'live', 15);
     const scope = { companyId: tenant.companyId, testMode: false, id };
     const taken = claim();
     expect(await takeDeliveries(rowDatabase(), scope, 10, taken, world.now)).toHaveLength(10);
@@ -504,7 +504,7 @@ describe('a crashed sender', () => {
     'fails a delivery, in %s mode, after %i attempts on schedule if each sender crashes',
     async (mode, most, lasts) => {
       const { tenant, receiver, id } = await subscribed(mode);
-      await world.tell(tenant, mode);
+      await world.addEvents(tenant, mode);
       const scope = { companyId: tenant.companyId, testMode: mode === 'test', id };
       const start = world.now.getTime();
       const began: number[] = [];
@@ -529,7 +529,7 @@ describe('a crashed sender', () => {
 
   test('makes no further attempt after a crash during the last one', async () => {
     const { tenant, receiver, id } = await subscribed();
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await database()`update webhook_deliveries set attempts = 10 where subscription_id = ${id}`;
     await world.send();
     expect(receiver.requests).toEqual([]);
@@ -548,7 +548,7 @@ describe('a crashed sender', () => {
 describe('waiting deliveries', () => {
   test('cancels any number of waiting deliveries when their subscription is deleted', async () => {
     const { tenant, id, receiver } = await subscribed();
-    await world.tell(tenant, 'live', 2500);
+    await world.addEvents(tenant, 'live', 2500);
     await hideWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id, world.now);
     await world.send();
     expect(new Set((await deliveriesOf(id)).map(({ status }) => status))).toEqual(new Set(['cancelled']));
@@ -558,7 +558,7 @@ describe('waiting deliveries', () => {
 
   test('keeps sent deliveries for 30 days', async () => {
     const { tenant, id } = await subscribed();
-    await world.tell(tenant, 'live', 2);
+    await world.addEvents(tenant, 'live', 2);
     const inDays = (days: number) => new Date(world.now.getTime() + days * day);
     const sweepAt = (now: Date) => world.platform.use((sql) => sweepDeliveries(sql, 1000, now));
     expect(await sweepAt(inDays(30))).toBe(0);
@@ -573,7 +573,7 @@ describe('a signature', () => {
 
   test('signs bodies so that standard libraries and the client verify them, and detect any change', async () => {
     const { tenant, receiver, secret } = await subscribed();
-    await world.tell(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
+    await world.addEvents(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
     await world.send();
     expect(receiver.requests).toHaveLength(3);
     for (const { headers, body } of receiver.requests) {
@@ -598,7 +598,7 @@ describe('a signature', () => {
       set sealed_previous_secret = sealed_secret, sealed_secret = ${sealing.encrypt(secret)},
         previous_secret_expires_at = ${new Date(world.now.getTime() + minute)}
       where id = ${id}`;
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     const { headers, body } = receiver.requests[0] as Received;
     const own = String(headers['service-signature']);
@@ -609,7 +609,7 @@ describe('a signature', () => {
     const first = own.split(',v1=').slice(0, 2).join(',v1=');
     expect(signature.verifyHeader(body, first, secret, 300)).toBe(true);
     world.later(minute);
-    await world.tell(tenant, 'live');
+    await world.addEvents(tenant, 'live');
     await world.send();
     expect(String(receiver.requests[1]?.headers['service-signature']).match(/v1=/g)).toHaveLength(1);
   });

@@ -37,7 +37,7 @@ function setPrice(item: string, amount: number, tenantPrice = `crm.${item}.month
 
 /** Makes Stripe send an event about a customer. */
 async function ring(tenant: Tenant): Promise<void> {
-  world.standIn.books.tell('customer.updated', { object: 'customer', id: await customerOf(tenant) });
+  world.standIn.books.emit('customer.updated', { object: 'customer', id: await customerOf(tenant) });
   await world.catchUp();
 }
 

@@ -143,7 +143,7 @@ describe('a subscription paused at Stripe', () => {
       select customer_id as id from provider_customers where company_id = ${tenant.companyId}`;
     const live = [...world.standIn.books.subscriptions.values()].find(({ customer }) => customer === row?.id);
     if (live) Object.assign(live, { status });
-    world.standIn.books.tell('customer.subscription.paused', live ?? {});
+    world.standIn.books.emit('customer.subscription.paused', live ?? {});
     await world.catchUp();
   };
   const subscriptionFor = async (more: object): Promise<Json> =>

@@ -119,7 +119,7 @@ describe('a second live subscription of a customer', () => {
     const alerts = () =>
       [...world.alerts, ...world.server.alerts()].filter((alert) => JSON.stringify(alert).includes(second));
     for (let look = 0; look < 3; look += 1) {
-      world.standIn.books.tell('customer.updated', { object: 'customer', id: await world.customerOf(tenant) });
+      world.standIn.books.emit('customer.updated', { object: 'customer', id: await world.customerOf(tenant) });
       await world.catchUp();
     }
     expect((await world.subscription(tenant)).duplicate_subscriptions).toEqual([
@@ -136,7 +136,7 @@ describe('a second live subscription of a customer', () => {
     const other = books.subscriptions.get(second);
     for (const status of ['past_due', 'active', 'unpaid', 'active'] as const) {
       Object.assign(other ?? {}, { status });
-      books.tell('customer.subscription.updated', other ?? {});
+      books.emit('customer.subscription.updated', other ?? {});
       await world.catchUp();
       const shown = await world.subscription(tenant);
       expect(shown).toMatchObject({ billing_status: 'ACTIVE', plan: { package_code: 'growth' } });
@@ -169,7 +169,7 @@ describe('a second live subscription of a customer', () => {
     await world.catchUp();
     const other = world.standIn.books.subscriptions.get(second);
     Object.assign(other ?? {}, { status: 'canceled', ended_at: Math.floor(Date.now() / 1000) });
-    world.standIn.books.tell('customer.subscription.deleted', other ?? {});
+    world.standIn.books.emit('customer.subscription.deleted', other ?? {});
     await world.catchUp();
     expect(await world.subscription(tenant)).toMatchObject({ billing_status: 'ACTIVE', duplicate_subscriptions: [] });
   });

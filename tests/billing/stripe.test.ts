@@ -207,7 +207,7 @@ describe('the wallet', () => {
     const session = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor: 5000 });
     await world.fillIn(session.url);
     for (let look = 0; look < 3; look += 1) {
-      world.standIn.books.tell('customer.updated', { object: 'customer', id: await customerOf(tenant) });
+      world.standIn.books.emit('customer.updated', { object: 'customer', id: await customerOf(tenant) });
       await world.catchUp();
     }
     const answer = await call('GET', `/v1/checkout-sessions/${session.id}`, { key: tenant.key });

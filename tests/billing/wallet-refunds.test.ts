@@ -138,7 +138,7 @@ describe('a refund takes its credit back exactly once', () => {
     await world.catchUp();
     expect(await balance(tenant)).toBe(0);
     const completion = world.standIn.events.findLast(({ type }) => type === 'checkout.session.completed');
-    world.standIn.books.tell('checkout.session.completed', completion?.data.object ?? {});
+    world.standIn.books.emit('checkout.session.completed', completion?.data.object ?? {});
     await world.catchUp();
     expect(await balance(tenant)).toBe(0);
     expect((await changes(tenant)).events).toHaveLength(1);

@@ -6,7 +6,7 @@ import { answering, Receiver } from '../support/receivers.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
 import type { Tenant } from '../support/tenants.ts';
-import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
+import { newDelivery, newWebhook, withoutDeliveries } from '../support/webhooks.ts';
 
 const home = '/console/webhooks';
 const modeOf = { mode: 'test' };
@@ -65,7 +65,7 @@ test('adds, tests, rotates, disables, enables and deletes a webhook in its mode'
 
 describe('failed deliveries', () => {
   test('shows a failed delivery with request and response, and replays it as a copy', async () => {
-    const { id } = await newWebhook(tenant, 'live', untold);
+    const { id } = await newWebhook(tenant, 'live', withoutDeliveries);
     const delivery = await newDelivery(tenant, 'live', id, { last_response_snippet: '<b>no</b>' });
     const path = `${home}/${id}/deliveries/${delivery}`;
     const { text } = await admin.ask(path);
@@ -84,7 +84,7 @@ describe('failed deliveries', () => {
   });
 
   test('recovers and replays deliveries by days', async () => {
-    const { id } = await newWebhook(tenant, 'live', untold);
+    const { id } = await newWebhook(tenant, 'live', withoutDeliveries);
     await newDelivery(tenant, 'live', id);
     const path = `${home}/${id}`;
     expect((await admin.ask(`${path}?status=failed`)).text).toContain('Failed</td>');
@@ -101,7 +101,7 @@ describe('failed deliveries', () => {
 });
 
 test('shows no buttons without permission, and rejects forms', async () => {
-  const { id } = await newWebhook(tenant, 'live', untold);
+  const { id } = await newWebhook(tenant, 'live', withoutDeliveries);
   const { email } = await newPerson(tenant, 'Viewer');
   const viewer = new Visitor();
   await viewer.signIn(email);

@@ -8,7 +8,7 @@ import { createRecord, createRecords, lead, newCustomObject, recordsPath } from 
 import { newWideTenant } from '../support/requests.ts';
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
-import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
+import { newDelivery, newWebhook, withoutDeliveries } from '../support/webhooks.ts';
 
 const path = '/v1/test-mode/reset';
 
@@ -61,7 +61,7 @@ describe('a reset', () => {
   test('removes all test data, returns its counts, and keeps live data', async () => {
     for (const key of [tenant.key, tenant.testKey]) await fill(key);
     for (const mode of ['live', 'test'] as const)
-      await newDelivery(tenant, mode, (await newWebhook(tenant, mode, untold)).id as string);
+      await newDelivery(tenant, mode, (await newWebhook(tenant, mode, withoutDeliveries)).id as string);
     await untilTaken(tenant.key);
     // The dispatcher creates the backlog of webhooks after the feed.
     const waiting = () => database()`select from webhook_backlog where company_id = ${tenant.companyId}`;

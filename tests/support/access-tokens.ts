@@ -1,4 +1,4 @@
-// OAuth access tokens of the server's own issuer, and the grants that give them something to do.
+// OAuth access tokens of the server's own issuer, with the grants behind them.
 import { randomUUID } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
@@ -7,7 +7,7 @@ import { database, newUser, type Tenant } from './tenants.ts';
 
 export const consentGroups = ['records', 'pipeline', 'automation', 'calendar', 'messaging', 'billing', 'admin'];
 
-/** Every scope that a token may ask for, by module. */
+/** Every scope that a token may request, by module. */
 export const everyModule = [
   'leads',
   'deals',
@@ -29,7 +29,10 @@ export const everyModule = [
 ];
 
 export interface GrantOptions {
-  /** Of the user; a new one of that role unless it is Company_Admin, who is the tenant's. */
+  /**
+   * The role of the user. Company_Admin is the tenant's administrator, and other roles get a new
+   * user.
+   */
   role?: string;
   userId?: string;
   clientId?: string;
@@ -43,7 +46,7 @@ export interface Grant {
   clientId: string;
 }
 
-/** What a user allowed an app: nothing but what the token itself asks for, unless groups or scopes are named. */
+/** Creates a grant. By default, it only allows what the token itself requests. */
 export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Promise<Grant & { id: string }> {
   const { role = 'Company_Admin', clientId = `app-${randomUUID()}` } = options;
   const userId = options.userId ?? (role === 'Company_Admin' ? tenant.admin : await newUser(tenant, { role })).id;
@@ -55,7 +58,7 @@ export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Prom
   return { id, userId, clientId };
 }
 
-/** An access token of the server's own issuer. */
+/** Returns an access token of the server's own issuer. */
 export async function accessToken(
   tenant: Tenant,
   { userId, clientId }: Grant,
@@ -68,7 +71,9 @@ export async function accessToken(
   return new SignJWT(said).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid ?? '' }).sign(key);
 }
 
-/** A token of an app of its own, with the scopes named, as far as the user's role goes; with all scopes unless some are named. */
+/**
+ * Returns a token of a new app with the named scopes, or all scopes, limited by the user's role.
+ */
 export async function newBearer(tenant: Tenant, scopes?: string[], options: GrantOptions = {}): Promise<string> {
   const scope = (scopes ?? everyModule.map((module) => `${module}:*`)).join(' ');
   return accessToken(tenant, await newGrant(tenant, options), { scope });

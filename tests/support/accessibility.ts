@@ -1,4 +1,4 @@
-// What axe-core finds wrong with a page by the rules of WCAG 2.2, level AA.
+// Checks pages with axe-core by the rules of WCAG 2.2, level AA.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const standards = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
-/** What is wrong, each with the rule and the elements; none for a page that everybody can use as far as a program can tell. */
+/** Returns the violations, each with its rule and elements. */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
   await page.evaluate(source);
   return page.evaluate(

@@ -12,9 +12,9 @@ export const workspace = newTenant;
 export interface Client {
   /** @returns `data` of the response */
   get(path: string, query?: CallOptions['query']): Promise<Json>;
-  /** Sends an Idempotency-Key of its own. @returns `data` of the response */
+  /** Sends a new Idempotency-Key. @returns `data` of the response */
   post(path: string, body?: object): Promise<Json>;
-  /** Sends an Idempotency-Key of its own. @returns `data` of the response */
+  /** Sends a new Idempotency-Key. @returns `data` of the response */
   patch(path: string, body: object): Promise<Json>;
   delete(path: string): Promise<unknown>;
   /**

@@ -1,4 +1,4 @@
-// Decisions about drafts as screens make them: in process, by a person, in a real transaction.
+// Decisions about drafts as the console makes them: in process, by a user, in a transaction.
 import { randomUUID } from 'node:crypto';
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import { ownAuditRow } from '../../db/client/change-log.ts';
@@ -15,12 +15,15 @@ import type { Tenant } from './tenants.ts';
 export interface PersonOptions {
   testMode?: boolean;
   scopes?: readonly string[];
-  /** Whoever else calls: a key, or an app in the person's name. */
+  /** Another caller: a key, or an app in the user's name. */
   caller?: Partial<Caller>;
   packageCode?: string;
 }
 
-/** The administrator of a tenant at their screens: `const people = openPeople(url); await people.decide(tenant, (call) => approveDraft(call, id, hash))`. */
+/**
+ * Opens the console as the administrator of a tenant: `const people = openPeople(url); await
+ * people.decide(tenant, (call) => approveDraft(call, id, hash))`.
+ */
 export function openPeople(url: string) {
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const pool = new Pool({ ...shared, role: 'crm_app', name: 'people', lanes: 2 });
@@ -33,7 +36,7 @@ export function openPeople(url: string) {
     ): Promise<Result> {
       const caller = callerOf(tenant, options);
       const now = new Date();
-      return inTransaction(pool, caller, 5000, (sql, tell, note) =>
+      return inTransaction(pool, caller, 5000, (sql, emit, note) =>
         work({
           caller,
           now,
@@ -42,7 +45,7 @@ export function openPeople(url: string) {
             sql,
             record(change) {
               note(auditOf(change, caller, now));
-              for (const event of eventsOf(change, caller, now)) tell(event);
+              for (const event of eventsOf(change, caller, now)) emit(event);
             },
           },
         }),

@@ -1,4 +1,4 @@
-// Generated requests: mostly what is allowed, with one thing wrong, and sometimes plain junk.
+// Generated requests: mostly valid, some with one error, and a few of plain junk.
 import fc from 'fast-check';
 import type { DeclaredOperation } from './document.ts';
 import { bodySchema, plain, queryParameters, type Schema } from './schemas.ts';
@@ -14,11 +14,11 @@ export interface PublishedField {
 
 export interface GeneratedRequest {
   query: Record<string, string>;
-  /** Makes the body from one that the operation accepts. */
+  /** Builds the body from one that the operation accepts. */
   body: (accepted: unknown) => unknown;
-  /** Makes text that is hardly JSON of the body. */
+  /** Turns the body into text that is mostly invalid JSON. */
   garble: ((body: unknown) => string) | undefined;
-  /** True: the path names something that exists; else what it names instead. */
+  /** True: the path names something that exists. Otherwise what it names instead. */
   path: true | string;
 }
 
@@ -206,7 +206,7 @@ function allowedObject(schema: Schema, depth: number): fc.Arbitrary<unknown> {
   return fc.tuple(named, others).map(([known, other]) => ({ ...other, ...(known as object) }));
 }
 
-/** A value with one node of it, chosen by a number, replaced, removed or joined by something else. */
+/** Returns a value with one node replaced, removed or extended. A number chooses the node. */
 function spoiled(value: unknown, choice: number, other: unknown): unknown {
   if (value === null || typeof value !== 'object' || choice % 4 === 0) return other;
   const keys = Object.keys(value);
@@ -223,7 +223,7 @@ function spoiled(value: unknown, choice: number, other: unknown): unknown {
   return copy;
 }
 
-/** Values of a field of a workspace, by its type. */
+/** Values of a workspace field, by its type. */
 function fieldValue({ type, options }: PublishedField): fc.Arbitrary<unknown> {
   const good: Record<string, fc.Arbitrary<unknown>> = {
     number: fc.oneof(hostileNumber, fc.integer({ min: 0, max: 5 })),
@@ -241,7 +241,7 @@ function fieldValue({ type, options }: PublishedField): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 9, arbitrary: values }, { weight: 1, arbitrary: junk });
 }
 
-/** Bodies of records: what is required, and a few other published fields. */
+/** Bodies of records: required fields, and a few other published ones. */
 function recordBody(fields: readonly PublishedField[]): fc.Arbitrary<unknown> {
   const open = fields.filter((field) => !field.read_only);
   const optional = open.filter((field) => !field.required);
@@ -263,7 +263,7 @@ const relativeDate = fc.record({
   ),
 });
 
-/** Filters of the records grammar, well-formed or nearly. */
+/** Filters of the records grammar, valid or almost. */
 function filterText(fields: readonly PublishedField[]): fc.Arbitrary<string> {
   const typed = fc.constantFrom(...fields).chain((field) =>
     fc.oneof(
@@ -318,7 +318,7 @@ function sortText(fields: readonly PublishedField[]): fc.Arbitrary<string> {
 
 type Make = GeneratedRequest['body'];
 
-/** The accepted body with a few of its fields given other values. */
+/** The accepted body with other values in a few fields. */
 function changed(values: fc.Arbitrary<unknown>): fc.Arbitrary<Make> {
   return fc.tuple(values, fc.nat({ max: 3 })).map(([value, count]) => (accepted) => {
     if (typeof value !== 'object' || value === null || Array.isArray(accepted)) return value;
@@ -372,7 +372,7 @@ function queryOf(
     const fitting = special[name] ?? allowed(schema).map(String);
     const known = example === undefined ? fitting : fc.oneof(fitting, fc.constant(String(example)));
     const value = fc.oneof({ weight: 9, arbitrary: known }, { weight: 1, arbitrary: hostileText });
-    // What no text can guess, a cursor, is left out most of the time.
+    // No generated text can be a valid cursor, so it is mostly left out.
     const rarity = name === 'cursor' ? 8 : 1;
     const absent = { weight: required ? 0 : rarity, arbitrary: fc.constant([] as [string, string][]) };
     return fc.oneof({ weight: 1, arbitrary: value.map((text) => [[name, text]] as [string, string][]) }, absent);
@@ -384,7 +384,10 @@ function queryOf(
   return fc.tuple(...pairs, other).map((found) => Object.fromEntries(found.flat()));
 }
 
-/** Requests for an operation. @param fields those of the object that its path or body is about */
+/**
+ * Generates requests for an operation.
+ * @param fields the fields of the object that its path or body concerns
+ */
 export function requestsOf(
   operation: DeclaredOperation,
   fields: readonly PublishedField[],
@@ -392,11 +395,11 @@ export function requestsOf(
   const path = fc.oneof(
     { weight: 9, arbitrary: fc.constant(true as const) },
     {
-      weight: 1, // Single dots never leave a client: it resolves them.
+      weight: 1, // Clients never send single dots, because they resolve them.
       arbitrary: hostileText.map((text) => text.toWellFormed().replace(/^\.{1,2}$/, '...')),
     },
   );
-  // A few characters changed, cut or doubled.
+  // Changes, cuts or doubles a few characters.
   const garble = fc.tuple(fc.nat(), hostileText).map(([cut, other]) => (body: unknown) => {
     const text = JSON.stringify(body ?? {});
     const at = cut % (text.length + 1);

@@ -1,4 +1,4 @@
-// What must be in the database for a request to find it: a new operation adds its line here.
+// Resources that a request needs in the database. A new operation adds its line here.
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
@@ -10,21 +10,22 @@ import { holdSome, later, newBooking, newPolicy, newPool, newReservation, someSl
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
-import { newDelivery, newWebhook, untold } from './webhooks.ts';
+import { newDelivery, newWebhook, withoutDeliveries } from './webhooks.ts';
 
 export type Mode = 'live' | 'test';
 
 export interface ArrangedPath {
   /**
-   * Path parameters of something that exists for a tenant in a mode; something new on each call.
-   * @param body what is sent to it, if that is known
+   * Creates something that exists for a tenant in a mode, new on each call.
+   * @param body the body that the request will send, if known
+   * @returns its path parameters
    */
   exists(tenant: Tenant, mode: Mode, body?: unknown): Promise<Record<string, string>>;
-  /** Path parameters of something of another tenant, where they are not simply those that exist there. */
+  /** Returns path parameters of something of another tenant, if they are not those of `exists`. */
   foreign?(other: Tenant, mode: Mode): Promise<Record<string, string>>;
   /** True for configuration, which live and test keys share. */
   shared?: true;
-  /** The table of a record, which can be deleted, and which a key of another branch does not see. */
+  /** The table of a record that can be deleted and that a key of another branch cannot see. */
   recordsOf?: 'leads' | 'deals' | 'customers' | 'accounts' | 'activities' | 'attachments';
 }
 
@@ -51,7 +52,7 @@ const aDeletedAccount: ArrangedPath = {
   },
 };
 const aWebhook: ArrangedPath = {
-  exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, untold)).id }),
+  exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
 const aBooking: ArrangedPath = {
   exists: async (tenant, mode) => {
@@ -65,7 +66,10 @@ const aReservation: ArrangedPath = {
 const aDraft: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newDraft(keyOf(tenant, mode))).id }),
 };
-/** To nobody, so that no job has work with it. @param status that it is put into */
+/**
+ * A campaign without recipients, so that jobs find no work in it.
+ * @param status its status
+ */
 const aCampaign = (status = 'draft'): ArrangedPath => ({
   exists: async (tenant, mode) => {
     const filter = { field: 'city', op: 'eq', value: 'Nowhere' };
@@ -74,7 +78,7 @@ const aCampaign = (status = 'draft'): ArrangedPath => ({
     return { id };
   },
 });
-/** With an email of it that was opened. */
+/** A campaign with an opened email. */
 const anOpenedCampaign: ArrangedPath = {
   exists: async (tenant, mode) => {
     const campaign = await aCampaign().exists(tenant, mode);
@@ -91,7 +95,9 @@ const aWorkforce: ArrangedPath = {
   exists: async (tenant) => ({ id: (await arrangedWorkforce(tenant)).id }),
   shared: true,
 };
-/** Of a record that is nowhere, ended unless told otherwise, and due no more, so that no job has work with it. */
+/**
+ * A run for a missing record, completed by default and not due, so that jobs find no work in it.
+ */
 const aWorkforceRun = (status = 'completed'): ArrangedPath => ({
   exists: async (tenant, mode) => {
     const { id } = await arrangedWorkforce(tenant);
@@ -118,10 +124,13 @@ const aPolicy: ArrangedPath = { exists: async (tenant) => ({ id: (await newPolic
 const aUser: ArrangedPath = { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
-/** Modules that operations need, bought one by one. */
+/** Modules that operations need and that are bought separately. */
 const boughtModules = ['scheduling', 'inbox', 'campaigns', 'workforces'];
 
-/** A subscription that can be changed. @param more what else it is */
+/**
+ * A subscription that can be changed.
+ * @param more other columns
+ */
 const aSubscription = (more: Record<string, unknown> = {}): ArrangedPath => ({
   exists: async (tenant, mode) => {
     await subscribed(tenant, mode, { seats: 1000, add_ons: boughtModules, ...more });
@@ -129,12 +138,12 @@ const aSubscription = (more: Record<string, unknown> = {}): ArrangedPath => ({
   },
 });
 
-/** Well-formed values of path parameters that name nothing; all others are ids. */
+/** Returns well-formed values of path parameters that name nothing. All others are ids. */
 export function plausible(path: string): Record<string, string> {
   return { object: path.startsWith('/v1/settings/') ? 'leads' : 'accounts', field: 'a_field' };
 }
 
-/** By path of the document. */
+/** By path of the spec. */
 export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}': anObject,
   '/v1/objects/{object}/schema': anObject,
@@ -188,7 +197,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
     recordsOf: 'attachments',
   },
-  // Of the same tenant and mode always the same: the link below is for this one alone.
+  // Always the same for a tenant and mode, because a link is valid for one attachment.
   '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await linkOf(tenant)).id }), shared: true },
   '/v1/customers/{id}': {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
@@ -320,7 +329,7 @@ const keyOf = (tenant: Tenant, mode: Mode): string => (mode === 'live' ? tenant.
 
 type Example = Record<string, unknown>;
 
-/** By operationId: the document's example with what only the moment can give, e.g. an id or an address that is not in use. */
+/** By operationId: completes examples of the spec, for example with ids and unused emails. */
 export const arrangedBodies: Record<
   string,
   (example: Example, tenant: Tenant, mode: Mode) => Promise<unknown> | unknown
@@ -377,7 +386,7 @@ export const arrangedBodies: Record<
     return { attendee, meeting, ...(await holdSome(tenant, keyOf(tenant, mode))) };
   },
   rescheduleBooking: (example) => {
-    // Where nothing else is, as long as the bookings of the usual pool.
+    // A time without other bookings, long enough for those of the usual pool.
     const from = Date.UTC(2036, 0, 1) + randomInt(1_000_000) * 300_000;
     return { ...example, from: new Date(from).toISOString(), to: new Date(from + 300_000).toISOString() };
   },
@@ -415,21 +424,21 @@ export const arrangedBodies: Record<
   }),
 };
 
-/** A delivery that failed, of a subscription of its own. */
+/** Creates a failed delivery of a new webhook. */
 async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deliveryId: string }> {
-  const { id } = await newWebhook(tenant, mode, untold);
+  const { id } = await newWebhook(tenant, mode, withoutDeliveries);
   return { id, deliveryId: await newDelivery(tenant, mode, id) };
 }
 
-/** Makes room for others: a workspace has a limit. */
+/** Deletes older workforces, because a workspace has a limit. */
 async function forgetWorkforces({ companyId }: Tenant): Promise<void> {
-  // The latest stay: others may be asked about just now.
+  // The latest ones stay, because concurrent requests may use them.
   const kept = database()`select id from workforces where company_id = ${companyId} order by created_at desc, id desc limit 50`;
   await database()`delete from workforce_runs where company_id = ${companyId} and workforce_id not in (${kept})`;
   await database()`delete from workforces where company_id = ${companyId} and id not in (${kept})`;
 }
 
-/** A workforce whose only step is a long wait, so that no job has work with its runs. */
+/** Creates a workforce whose only step is a long wait, so that jobs find no work in its runs. */
 async function arrangedWorkforce({ companyId }: Tenant): Promise<{ id: string }> {
   const id = uuidv7();
   const sql = database();
@@ -439,7 +448,7 @@ async function arrangedWorkforce({ companyId }: Tenant): Promise<{ id: string }>
   return { id };
 }
 
-/** Makes room for others: a workspace has a limit. */
+/** Releases phone numbers, because a workspace has a limit. */
 async function releaseNumbers({ companyId }: Tenant): Promise<void> {
   await database()`
     update phone_numbers set status = 'released', is_default = false, is_default_fax = false
@@ -448,17 +457,20 @@ async function releaseNumbers({ companyId }: Tenant): Promise<void> {
     )`;
 }
 
-/** The ids of two accounts. */
+/**
+ * Creates two accounts.
+ * @returns their ids
+ */
 async function twoAccounts(tenant: Tenant, mode: Mode): Promise<string[]> {
   return [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
 }
 
-/** Names are unique within a list, and several requests make one of each. */
+/** Names are unique within a list, and several requests create one of each. */
 function withFreshName(example: Example): Example {
   return { ...example, name: `${example.name} ${randomUUID().slice(0, 8)}` };
 }
 
-/** By operationId: query parameters that follow from the body, or name what must exist. */
+/** By operationId: query parameters that depend on the body, or name something that must exist. */
 export const arrangedQueries: Record<
   string,
   (body: unknown, tenant: Tenant, mode: Mode) => Promise<Record<string, string>> | Record<string, string>
@@ -483,7 +495,7 @@ function newSignup(example: Example): Example {
 
 const links = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
 
-/** The download link of an attachment that a tenant has. */
+/** Returns the download link of an attachment of the tenant. */
 function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
   const known = links.get(tenant);
   if (known) return known;
@@ -495,7 +507,10 @@ function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, str
   return made;
 }
 
-/** An attachment on a record of its own; answers its id. */
+/**
+ * Creates an attachment on a new record.
+ * @returns its id
+ */
 export async function newAttachment(tenant: Tenant, mode: Mode): Promise<string> {
   const record = await newRecord(tenant, mode, 'accounts');
   const key = mode === 'live' ? tenant.key : tenant.testKey;
@@ -506,7 +521,7 @@ export async function newAttachment(tenant: Tenant, mode: Mode): Promise<string>
   return body.data.attachment.id;
 }
 
-/** A lead that somebody put a tag on. */
+/** Creates a lead with a manual tag. */
 async function taggedLead(tenant: Tenant, mode: Mode): Promise<{ id: string; tag_id: string }> {
   const [id, tag_id] = [await newRecord(tenant, mode, 'leads'), await newListItem(tenant, 'tags', { object: 'leads' })];
   await database()`
@@ -515,7 +530,7 @@ async function taggedLead(tenant: Tenant, mode: Mode): Promise<{ id: string; tag
   return { id, tag_id };
 }
 
-/** A note on a record of its own. */
+/** Creates a note on a new record. */
 export async function newNote(tenant: Tenant, mode: Mode): Promise<void> {
   const record = await newRecord(tenant, mode, 'accounts');
   await database()`
@@ -523,7 +538,7 @@ export async function newNote(tenant: Tenant, mode: Mode): Promise<void> {
     values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'N', 'system', 'test', now(), now())`;
 }
 
-/** A message with a record of its own. */
+/** Creates a message on a new record. */
 export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
   const record = await newRecord(tenant, mode, 'accounts');
   await database()`
@@ -531,7 +546,10 @@ export async function newMessage(tenant: Tenant, mode: Mode): Promise<void> {
     values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'sms', 'inbound', 'Hello', now())`;
 }
 
-/** A checkout that nobody has paid; answers its id. */
+/**
+ * Creates an unpaid checkout.
+ * @returns its id
+ */
 async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
   const id = newSessionId('cs');
   await database()`
@@ -540,7 +558,10 @@ async function newCheckout(tenant: Tenant, mode: Mode): Promise<string> {
   return id;
 }
 
-/** A user whose calendar outside is always free; answers the user's id. */
+/**
+ * Creates a user with an empty external calendar.
+ * @returns the user's id
+ */
 async function newCalendar(tenant: Tenant): Promise<string> {
   const { id } = await newUser(tenant);
   await database()`
@@ -549,7 +570,10 @@ async function newCalendar(tenant: Tenant): Promise<string> {
   return id;
 }
 
-/** A custom object; answers its API name. */
+/**
+ * Creates a custom object.
+ * @returns its API name
+ */
 export async function newObject(tenant: Tenant): Promise<string> {
   const slug = `o${randomUUID().slice(0, 8)}`;
   await database()`
@@ -558,7 +582,10 @@ export async function newObject(tenant: Tenant): Promise<string> {
   return `object:${slug}`;
 }
 
-/** A custom field of an object, a select unless said otherwise; answers its name. */
+/**
+ * Creates a custom field of an object, a select by default.
+ * @returns its name
+ */
 export async function newField(tenant: Tenant, object: string, type: 'select' | 'text' = 'select'): Promise<string> {
   const options = type === 'select' ? database().json([{ label: 'Red', value: 'red' }]) : null;
   const name = `f_${randomUUID().slice(0, 8)}`;
@@ -568,7 +595,10 @@ export async function newField(tenant: Tenant, object: string, type: 'select' | 
   return name;
 }
 
-/** A link type from accounts to customers. @returns its id */
+/**
+ * Creates a link type from accounts to customers.
+ * @returns its id
+ */
 async function newLinkType({ companyId }: Tenant, name: string): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -577,7 +607,7 @@ async function newLinkType({ companyId }: Tenant, name: string): Promise<string>
   return id;
 }
 
-/** An account with a link to a customer, of the type that examples name. */
+/** Creates an account with a link to a customer, of the type that examples name. */
 export async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: string; link_id: string }> {
   const sql = database();
   const { companyId } = tenant;
@@ -593,7 +623,10 @@ export async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: s
   return { id, link_id };
 }
 
-/** An item of a configured list, with a name of its own; answers its id. */
+/**
+ * Creates an item of a configured list with a unique name.
+ * @returns its id
+ */
 export async function newListItem(
   tenant: Tenant,
   list: 'statuses' | 'tags' | 'sources',
@@ -607,7 +640,10 @@ export async function newListItem(
   return id;
 }
 
-/** A record with nothing but an address; answers its id. */
+/**
+ * Creates a record with only an email.
+ * @returns its id
+ */
 export async function newRecord(
   tenant: Tenant,
   mode: Mode,
@@ -621,7 +657,10 @@ export async function newRecord(
   return id;
 }
 
-/** A deal in the first stage; answers its id. */
+/**
+ * Creates a deal in the first stage.
+ * @returns its id
+ */
 export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -631,13 +670,16 @@ export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
   return id;
 }
 
-/** Removes a record, as if it had been deleted. */
+/** Deletes the row of a record. */
 export async function removeRecord(tenant: Tenant, table: string, id: string): Promise<void> {
   const sql = database();
   await sql`delete from ${sql(table)} where company_id = ${tenant.companyId} and id = ${id}`;
 }
 
-/** A branch that nobody belongs to; answers its id. */
+/**
+ * Creates a branch without members.
+ * @returns its id
+ */
 export async function newBranch(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -645,7 +687,10 @@ export async function newBranch(tenant: Tenant): Promise<string> {
   return id;
 }
 
-/** A team of a branch; answers its id. */
+/**
+ * Creates a team of a branch.
+ * @returns its id
+ */
 export async function newTeam(tenant: Tenant, branchId = tenant.branchId, name = 'Team'): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -653,7 +698,10 @@ export async function newTeam(tenant: Tenant, branchId = tenant.branchId, name =
   return id;
 }
 
-/** A custom profile; answers its id. */
+/**
+ * Creates a custom profile.
+ * @returns its id
+ */
 export async function newProfile(
   tenant: Tenant,
   permissions: Record<string, string[]> = { leads: ['view'] },
@@ -669,7 +717,7 @@ export async function newProfile(
   return id;
 }
 
-/** The source and the tags that an example names. */
+/** Creates the source and the tags that an example names. */
 async function configureLists(tenant: Tenant, example: Example): Promise<void> {
   const sql = database();
   const { source, tags } = example as { source?: string; tags?: string[] };
@@ -683,7 +731,10 @@ async function configureLists(tenant: Tenant, example: Example): Promise<void> {
       values (${tenant.companyId}, ${uuidv7()}, 'leads', ${name}, now(), now()) on conflict do nothing`;
 }
 
-/** An activity on a lead of its own; answers its id. */
+/**
+ * Creates an activity on a new lead.
+ * @returns its id
+ */
 export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
   const id = uuidv7();
   const lead = await newRecord(tenant, mode, 'leads');
@@ -695,7 +746,10 @@ export async function newActivity(tenant: Tenant, mode: Mode): Promise<string> {
   return id;
 }
 
-/** A kind of activity of a tenant's own; answers its id. */
+/**
+ * Creates a custom activity type.
+ * @returns its id
+ */
 async function newActivityType(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`
@@ -703,7 +757,10 @@ async function newActivityType(tenant: Tenant): Promise<string> {
   return id;
 }
 
-/** An SLA policy that no record falls under, since customers have no priority; answers its id. */
+/**
+ * Creates an SLA policy that applies to no record, because customers have no priority.
+ * @returns its id
+ */
 export async function newSlaPolicy(tenant: Tenant): Promise<string> {
   const id = uuidv7();
   await database()`

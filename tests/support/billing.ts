@@ -1,16 +1,19 @@
-// Subscriptions for tests: put into any state, and grown older.
+// Subscriptions for tests, in any state and of any age.
 import { call, type Json } from './client.ts';
 import { database, type Tenant } from './tenants.ts';
 
 const day = 86_400_000;
 
-/** A card that is good, and one that is declined. */
+/** A valid card and a declined one. */
 export const goodCard = { brand: 'visa', last4: '4242', exp_month: 12, exp_year: 2035 };
 export const declinedCard = { ...goodCard, last4: '0002' };
 
 const tableOf = (mode: 'live' | 'test'): string => (mode === 'test' ? 'test_subscriptions' : 'subscriptions');
 
-/** Puts a subscription into a state: active on starter, in the middle of a month of 30 days, unless told otherwise. */
+/**
+ * Puts a subscription into a state: by default active on starter, in the middle of a month of 30
+ * days.
+ */
 export async function subscribed(
   tenant: Pick<Tenant, 'companyId'>,
   mode: 'live' | 'test' = 'live',
@@ -46,7 +49,7 @@ export async function subscribed(
   await sql`insert into ${sql(tableOf(mode))} ${sql(row as never)} on conflict (company_id) do update set ${sql(state as never)}`;
 }
 
-/** The subscription as it is stored. */
+/** Returns the stored subscription. */
 export async function storedSubscription(
   { companyId }: Pick<Tenant, 'companyId'>,
   mode: 'live' | 'test' = 'live',
@@ -56,14 +59,14 @@ export async function storedSubscription(
   return row;
 }
 
-/** What was charged, in minor units, declined attempts left out. */
+/** Returns the successful charges, in minor units. */
 export async function charged({ companyId }: Pick<Tenant, 'companyId'>): Promise<number[]> {
   const rows = await database()<{ amount: number }[]>`
     select amount_minor::int as amount from test_charges where company_id = ${companyId} and not is_declined order by created_at`;
   return rows.map(({ amount }) => amount);
 }
 
-/** Leaves a row of the tenant's, in each mode, in every table about money. */
+/** Adds a row of the tenant, in each mode, to every table of billing. */
 export async function billed(tenant: Tenant): Promise<void> {
   const sql = database();
   await customer(tenant);
@@ -81,7 +84,7 @@ export async function billed(tenant: Tenant): Promise<void> {
   }
 }
 
-/** A customer at a payment provider, with an event. */
+/** Creates a customer at a payment provider, with an event. */
 async function customer({ companyId }: Tenant): Promise<void> {
   const sql = database();
   await sql`
@@ -95,7 +98,7 @@ async function customer({ companyId }: Tenant): Promise<void> {
   await sql`insert into provider_events (company_id, id, received_at) values (${companyId}, gen_random_uuid()::text, now())`;
 }
 
-/** Invoices that nobody ordered. */
+/** Creates invoices without an operation behind them. */
 export async function invoiced(
   { companyId }: Pick<Tenant, 'companyId'>,
   mode: 'live' | 'test',
@@ -109,7 +112,7 @@ export async function invoiced(
     from generate_series(1, ${count}::int) n`;
 }
 
-/** When things of the bill happened and will happen. */
+/** Columns with times, by table of billing. */
 const moments = {
   subscriptions: ['trial_ends_at', 'period_start', 'period_end', 'ended_at', 'past_due_since', 'due_at'],
   invoices: ['period_start', 'period_end', 'issued_at', 'due_at', 'paid_at'],
@@ -118,7 +121,7 @@ const moments = {
   api_quota: ['month_start'],
 };
 
-/** Lets everything of the bills of a database lie so many days further back. */
+/** Shifts everything in a database's billing tables into the past by days. */
 export async function ageBill(days: number): Promise<void> {
   const sql = database();
   for (const [table, columns] of Object.entries(moments))
@@ -126,7 +129,7 @@ export async function ageBill(days: number): Promise<void> {
       await sql.unsafe(
         `update ${table} set ${column} = ${column} - interval '${days} days' where company_id <> '00000000-0000-7000-8000-000000000000'`,
       );
-  // What orders were computed from.
+  // The values that operations were computed from.
   for (const name of ['periodStart', 'periodEnd'])
     await sql.unsafe(
       `update billing_operations set base = base || jsonb_build_object('${name}', (base->>'${name}')::timestamptz - interval '${days} days')

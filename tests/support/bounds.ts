@@ -1,12 +1,12 @@
-// The bounds that the document gives to fields and parameters, as values on both sides of each.
+// The bounds of fields and parameters in the spec, with values on both sides of each.
 import type { DeclaredOperation } from './document.ts';
 import { bodySchema, plain, type Schema, textOfLength } from './schemas.ts';
 
-/** One value at a bound. */
+/** A value at a bound. */
 export interface Bound {
   field: string;
   rule: string;
-  /** The code of the problem that refuses what is beyond. */
+  /** The code of the problem beyond the bound. */
   code: 'TOO_SHORT' | 'TOO_LONG' | 'OUT_OF_RANGE' | 'REQUIRED';
   value: unknown;
   allowed: boolean;
@@ -19,7 +19,7 @@ export interface BodyBound extends Bound {
 
 type Path = (string | number)[];
 
-/** A value that fits a schema, as small as it may be. */
+/** Returns the smallest value that fits a schema. */
 function sample(schema: Schema, index = 0): unknown {
   const { type, enum: options, example, const: constant } = plain(schema);
   if (constant !== undefined) return constant;
@@ -39,7 +39,10 @@ function sampleObject({ properties = {}, required = [] }: Schema): Record<string
   return Object.fromEntries(required.map((name) => [name, sample(properties[name] ?? {})]));
 }
 
-/** Values below, at and above each bound of one schema, leaving out what another bound of it refuses. */
+/**
+ * Returns values below, at and above each bound of a schema, except those that another bound
+ * rejects.
+ */
 export function boundsOf(schema: Schema, field: string): Bound[] {
   const found: Bound[] = [];
   const add = (
@@ -74,21 +77,21 @@ export function boundsOf(schema: Schema, field: string): Bound[] {
     Object.fromEntries(
       Array.from({ length: size }, (_, index) => [`k${index}`, sample(typeof values === 'object' ? values : {}, 0)]),
     );
-  // Only of maps: the number of named properties is ruled by their names.
+  // Only for maps, because declared properties determine their own number.
   if (!schema.properties) add('TOO_LONG', keys, ['minProperties', undefined], ['maxProperties', maxProperties]);
   return found;
 }
 
 /**
- * Every bounded field of an operation's body, with the body that holds each value.
- * @param example a body that is accepted, in which one field at a time is replaced
+ * Returns every bounded field of an operation's body, with a body for each value.
+ * @param example an accepted body, in which one field at a time is replaced
  */
 export function bodyBounds(operation: DeclaredOperation, example: unknown): BodyBound[] {
   const root = bodySchema(operation);
   const found: BodyBound[] = [];
   const visit = (given: Schema, path: Path, depth: number): void => {
     const schema = plain(given);
-    // In a choice the server names the choice, not the bound inside it.
+    // In a choice, the server names the choice and not the bound inside it.
     if (depth > 5 || schema.anyOf || schema.oneOf || schema.readOnly || schema['x-immutable']) return;
     for (const bound of boundsOf(schema, fieldOf(path)))
       found.push({ ...bound, body: withValue(example, path, bound.value) });
@@ -117,7 +120,7 @@ export function bodyBounds(operation: DeclaredOperation, example: unknown): Body
   }
 }
 
-/** A path as the server names fields. */
+/** Returns a path as the server names fields. */
 function fieldOf(path: Path): string {
   return path.reduce<string>((field, step) => {
     if (typeof step === 'number') return `${field}[${step}]`;

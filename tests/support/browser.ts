@@ -1,13 +1,13 @@
-// A browser for tests: a fresh profile, no other host in reach, and all that it asks for noted.
+// A browser for tests: a fresh profile without access to other hosts, which records requests.
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findProgram } from './programs.ts';
 
 export interface WatchedPage {
   page: Page;
-  /** Addresses that the page asked for, those of the page's own making (blob, data) left out. */
+  /** The requested URLs, except the page's own blob and data URLs. */
   requests: string[];
-  /** What the browser's console says: errors, warnings, and what a policy refused. */
+  /** Console messages: errors, warnings, and violations of the content security policy. */
   complaints: string[];
 }
 
@@ -24,10 +24,10 @@ export function openBrowser(): Promise<Browser> {
   });
 }
 
-/** A page in a context of its own. */
+/** Opens a page in a new context. */
 export async function watchedPage(browser: Browser, width = 1440, height = 900): Promise<WatchedPage> {
   const context = await browser.newContext({ viewport: { width, height } });
-  // As long as a busy machine may take; a page that is right is there at once.
+  // The longest time on a busy machine. A correct page responds immediately.
   context.setDefaultTimeout(90_000);
   const page = await context.newPage();
   const requests: string[] = [];

@@ -1,4 +1,4 @@
-// What the job of calendars works with, and bookings for it, without a server.
+// The services of the calendar job, and bookings for it, without a server.
 import { v7 as uuidv7 } from 'uuid';
 import { openCalendars } from '../../app/calendar-provider.ts';
 import { Pool } from '../../db/client/pool.ts';
@@ -15,7 +15,7 @@ import { newUser, rowDatabase, type Tenant } from './tenants.ts';
 
 const secrets = new Secrets('5e'.repeat(32));
 
-/** A server that runs the job. */
+/** The environment of a server that runs the job. */
 export interface CalendarServer {
   pools: JobPools;
   services: CalendarServices;
@@ -39,7 +39,10 @@ export function openCalendarServer(url: string): CalendarServer {
   };
 }
 
-/** A user with a calendar. @returns the user's id */
+/**
+ * Creates a user with a calendar.
+ * @returns the user's id
+ */
 export async function newOwner(
   tenant: Tenant,
   { url, username, password }: Pick<TestCalendar, 'url' | 'username' | 'password'>,
@@ -51,7 +54,10 @@ export async function newOwner(
   return userId;
 }
 
-/** A booking, and the order to write it into the calendar of its user. @returns its id */
+/**
+ * Creates a booking with the operation that writes it into its user's calendar.
+ * @returns its id
+ */
 export async function newOrderedBooking({ companyId }: Tenant, userId: string, now = new Date()): Promise<string> {
   const id = uuidv7();
   const start = new Date(now.getTime() + 86_400_000);
@@ -98,7 +104,7 @@ export async function newOrderedBooking({ companyId }: Tenant, userId: string, n
   return id;
 }
 
-/** Cancels a booking, and has its event removed. */
+/** Cancels a booking with the operation that removes its event. */
 export async function cancelOrderedBooking(
   { companyId }: Tenant,
   userId: string,

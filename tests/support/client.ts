@@ -1,4 +1,4 @@
-// The test client: real HTTP to the server under test; every answer is held against the document.
+// The test client: real HTTP requests, with each response checked against the OpenAPI document.
 import { randomInt, randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,20 +12,22 @@ export interface CallOptions {
   key?: string | undefined;
   /** A bearer token. */
   token?: string | undefined;
-  /** The secret that the body is signed with, as gateways do. */
+  /** The secret that signs the body, as gateways do. */
   signedWith?: string | undefined;
   body?: unknown;
-  /** Sent as it is, in place of body. */
+  /** Sent verbatim instead of body. */
   rawBody?: string | Buffer;
   headers?: Record<string, string>;
-  /** true: a fresh random key. */
+  /** true: a new random key. */
   idempotencyKey?: string | true | undefined;
   query?: Record<string, string | number> | undefined;
-  /** The client's address, as the trusted proxy reports it; another one for each call unless given. */
+  /**
+   * The client's address as the trusted proxy reports it. By default, each call has another one.
+   */
   ip?: string;
   /** Another server than the common one. */
   baseUrl?: string | undefined;
-  /** Gives up when there is no answer by then. */
+  /** Milliseconds until the call gives up. */
   within?: number;
 }
 
@@ -40,7 +42,7 @@ export interface Answer {
   text: string;
 }
 
-/** What every answer carries, whatever it says. */
+/** Headers of every response. */
 const everyAnswer: Record<string, RegExp> = {
   'x-request-id': /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
   'x-ratelimit-limit': /^[1-9]\d*$/,
@@ -51,36 +53,36 @@ const everyAnswer: Record<string, RegExp> = {
   'strict-transport-security': /^max-age=\d{8}; includeSubDomains$/,
 };
 
-/** Throws when a header that every answer carries is missing. */
+/** Throws if a header that every response has is missing. */
 export function checkHeaders(headers: Pick<Headers, 'get'>): void {
   for (const [name, pattern] of Object.entries(everyAnswer))
     if (!pattern.test(headers.get(name) ?? '')) throw new Error(`the answer's ${name} is ${headers.get(name)}`);
 }
 
-/** Limits of an address are for the tests that look for them. */
+/** Returns another address each time, because only some tests look for limits per address. */
 export function anyAddress(): string {
   return `10.${randomInt(256)}.${randomInt(256)}.${randomInt(256)}`;
 }
 
 let server: string | undefined;
 
-/** From now on this test file calls another server than the common one; undefined ends that. */
+/** Makes this test file call another server than the common one, until called with undefined. */
 export function useServer(baseUrl: string | undefined): void {
   server = baseUrl;
 }
 
-/** Connections stay open between calls; those of fetch take half as much processor time again. */
+/** Keeps connections open. Those of fetch take half as much processor time again. */
 const agent = new Agent({ keepAlive: true });
 
 interface Sent {
   method: string;
   headers: Record<string, string>;
   body: string | Buffer | undefined;
-  /** Milliseconds after which it gives up. */
+  /** Milliseconds until the call gives up. */
   within: number | undefined;
 }
 
-/** Sends a request and reads its whole answer. */
+/** Sends a request and reads the whole response. */
 function send(url: string, { body, within, ...wanted }: Sent): Promise<Pick<Answer, 'status' | 'headers' | 'text'>> {
   const signal = within === undefined ? {} : { signal: AbortSignal.timeout(within) };
   return new Promise((resolve, reject) => {
@@ -110,19 +112,19 @@ export async function call(method: string, path: string, options: CallOptions = 
   return isCommon ? callWithRetries(method, path, options) : callOnce(method, path, options);
 }
 
-/** Milliseconds. The server's shortest time limit, after which it answers 503, is longer. */
+/** Milliseconds. The server's shortest timeout, after which it answers 503, is longer. */
 const shortestLimit = 900;
 
 /**
- * True if the server gave the request up because a time limit passed, and did nothing. Limits are 1
- * to 1.8 seconds, so a 503 that comes sooner is a fault, and so is one of a provider.
+ * Returns true if the server gave up because of a timeout and did nothing. Timeouts are 1 to 1.8
+ * seconds, so an earlier 503 is a fault, and so is a provider's 503.
  */
 function isOverload({ status, body }: Answer, milliseconds: number): boolean {
   if (status !== 503 || milliseconds < shortestLimit) return false;
   return [undefined, 'query_timeout'].includes(body?.error?.details?.reason);
 }
 
-/** Calls the API, and calls it again if the server is overloaded. */
+/** Calls the API, and repeats the call if the server is overloaded. */
 export async function callWithRetries(method: string, path: string, options: CallOptions): Promise<Answer> {
   for (let retriesLeft = 2; ; retriesLeft -= 1) {
     const startedAt = performance.now();
@@ -145,7 +147,7 @@ async function callOnce(method: string, path: string, options: CallOptions): Pro
   if (options.signedWith !== undefined) headers['service-signature'] = signatureOf(options.signedWith, body ?? '');
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
-  // Said of every body, since node:http leaves it out where a method rarely has one.
+  // Set for every body, because node:http omits it for methods that rarely have one.
   if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
   const url = `${options.baseUrl ?? server ?? inject('baseUrl')}${path}${query}`;
   const received = await send(url, { method, headers, body, within: options.within });
@@ -178,9 +180,9 @@ async function callOnce(method: string, path: string, options: CallOptions): Pro
 const figures = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'];
 
 /**
- * Calls and expects a status; the failure message has the response. Retries if any server, common or
- * not, is overloaded, unless 503 is expected.
- * @param expected the status, or all that are right
+ * Calls and expects a status. The failure message contains the response. Retries if any server,
+ * common or not, is overloaded, unless 503 is expected.
+ * @param expected the status, or all accepted ones
  */
 export async function expectStatus(
   expected: number | readonly number[],

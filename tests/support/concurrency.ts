@@ -1,6 +1,6 @@
-// The same work for many items, some at a time, for walks that would else mostly wait.
+// Runs work for many items with limited concurrency, for walks that would otherwise mostly wait.
 
-/** Does the work for every item, so many at once; the first failure is thrown. */
+/** Runs the work for every item with limited concurrency, and throws the first failure. */
 export async function inLanes<Item>(
   lanes: number,
   items: Iterable<Item>,

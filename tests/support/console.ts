@@ -1,4 +1,4 @@
-// A workspace with something on every page of the console.
+// A workspace with content on every page of the console.
 
 import { v7 as uuidv7 } from 'uuid';
 import { newGrant } from './access-tokens.ts';
@@ -8,7 +8,7 @@ import { newCampaign, newDraft } from './messaging.ts';
 import { createRecords } from './records.ts';
 import { newWideTenant, sharedToken } from './requests.ts';
 import { database, type Tenant } from './tenants.ts';
-import { newDelivery, newWebhook, untold } from './webhooks.ts';
+import { newDelivery, newWebhook, withoutDeliveries } from './webhooks.ts';
 
 export interface Furnished {
   tenant: Tenant;
@@ -19,7 +19,7 @@ export interface Furnished {
   run: string;
 }
 
-/** Addresses of all pages that somebody who is signed in may see, by what they show. */
+/** Returns the paths of all pages that a signed-in user may see, by content. */
 export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
   overview: '/console',
   messages: '/console/messages',
@@ -49,7 +49,7 @@ export async function furnishedTenant(): Promise<Furnished> {
   const token = await sharedToken(tenant);
   const body = { name: 'Website forms', scopes: ['leads:create', 'activities:create'] };
   const minted = await expectStatus(201, 'POST', '/v1/api-keys', { token, body });
-  const { id: webhook } = await newWebhook(tenant, 'live', untold);
+  const { id: webhook } = await newWebhook(tenant, 'live', withoutDeliveries);
   const delivery = await newDelivery(tenant, 'live', webhook);
   await newDelivery(tenant, 'live', webhook, { status: 'succeeded', last_response_code: 200, last_error: null });
   await newDraft(tenant.key, { channel: 'email', to: 'sara@x.example', subject: 'Your quote', body: 'Hello' });

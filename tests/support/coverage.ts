@@ -1,15 +1,15 @@
-// Which operations and statuses the tests have seen; refused below the agreed share.
+// Records which operations and statuses tests have seen, and rejects a share below the target.
 import { appendFileSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { operations } from './document.ts';
 
-/** What is missing are faults that a public read cannot meet. */
+/** The missing statuses are errors that a public read cannot return. */
 const agreedShare = 0.95;
 
-/** What this worker has noted already. */
+/** What this worker has recorded already. */
 const noted = new Set<string>();
 
-/** Notes one answer. Each test worker writes a file of its own. */
+/** Records a response. Each test worker writes its own file. */
 export function noteAnswer(folder: string, operationId: string, status: number): void {
   const line = `${operationId} ${status}\n`;
   if (noted.has(line)) return;
@@ -17,14 +17,14 @@ export function noteAnswer(folder: string, operationId: string, status: number):
   appendFileSync(join(folder, `${process.pid}.txt`), line);
 }
 
-/** False where files were named. */
+/** Returns false if the run names test files. */
 export function isWholeRun(): boolean {
   return !process.argv.slice(2).some((argument) => /tests\/|\.test/.test(argument));
 }
 
 /**
  * Prints the table.
- * @returns false when an operation was never called, or too few declared statuses were seen
+ * @returns false if an operation was never called, or too few declared statuses were seen
  */
 export function reportCoverage(folder: string): boolean {
   const seen = new Set(readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), 'utf8').split('\n')));
@@ -34,7 +34,7 @@ export function reportCoverage(folder: string): boolean {
   let operationsSeen = 0;
   const lines: string[] = [];
   for (const operation of operations) {
-    // A fault of ours cannot be ordered from outside; 500 is declared everywhere and must never be seen.
+    // Tests cannot provoke a 500. Every operation declares it, and no response may have it.
     const statuses = operation.statuses.filter((status) => status !== '500');
     const hit = statuses.filter((status) => seen.has(`${operation.id} ${status}`));
     declared += statuses.length;

@@ -1,4 +1,4 @@
-// Databases beside the common one, made from a template in an instant, dropped after use.
+// Databases besides the common one, copied from a template instantly and dropped after use.
 import postgres, { type Sql } from 'postgres';
 import { inject } from 'vitest';
 import { jobNames } from '../../jobs/index.ts';
@@ -18,9 +18,9 @@ async function asOwner<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
 }
 
 /**
- * Settings of a server beside the common one, on the same database. Its background jobs are paused: they
- * would take up work of other test files, with other settings, and hold it for a minute if the
- * server is killed. The common server does the work of both.
+ * Returns settings of a server besides the common one, on the same database. Its background jobs
+ * are paused: they would take up work of other test files with other settings, and hold it for a
+ * minute if the server is killed. The common server does the work of both.
  */
 export function besideCommon(): Record<'DATABASE_URL' | 'SECRET_KEY' | 'PAUSED_JOBS', string> {
   return {
@@ -41,15 +41,18 @@ export async function inDatabase<T>(url: string, work: (sql: Sql) => Promise<T>)
 }
 
 /**
- * Makes a database with the schema.
- * @param template the address of one that nobody is connected to, to copy its rows too
+ * Creates a database with the schema.
+ * @param template the address of an unused database, to copy its rows as well
  * @returns its address
  */
 export function newDatabase(template = templateBeside(inject('databaseUrl'))): Promise<string> {
   return copyOf(new URL(template).pathname.slice(1));
 }
 
-/** Makes a database that no migration has come to yet. @returns its address */
+/**
+ * Creates a database without migrations.
+ * @returns its address
+ */
 export function emptyDatabase(): Promise<string> {
   return copyOf('template0');
 }

@@ -1,4 +1,4 @@
-// The document as tests see it: its operations, and a check of every answer against it.
+// The OpenAPI document for tests: its operations, and a check of every response.
 import { readFileSync } from 'node:fs';
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -42,7 +42,7 @@ const matchers = operations.map((operation) => ({
   parameters: (operation.path.match(/\{/g) ?? []).length,
 }));
 
-/** The operation that a request is for; the path with the fewest parameters wins. */
+/** Returns the operation of a request. The path with the fewest parameters wins. */
 export function operationOf(method: string, path: string): DeclaredOperation | undefined {
   const wanted = method === 'HEAD' ? 'GET' : method;
   return matchers
@@ -53,7 +53,7 @@ export function operationOf(method: string, path: string): DeclaredOperation | u
 const ajv = new Ajv2020({ strict: false, allErrors: true });
 (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
 ajv.addSchema({ $id: 'document', ...document });
-/** By the schema that they check; most failures of all operations have the same. */
+/** By schema, because most error responses share one. */
 const validators = new Map<string, ValidateFunction>();
 
 function validatorOf(operation: DeclaredOperation, status: number): ValidateFunction | undefined {
@@ -70,7 +70,7 @@ function validatorOf(operation: DeclaredOperation, status: number): ValidateFunc
   return validate;
 }
 
-/** What a reference inside the document points at. */
+/** Returns the target of a reference inside the document. */
 export function resolve(reference: string): unknown {
   return reference
     .slice(2)
@@ -81,7 +81,7 @@ export function resolve(reference: string): unknown {
     );
 }
 
-/** Throws when an answer is not one that the document declares for the operation. */
+/** Throws if the document does not declare the response for the operation. */
 export function checkAnswer(operation: DeclaredOperation, status: number, body: unknown): void {
   const validate = validatorOf(operation, status);
   if (validate && body !== undefined && !validate(body)) {

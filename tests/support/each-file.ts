@@ -1,4 +1,4 @@
-// Runs before each test file: what the one before it in this process had chosen is forgotten.
+// Runs before each test file: resets what the previous file in this process has chosen.
 import fc from 'fast-check';
 import { vi } from 'vitest';
 import { useServer } from './client.ts';

@@ -1,7 +1,7 @@
-// Events that were told, whether they wait for their positions or have them.
+// Emitted events, pending or with a position.
 import type { PendingQuery, Row, Sql } from 'postgres';
 
-/** To be read from in place of a table. */
+/** Returns a subquery to select from instead of a table. */
 export function toldEvents(sql: Sql): PendingQuery<Row[]> {
   return sql`(
     select company_id, id, test_mode, event, occurred_at, actor, request_id, data from outbox_events

@@ -1,12 +1,13 @@
-// A proxy between a client and the server that fails as told, and then lets everything through.
+// A proxy between a client and the server that fails on command and otherwise passes everything.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
 /**
- * What happens to a request. reset: the connection breaks and the server never hears of it. lose: the server answers, and the
- * connection breaks instead. silence: nothing, until the caller gives up. Or an answer of the proxy's own.
+ * The outcome of a request. reset: the connection breaks before the server gets the request. lose:
+ * the server responds, and the connection breaks instead. silence: no response until the caller
+ * gives up. Or a response of the proxy itself.
  */
 export type Fault = 'reset' | 'lose' | 'silence' | { status: number; headers?: Record<string, string>; body: unknown };
 
@@ -39,7 +40,7 @@ export class FailingProxy {
     return proxy;
   }
 
-  /** The next requests meet these faults, one each; what was seen before is forgotten. */
+  /** Sets the faults of the next requests, one each, and clears the recorded requests. */
   failWith(...faults: Fault[]): void {
     this.#faults = faults;
     this.seen.length = 0;
@@ -73,8 +74,8 @@ export class FailingProxy {
   }
 }
 
-/** A failure as the API words it. */
+/** Returns an error as the API words it. */
 export function failure(status: number, code: string, headers: Record<string, string> = {}, details?: object): Fault {
-  const body = { success: false, error: { code, message: 'As told.', details }, meta: {} };
+  const body = { success: false, error: { code, message: 'Failed on command.', details }, meta: {} };
   return { status, headers: { 'x-request-id': '0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55', ...headers }, body };
 }

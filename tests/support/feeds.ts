@@ -1,4 +1,4 @@
-// Feeds as readers follow them: page by page, with the cursor of the page before.
+// Feeds as readers follow them: page by page with cursors.
 import { vi } from 'vitest';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { expectStatus, type Json } from './client.ts';
@@ -14,19 +14,19 @@ export interface FeedQuery {
   include?: 'changes';
 }
 
-/** One page. */
+/** Reads one page. */
 export async function readFeed(key: string, query: FeedQuery = {}, baseUrl?: string): Promise<Json> {
   const options = { key, query: { ...query }, ...(baseUrl === undefined ? {} : { baseUrl }) };
   return (await expectStatus(200, 'GET', '/v1/changes', options)).body.data;
 }
 
-/** The cursor behind everything that was told until now. */
+/** Returns the cursor after all current events. */
 export async function now(key: string): Promise<string> {
   await untilTaken(key);
   return (await readFeed(key, { cursor: 'now' })).next_cursor;
 }
 
-/** All changes behind a cursor, and the cursor behind them; once everything that was told has its position. */
+/** Returns all changes after a cursor, once every pending event has its position. */
 export async function changesAfter(key: string, cursor: string, query: FeedQuery = {}): Promise<Json[]> {
   await untilTaken(key);
   const changes: Json[] = [];
@@ -39,7 +39,7 @@ export async function changesAfter(key: string, cursor: string, query: FeedQuery
   }
 }
 
-/** Waits until no event of a key's workspace waits for its position. */
+/** Waits until no event of a key's workspace is pending. */
 export async function untilTaken(key: string): Promise<void> {
   const waiting = () => database()`
     select from outbox_events
@@ -47,12 +47,12 @@ export async function untilTaken(key: string): Promise<void> {
   await vi.waitUntil(async () => (await waiting()).length === 0);
 }
 
-/** Has something told of leads and deals, so that calls which may wait are answered at once. */
+/** Emits events of leads and deals, so that calls with a wait time respond immediately. */
 export async function tellSomething(key: string): Promise<void> {
   await createRecord(key, 'leads', lead());
   await createRecord(key, 'deals', { name: 'Told' });
   await untilTaken(key);
 }
 
-/** What a reader of a test looks at. */
+/** Returns a short text of a change for comparisons. */
 export const brief = ({ event, object, record_id }: Json): string => `${event} ${object} ${record_id}`;

@@ -1,4 +1,4 @@
-// What filters and sorts mean, in a few lines that share nothing with the server.
+// A reference implementation of filters and sorts that shares no code with the server.
 import type { Json } from './client.ts';
 
 export interface ReferenceField {
@@ -22,13 +22,13 @@ export type ReferenceRelations = ReadonlyMap<string, { fields: Fields; recordsOf
 
 const noRelations: ReferenceRelations = new Map();
 
-/** When relative dates are looked at, and the time zone of the workspace. */
+/** The current time for relative dates, and the time zone of the workspace. */
 export interface ReferenceClock {
   now: Date;
   timezone: string;
 }
 
-/** True when a record passes the filter. */
+/** Returns true if the record passes the filter. */
 export function passes(
   record: Json,
   filter: ReferenceFilter,
@@ -83,13 +83,15 @@ function compares(
   return is(op, value);
 }
 
-/** The number that a text is, whatever spaces stand around it. */
+/** Returns the number that a text contains, ignoring surrounding spaces. */
 function asNumber(stored: unknown): number | undefined {
   const written = text(stored).trim();
   return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(written) ? Number(written) : undefined;
 }
 
-/** The time that a text is: a date of the calendar, or one with a time of day and an offset. */
+/**
+ * Returns the time that a text contains: a calendar date, or one with a time of day and an offset.
+ */
 function asTime(stored: unknown): string | undefined {
   const written = String(stored).trim();
   if (!/^(?!0000)\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(written)) return undefined;
@@ -127,7 +129,10 @@ function holds(field: ReferenceField, stored: Json, op: string, value: unknown, 
   }
 }
 
-/** What the caller means by a value: times in UTC, addresses and names of lists in one case, telephone numbers without decoration. */
+/**
+ * Normalizes a value of the caller: times in UTC, emails and list names in one case, phone numbers
+ * without formatting.
+ */
 function meant(field: ReferenceField, value: unknown): unknown {
   switch (field.kind) {
     case 'email':
@@ -147,21 +152,21 @@ function meant(field: ReferenceField, value: unknown): unknown {
   }
 }
 
-/** Numbers by size, unless they are in a custom field; everything else by its characters. */
+/** Compares numbers by size, except in custom fields, and everything else by characters. */
 function compareValues(field: ReferenceField, left: unknown, right: unknown): number {
   if (field.kind === 'number' && !field.custom) return Number(left) - Number(right);
   const [a, b] = field.kind === 'list' ? [text(left).toLowerCase(), text(right)] : [text(left), text(right)];
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-/** Numbers as people write them, without an exponent. */
+/** Formats a number without an exponent. */
 function text(value: unknown): string {
   return typeof value === 'number'
     ? value.toLocaleString('en-US', { useGrouping: false, maximumFractionDigits: 20 })
     : String(value);
 }
 
-/** The date that a stored value has on the clocks of the workspace. */
+/** Returns the date of a stored value in the time zone of the workspace. */
 function dateOf(field: ReferenceField, stored: unknown, timezone: string): string {
   return field.kind === 'date' ? String(stored) : localDate(new Date(String(stored)), timezone);
 }
@@ -174,7 +179,7 @@ export function localDate(time: Date, timezone: string): string {
   return format.format(time);
 }
 
-/** The first and the last date of a relative date. */
+/** Returns the first and the last date of a relative date. */
 function periodOf(name: string, { now, timezone }: ReferenceClock): [string, string] {
   const today = localDate(now, timezone);
   const [year = 0, month = 0, day = 0] = today.split('-').map(Number);
@@ -200,7 +205,10 @@ function periodOf(name: string, { now, timezone }: ReferenceClock): [string, str
 const comparePeriod = (date: string, [first, last]: [string, string]): number =>
   date < first ? -1 : date > last ? 1 : 0;
 
-/** The order of a sort parameter: no value last, equals by id in the direction of the last key. */
+/**
+ * Sorts as a sort parameter does: missing values last, equal ones by id in the direction of the
+ * last key.
+ */
 export function inOrder(records: readonly Json[], sort: string, fields: Fields): Json[] {
   const keys = sort.split(',').map((part) => ({ name: part.replace('-', ''), sign: part.startsWith('-') ? -1 : 1 }));
   const last = keys[keys.length - 1]?.sign ?? 1;
@@ -212,7 +220,7 @@ export function inOrder(records: readonly Json[], sort: string, fields: Fields):
         if (a[name] !== b[name]) return a[name] === null ? 1 : -1;
         continue;
       }
-      // Names of lists are sorted as they are written.
+      // Names of lists are sorted as written.
       const order = compareValues(field.kind === 'list' ? { ...field, kind: 'text' } : field, a[name], b[name]);
       if (order !== 0) return order * sign;
     }

@@ -1,2 +1,2 @@
-// A port that nobody listens on, for programs that tests start.
+// A free port for programs that tests start.
 export { freePort } from '../../app/embedded-postgres/free-port.ts';

@@ -1,10 +1,10 @@
-// Texts that keep careless patterns and parsers busy, and the places of a body that take a text.
+// Texts that keep careless patterns and parsers busy, and the places of a body that accept texts.
 import type { DeclaredOperation } from './document.ts';
 import { bodySchema, plain, type Schema } from './schemas.ts';
 
 const long = 100_000;
 
-/** By what they are made for. */
+/** By purpose. */
 export const hostileTexts: Readonly<Record<string, string>> = {
   'one letter': 'a'.repeat(long),
   'one digit': '9'.repeat(long),
@@ -28,7 +28,7 @@ export const hostileTexts: Readonly<Record<string, string>> = {
 
 type Place = readonly (string | number)[];
 
-/** Where a body may have a text: every named field of texts, and every text that the example has. */
+/** Returns the places of texts in a body: every named text field, and every text in the example. */
 export function textPlaces(operation: DeclaredOperation, example: unknown): Place[] {
   const places = new Map<string, Place>();
   const add = (place: Place): void => void places.set(place.join('.'), place);
@@ -51,7 +51,7 @@ export function textPlaces(operation: DeclaredOperation, example: unknown): Plac
   return [...places.values()];
 }
 
-/** A body with a text in one place. */
+/** Returns a body with a text in one place. */
 export function withText(body: unknown, [step, ...rest]: Place, text: string): unknown {
   if (step === undefined) return text;
   if (typeof step === 'number') {

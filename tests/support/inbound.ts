@@ -1,16 +1,19 @@
-// Reports of what came in, signed as gateways sign them.
+// Inbound reports, signed as gateways sign them.
 import { createHmac } from 'node:crypto';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { database, type Tenant } from './tenants.ts';
 
-/** The header of a body. @param time unix seconds; now unless given */
+/**
+ * Returns the signature header of a body.
+ * @param time unix seconds, by default now
+ */
 export function signatureOf(secret: string, body: string | Buffer, time = Math.floor(Date.now() / 1000)): string {
   return `t=${time},v1=${createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')}`;
 }
 
-/** The secret of a tenant's gateways: the one that it has, or a new one. */
+/** Returns the secret of a tenant's gateways, and creates it if there is none. */
 export async function inboundSecret({ companyId }: Pick<Tenant, 'companyId'>, mode: 'live' | 'test'): Promise<string> {
   const secrets = new Secrets(inject('secretKey'));
   const secret = newSigningSecret();

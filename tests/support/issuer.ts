@@ -1,11 +1,11 @@
-// A real authorization server on loopback, its apps, and a browser in which people consent.
+// An authorization server on loopback, its apps, and a browser in which users consent.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import Provider, { type AdapterFactory, type AdapterPayload, type Configuration } from 'oidc-provider';
 import * as openid from 'openid-client';
 
-/** What the tokens are for, as the authorization server calls it. */
+/** The resource of the tokens, as the authorization server names it. */
 export const resource = 'urn:headless-crm';
 const scopes = [
   'leads:view',
@@ -21,11 +21,11 @@ const scopes = [
 export interface Issuer {
   url: string;
   jwksUri: string;
-  /** How often its keys were asked for. */
+  /** The number of requests for its keys. */
   keyRequests(): number;
-  /** Other keys from now on; what it remembers of apps, sessions and refresh tokens stays. */
+  /** Replaces its keys. Apps, sessions and refresh tokens stay. */
   rotate(algorithm: 'ES256' | 'RS256'): Promise<void>;
-  /** Answers requests for its keys in another way; undefined ends that. */
+  /** Replaces the responses for its keys, until called with undefined. */
   breakKeys(answer: ((response: ServerResponse) => void) | undefined): void;
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -36,7 +36,7 @@ async function newKey(algorithm: 'ES256' | 'RS256'): Promise<JWK> {
   return { ...(await exportJWK(privateKey)), kid: crypto.randomUUID(), alg: algorithm, use: 'sig' };
 }
 
-/** What the authorization server remembers, whatever keys it has. */
+/** Storage of the authorization server, independent of its keys. */
 function newMemory(): AdapterFactory {
   const kept = new Map<string, AdapterPayload>();
   return (model) => {
@@ -67,7 +67,7 @@ async function newProvider(url: string, algorithm: 'ES256' | 'RS256', adapter: A
   } as const;
   const configuration: Configuration = {
     adapter,
-    // ID tokens stay what the apps registered for.
+    // ID tokens keep the algorithm that the apps registered.
     jwks: { keys: [await newKey('ES256'), ...(algorithm === 'RS256' ? [await newKey('RS256')] : [])] as never },
     clientDefaults: { id_token_signed_response_alg: 'ES256', token_endpoint_auth_method: 'none' },
     routes: { jwks: '/.well-known/jwks.json' },
@@ -99,7 +99,7 @@ async function newProvider(url: string, algorithm: 'ES256' | 'RS256', adapter: A
   return new Provider(url, configuration);
 }
 
-/** Signs in whom the form names and consents to everything that is asked. */
+/** Signs in the user that the form names, and consents to everything. */
 async function answerInteraction(
   provider: Provider,
   request: IncomingMessage,
@@ -161,14 +161,16 @@ export async function startIssuer(): Promise<Issuer> {
 
 export interface App {
   clientId: string;
-  /** Authorization code with PKCE, from the browser of a user who signs in and consents. */
+  /**
+   * Runs the authorization code flow with PKCE in the browser of a user who signs in and consents.
+   */
   authorize(userId: string, scope?: string): Promise<openid.TokenEndpointResponse>;
   refresh(refreshToken: string): Promise<openid.TokenEndpointResponse>;
 }
 
 const redirectUri = 'https://app.example/callback';
 
-/** An app that registers itself, as any app can. */
+/** Registers an app dynamically, as any app can. */
 export async function registerApp(issuer: Issuer, name = 'Loopback app'): Promise<App> {
   const metadata = {
     client_name: name,
@@ -201,7 +203,7 @@ export async function registerApp(issuer: Issuer, name = 'Loopback app'): Promis
   };
 }
 
-/** A browser: follows redirects with its cookies until one leads to the app. */
+/** Follows redirects with cookies, as a browser does, until one leads to the app. */
 async function browse(start: URL, userId: string): Promise<URL> {
   const cookies = new Map<string, string>();
   let address = start;

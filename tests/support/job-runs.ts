@@ -10,13 +10,13 @@ import {
 } from '../../jobs/runner.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 
-/** One for all: each keeps a timer, and waits for the end of the process. */
+/** Shared, because each log keeps a timer and waits for the end of the process. */
 export const { log: silentLog } = openLog('silent');
 
 /**
- * What a run of a job gets from the runner.
+ * Returns the context that the runner passes to a job.
  * @param name of the job
- * @param more what is not as usual: the log is silent, the clock is the machine's, and nobody stops the server
+ * @param more replaces the silent log, the system clock, or the signal that never aborts
  */
 export function contextOf(
   name: string,
@@ -30,7 +30,10 @@ export function contextOf(
   return tenantContext({ batchSize: job.batchSize, ...usual, ...more }, pools, timeoutMs);
 }
 
-/** Starts jobs of the first process as it does. @param services what these jobs need */
+/**
+ * Starts jobs as the first process of a server does.
+ * @param services what these jobs need
+ */
 export function startNamedJobs(
   names: readonly string[],
   pools: JobPools,

@@ -1,4 +1,4 @@
-// For each tool of the Model Context Protocol, arguments that are good for a tenant.
+// Valid arguments for each MCP tool of a tenant.
 import { linkedAccount, newActivity, newDeal, newRecord } from './arranged-ids.ts';
 import type { Json } from './client.ts';
 import { attendee, holdSome, meeting, someSlot, usualPool } from './scheduling.ts';
@@ -6,7 +6,7 @@ import type { Tenant } from './tenants.ts';
 
 export const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
 
-/** By tool; each call of a function arranges what its arguments name. */
+/** By tool. A function arranges what its arguments name on each call. */
 export function toolExamples(tenant: Tenant, lead: string): Record<string, () => Json | Promise<Json>> {
   return {
     whoami: () => ({}),

@@ -9,7 +9,7 @@ export const mcpPath = '/v1/mcp';
 export const generations = ['2026-07-28', '2025-11-25'] as const;
 export type Generation = (typeof generations)[number];
 
-/** What tests use of a client, whichever it is. */
+/** The part of both clients that tests use. */
 export interface McpClient {
   listTools(): Promise<Json>;
   callTool(call: { name: string; arguments?: Record<string, unknown> }): Promise<Json>;
@@ -22,7 +22,7 @@ export interface McpClient {
   close(): Promise<void>;
 }
 
-/** A connected client, whose calls come from an address of their own. */
+/** Returns a connected client, whose calls come from one new address. */
 export async function connect(
   headers: Record<string, string>,
   generation: Generation = '2026-07-28',
@@ -44,7 +44,7 @@ export async function connect(
 export const withKey = (key: string, generation?: Generation): Promise<McpClient> =>
   connect({ 'x-api-key': key }, generation);
 
-/** A message of the newest revision by hand. */
+/** Posts a message of the newest revision by hand. */
 export function post(
   method: string,
   params: Record<string, unknown> = {},

@@ -1,4 +1,4 @@
-// What the jobs of messages work with, and drafts for them, without a server.
+// The services of the message jobs, and drafts for them, without a server.
 import { v7 as uuidv7 } from 'uuid';
 import { openSenders } from '../../app/message-senders.ts';
 import { Pool } from '../../db/client/pool.ts';
@@ -13,7 +13,11 @@ import { readConfig } from '../../runtime/config.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { rowDatabase, type Tenant } from './tenants.ts';
 
-/** @param url of the database @param smtpUrl as SMTP_URL @param messagingUrl as MESSAGING_URL */
+/**
+ * @param url of the database
+ * @param smtpUrl as SMTP_URL
+ * @param messagingUrl as MESSAGING_URL
+ */
 export async function openMessageServer(
   url: string,
   smtpUrl: string,
@@ -43,7 +47,11 @@ export async function openMessageServer(
   };
 }
 
-/** A draft about a record. @param isApproved by the administrator of the tenant @returns its id */
+/**
+ * Creates a draft about a record.
+ * @param isApproved by the administrator of the tenant
+ * @returns its id
+ */
 export async function newStoredDraft(
   { companyId, admin }: Tenant,
   channel: DraftChannel,
@@ -64,7 +72,7 @@ export async function newStoredDraft(
   return id;
 }
 
-/** The number that texts of a tenant come from. */
+/** Creates the sending number of a tenant. */
 export async function newDefaultNumber({ companyId }: Tenant, number: string, now = new Date()): Promise<void> {
   await insertPhoneNumber(
     rowDatabase(),

@@ -1,7 +1,7 @@
 // Reads the metrics of a server as Prometheus does.
 import type { TestServer } from './servers.ts';
 
-/** The text of a server that was started with METRICS_PORT=0. */
+/** Returns the metrics of a server that was started with METRICS_PORT=0. */
 export async function readMetrics(server: TestServer): Promise<string> {
   const response = await fetch(metricsUrl(server));
   if (response.status !== 200) throw new Error(`the metrics answered ${response.status}`);
@@ -12,7 +12,7 @@ export function metricsUrl(server: TestServer): string {
   return `http://127.0.0.1:${/"metrics_port":(\d+)/.exec(server.output())?.[1]}/metrics`;
 }
 
-/** The sum of all series of a name that carry these labels; undefined when there is none. */
+/** Returns the sum of all series of a name with these labels, or undefined if there are none. */
 export function seriesValue(text: string, name: string, labels: Record<string, string> = {}): number | undefined {
   const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
   const found = text

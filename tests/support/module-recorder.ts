@@ -1,4 +1,4 @@
-// Loaded into a server first: when it ends, it tells which of Node's own modules it has loaded.
+// Loaded into a server first: prints on exit which of Node's built-in modules it has loaded.
 process.on('exit', () => {
   const { moduleLoadList } = process as unknown as { moduleLoadList: readonly string[] };
   process.stdout.write(`${JSON.stringify({ modules: moduleLoadList })}\n`);

@@ -1,4 +1,4 @@
-// Loaded into a server without routes: lets tests and the database in, and answers for names.
+// Loaded into a server without routes: forwards tests and the database, and answers DNS queries.
 import { createSocket } from 'node:dgram';
 import { join } from 'node:path';
 import { forward } from './socket-forwarding.ts';
@@ -16,18 +16,18 @@ forward({ port: Number(port), host: '127.0.0.1' })
   .listen(join(folder, 'server.sock'))
   .unref();
 
-/** Type codes of questions. */
+/** Type codes of DNS questions. */
 const kinds = { A: 1, AAAA: 28 };
 const four = Buffer.from([8, 8, 8, 8]);
 const six = Buffer.from('26064700000000000000000000001111', 'hex');
-/** By the first label of the name that is asked for. */
+/** By the first label of the requested name. */
 const addresses: Readonly<Record<string, Readonly<Record<number, Buffer>>>> = {
   six: { [kinds.AAAA]: six },
   four: { [kinds.A]: four },
   both: { [kinds.A]: four, [kinds.AAAA]: six },
 };
 
-/** Answers one question of one name (RFC 1035, 4.1). */
+/** Answers a DNS question (RFC 1035, 4.1). */
 function answer(question: Buffer): Buffer {
   const labels: string[] = [];
   let at = 12;

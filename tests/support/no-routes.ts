@@ -1,4 +1,4 @@
-// Runs a server in a network of its own without routes; sockets in a folder lead in and out.
+// Runs a server in a network namespace without routes, reachable through sockets in a folder.
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,10 +7,10 @@ import { resolve } from 'node:path';
 import { cheapPasswords, startServer, type TestServer } from './servers.ts';
 import { forward } from './socket-forwarding.ts';
 
-/** In the name of root in a namespace of its own, unless this is root already. */
+/** In a new user namespace as root, unless this is root already. */
 const namespaces = process.getuid?.() === 0 ? ['--net', '--mount'] : ['--map-root-user', '--net', '--mount'];
 
-/** Why no such network can be made here; undefined if it can. */
+/** Returns why no such network can be created here, or undefined. */
 export function noRoutesRefusal(): string | undefined {
   const script = 'ip link set lo up && mount --bind /etc/hosts /etc/resolv.conf';
   const { status, error, stderr } = spawnSync('unshare', [...namespaces, 'sh', '-c', script], { encoding: 'utf8' });
@@ -76,5 +76,5 @@ export class ServerWithoutRoutes {
   }
 }
 
-/** Names that the name server of that network knows, by the kinds of addresses that they have. */
+/** Names that the name server in that network knows, by their address families. */
 export const namesWithoutRoutes = ['six.test', 'four.test', 'both.test'] as const;

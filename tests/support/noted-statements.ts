@@ -1,20 +1,23 @@
-// A PostgreSQL that keeps every statement that is sent to it, for what must hold of all of them.
+// A PostgreSQL that records every statement, to check what must hold for all of them.
 import postgres, { type Sql } from 'postgres';
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 
-/** The database that is asked for the statements of all of them. */
+/** The database with the extension, which reads the statements of all databases. */
 const name = 'noted_statements';
 
-/** Roles that tests act in, in place of those of the server, of which they have all rights: what they try is not what a server sends. */
+/**
+ * Roles in which tests act instead of the server's roles, with the same privileges, because servers
+ * never send what tests try.
+ */
 export const triedRoles = ['crm_app', 'crm_oauth', 'crm_platform', 'crm_purge'];
 export const tried = (role: string): string => `${role}_tried`;
 
 const settings = [
   'shared_preload_libraries=pg_stat_statements',
-  // One for each statement in each of the databases that tests make.
+  // One entry for each statement in each test database.
   'pg_stat_statements.max=200000',
   'pg_stat_statements.track_utility=off',
-  // Each server that a test file starts has twenty or so, and several files run at once.
+  // Each server of a test file has about twenty connections, and several files run concurrently.
   'max_connections=400',
 ];
 
@@ -27,7 +30,7 @@ export async function startNoting(folder: string): Promise<EmbeddedDatabase> {
   return database;
 }
 
-/** What servers sent, each once, with the constants struck out. */
+/** Returns the distinct statements with their constants replaced. */
 export function sentStatements(url: string): Promise<{ byServers: string[]; byAnybody: string[] }> {
   return asked(url, async (noted) => {
     const rows = await noted<{ text: string; isServers: boolean }[]>`
@@ -39,13 +42,13 @@ export function sentStatements(url: string): Promise<{ byServers: string[]; byAn
   });
 }
 
-/** What servers sent to a database, and what it cost. */
+/** A statement of servers in a database, with its cost. */
 export interface StatementCost {
   text: string;
   calls: number;
-  /** Of 8 KB, that were read. */
+  /** Pages of 8 KB that it read. */
   pages: number;
-  /** That it answered with, or changed. */
+  /** Rows that it returned or changed. */
   rows: number;
 }
 
@@ -62,7 +65,7 @@ export function statementCosts(url: string): Promise<StatementCost[]> {
   );
 }
 
-/** Forgets what was sent to a database. */
+/** Resets the statements of a database. */
 export async function forgetStatements(url: string): Promise<void> {
   const own = new URL(url).pathname.slice(1);
   await asked(

@@ -1,4 +1,4 @@
-// An app of OAuth, and the browser of a person who is asked about it, without a screen.
+// An OAuth app, and the browser of a user who consents to it, without a screen.
 import { createHash, randomBytes } from 'node:crypto';
 import { anyAddress } from './client.ts';
 import { Visitor } from './page-client.ts';
@@ -14,23 +14,26 @@ export interface Tokens {
   scope: string;
 }
 
-/** A verifier of PKCE, and its challenge. */
+/** Returns a PKCE verifier and its challenge. */
 export function newProof(): { verifier: string; challenge: string } {
   const verifier = randomBytes(32).toString('base64url');
   return { verifier, challenge: createHash('sha256').update(verifier).digest('base64url') };
 }
 
-/** Somebody at the screens whom an app sends there. */
+/** A user whom an app sends to the consent pages. */
 export class AppVisitor extends Visitor {
-  /** Answers the page of consent, and goes on to the app. @returns the address of the app that the browser is led to */
+  /**
+   * Submits the consent page, and follows the redirects.
+   * @returns the app's URL that the browser reaches
+   */
   async decide(
     page: string,
     action: 'allow' | 'deny',
     groups: readonly string[],
     scopes: readonly string[] = [],
   ): Promise<URL> {
-    const shown = await this.ask(page);
-    const token = /name="token" value="([^"]+)"/.exec(shown.text)?.[1] ?? '';
+    const consent = await this.ask(page);
+    const token = /name="token" value="([^"]+)"/.exec(consent.text)?.[1] ?? '';
     const form = new URLSearchParams({ token, action });
     for (const group of groups) form.append('group', group);
     for (const scope of scopes) form.append('scope', scope);
@@ -39,7 +42,7 @@ export class AppVisitor extends Visitor {
     return this.follow(sent.to);
   }
 
-  /** Where the browser comes out of this server. */
+  /** Follows redirects until they leave this server. */
   async follow(start: string): Promise<URL> {
     let address = new URL(start, this.base);
     for (let step = 0; step < 5 && address.href.startsWith(this.base); step += 1) {
@@ -62,7 +65,7 @@ export async function post(base: string, path: string, body: URLSearchParams | o
     body: isForm ? body : JSON.stringify(body),
   });
   const text = await answer.text();
-  // biome-ignore lint/suspicious/noExplicitAny: whatever JSON it is.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read any JSON.
   return { status: answer.status, body: (text === '' ? undefined : JSON.parse(text)) as any, headers: answer.headers };
 }
 
@@ -82,7 +85,7 @@ export async function register(
   return body;
 }
 
-/** The address that an app sends the browser to. */
+/** Returns the URL to which an app sends the browser. */
 export function authorizeAddress(app: Registered, challenge: string, more: Record<string, string> = {}): string {
   const query = new URLSearchParams({
     response_type: 'code',
@@ -97,7 +100,7 @@ export function authorizeAddress(app: Registered, challenge: string, more: Recor
   return `/auth/v1/oauth/authorize?${query}`;
 }
 
-/** What an app sends for its tokens. */
+/** Returns the form with which an app gets its tokens. */
 export function exchangeForm(
   app: Registered,
   code: string,

@@ -1,16 +1,16 @@
-// A PostgreSQL of a test's own, which it may kill, pause and start again where it was.
+// A separate PostgreSQL that a test may kill, pause and restart in place.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 
-/** Milliseconds that a start may take, while what was killed still gives its memory back. */
+/** The longest start in milliseconds, while killed processes still free their memory. */
 const patience = 60_000;
 
 export class OwnDatabase {
   readonly #folder: string;
   #database: EmbeddedDatabase;
-  /** Lets go on what stands still. */
+  /** Resumes paused processes. */
   #resume: () => void = () => undefined;
 
   private constructor(folder: string, database: EmbeddedDatabase) {
@@ -31,24 +31,27 @@ export class OwnDatabase {
     return Number(new URL(this.url).port);
   }
 
-  /** The server, its connections and its own helpers. */
+  /** The postmaster, its connections and its helpers. */
   processes(): number[] {
     const { pid } = this.#database;
     const found = execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
     return [pid, ...found.trim().split('\n').map(Number)];
   }
 
-  /** Ends all its processes at once, as a power failure would. */
+  /** Kills all processes together, like a power failure. */
   kill(): void {
     for (const pid of this.processes()) process.kill(pid, 'SIGKILL');
   }
 
-  /** Kills one connection's process: PostgreSQL then throws all others away and recovers by itself. */
+  /** Kills the process of one connection. PostgreSQL then drops all others and recovers. */
   killOne(pick: (processes: readonly number[]) => number): void {
     process.kill(pick(this.processes().slice(1)), 'SIGKILL');
   }
 
-  /** Stops all its processes where they are. @returns what lets them go on */
+  /**
+   * Pauses all processes.
+   * @returns a function that resumes them
+   */
   pause(): () => void {
     const paused = this.processes();
     for (const pid of paused) process.kill(pid, 'SIGSTOP');
@@ -63,7 +66,7 @@ export class OwnDatabase {
     return this.#database.stop();
   }
 
-  /** Starts it again on the same data and port. */
+  /** Restarts it on the same data and port. */
   async restart(): Promise<void> {
     const tooLate = performance.now() + patience;
     for (;;) {
@@ -71,7 +74,7 @@ export class OwnDatabase {
         this.#database = await startEmbedded(this.#folder, () => undefined, this.port);
         return;
       } catch (error) {
-        // Its memory may still be in use for a moment by connections that are dying.
+        // Dying connections may still use its shared memory for a moment.
         if (performance.now() > tooLate) throw error;
         await sleep(50);
       }

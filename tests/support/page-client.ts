@@ -1,4 +1,4 @@
-// Somebody at the screens of the console without a browser: keeps cookies, follows nothing.
+// A console user without a browser: keeps cookies and follows no redirects.
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { anyAddress } from './client.ts';
@@ -7,7 +7,7 @@ import { adminPassword } from './tenants.ts';
 export interface Seen {
   status: number;
   text: string;
-  /** Where it leads. */
+  /** The Location header. */
   to: string | null;
   headers: Headers;
 }
@@ -18,7 +18,7 @@ interface Kept {
   path: string;
 }
 
-/** The cookie of whoever is signed in. */
+/** The session cookie of the signed-in user. */
 const session = 'console_session';
 
 export class Visitor {
@@ -30,7 +30,7 @@ export class Visitor {
     this.base = base;
   }
 
-  /** What keeps the session, as a browser sends it; empty where nobody is signed in. */
+  /** The session cookie as a browser sends it, empty if the user is signed out. */
   get cookie(): string {
     const found = this.#kept.find(({ name }) => name === session);
     return found ? `${session}=${found.value}` : '';
@@ -40,7 +40,7 @@ export class Visitor {
     this.#keep(`${text}; path=/console`, '');
   }
 
-  /** Asks for a page, or sends a form. */
+  /** Requests a page, or sends a form. */
   async ask(
     path: string,
     form?: Record<string, string> | URLSearchParams,
@@ -77,23 +77,26 @@ export class Visitor {
     return this.ask('/console/sign-in', { email, password, ...more });
   }
 
-  /** What the form of a page that is sent to an address would send, its hidden fields alone. */
+  /** Returns the hidden fields of the form on a page that posts to an action. */
   async formOf(path: string, action: string): Promise<Record<string, string>> {
     return hiddenFields((await this.ask(path)).text, action);
   }
 
-  /** Fills a form of a page in, and sends it. @param action undefined: the page's own address */
+  /**
+   * Fills in a form of a page and sends it.
+   * @param action the page's own path by default
+   */
   async send(path: string, fields: Record<string, string> = {}, action = path.split('?')[0] ?? ''): Promise<Seen> {
     return this.ask(action, { ...(await this.formOf(path, action)), ...fields });
   }
 
-  /** Sends a form of a page as send does, and goes where its answer leads. */
+  /** Sends a form like `send`, and follows the redirect. */
   async complete(path: string, fields: Record<string, string> = {}, action = path.split('?')[0] ?? ''): Promise<Seen> {
     const sent = await this.send(path, fields, action);
     return sent.to === null ? sent : this.ask(sent.to);
   }
 
-  /** From now on the password was given longer ago than decisions allow. */
+  /** Makes the password confirmation older than decisions allow. */
   growStale(): void {
     const secrets = new Secrets(inject('secretKey'));
     const kept = JSON.parse(secrets.decrypt(this.cookie.slice(`${session}=`.length)));

@@ -1,9 +1,9 @@
-// How long tests wait for a condition: as long as a busy machine may take.
+// How long tests wait for a condition: as long as a busy machine may need.
 import { vi } from 'vitest';
 
 const { waitFor, waitUntil } = vi;
 
-/** In milliseconds. The configuration gives the same to `expect.poll`. */
+/** Milliseconds. The configuration gives the same to `expect.poll`. */
 const patience = { timeout: 60_000, interval: 20 };
 
 type Options = number | { timeout?: number; interval?: number } | undefined;
@@ -13,7 +13,7 @@ const patiently = (options: Options) => ({
   ...(typeof options === 'number' ? { timeout: options } : options),
 });
 
-/** What vitest has with one second where nothing is said. */
+/** Replaces vitest's default of one second. */
 export const patientlyWaiting: Pick<typeof vi, 'waitFor' | 'waitUntil'> = {
   waitFor: (work, options) => waitFor(work, patiently(options)),
   waitUntil: (work, options) => waitUntil(work, patiently(options)),

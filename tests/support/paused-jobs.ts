@@ -1,4 +1,4 @@
-// A server on a database of its own that leaves jobs to the tests, which run them by hand.
+// A server on a separate database with paused jobs, which tests run by hand.
 import { inject } from 'vitest';
 import { useServer } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
@@ -15,7 +15,10 @@ export class PausedJobs {
     this.#server = server;
   }
 
-  /** From now on this test file arranges there, and calls that server. @param names of jobs */
+  /**
+   * Makes this test file use that database and server.
+   * @param names of the paused jobs
+   */
   static async of(...names: string[]): Promise<PausedJobs> {
     const url = await newDatabase();
     const settings = { ...testSettings, DATABASE_URL: url, SECRET_KEY: inject('secretKey'), DATA_DIR: '.test-data' };

@@ -1,16 +1,16 @@
-// Programs that some tests need and npm cannot bring: where they are, or why they are missing.
+// Programs that some tests need and npm cannot install: their paths, or why they are missing.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
 interface Program {
-  /** Its names, the usual one first. */
+  /** Possible names, the usual one first. */
   names: readonly string[];
-  /** The Debian packages that have it. */
+  /** The Debian packages that contain it. */
   debianPackages: readonly string[];
-  /** Arguments with which it succeeds only if it has all that tests need. */
+  /** Arguments with which it succeeds only if it has everything that tests need. */
   probe?: readonly string[];
-  /** What cannot be tested without it. */
+  /** The tests that need it. */
   neededBy: string;
 }
 
@@ -27,7 +27,7 @@ const all = {
     neededBy: 'the tests of the samples in Python',
   },
   httpx: {
-    // A module, which lies in a place of its own beside that of programs.
+    // A Python module, whose folder is next to that of programs.
     names: ['httpx', '../lib/python3/dist-packages/httpx/__init__.py'],
     debianPackages: ['python3-httpx'],
     neededBy: 'the tests of the client for Python',
@@ -50,7 +50,7 @@ const all = {
 
 export const programs: Readonly<Record<keyof typeof all, Program>> = all;
 
-/** The path of a program, or undefined. */
+/** Returns the path of a program, or undefined. */
 export function findProgram(name: keyof typeof programs): string | undefined {
   const folders = [...(process.env.PATH ?? '').split(':'), '/usr/bin', '/usr/local/bin'].filter(Boolean);
   const { names, probe } = programs[name];
@@ -58,7 +58,7 @@ export function findProgram(name: keyof typeof programs): string | undefined {
   return path && probe && spawnSync(path, probe).status !== 0 ? undefined : path;
 }
 
-/** For the title of a suite: why it is skipped, or nothing. */
+/** Returns a suffix for the title of a suite that is skipped, or an empty text. */
 export function skipNote(name: keyof typeof programs): string {
   return findProgram(name) ? '' : ` (skipped: there is no ${programs[name].names[0]} on this machine)`;
 }

@@ -1,4 +1,4 @@
-// A CalDAV server of a test's own: on a free port, in a temporary folder, ended by its process id.
+// A separate CalDAV server on a free port, with a temporary folder, ended by its process id.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -46,7 +46,7 @@ export class TestRadicale {
     }
   }
 
-  /** The port that a proxy in front of it calls. */
+  /** The port for a proxy in front of it. */
   get port(): number {
     return this.#port;
   }
@@ -67,7 +67,11 @@ export class TestRadicale {
     return answer;
   }
 
-  /** Makes a calendar. @returns how it is reached @param kind of what may be in it */
+  /**
+   * Creates a calendar.
+   * @param kind of component that it may contain
+   * @returns how to reach it
+   */
   async newCalendar(name: string, kind = 'VEVENT'): Promise<TestCalendar> {
     const components = `<c:supported-calendar-component-set><c:comp name="${kind}"/></c:supported-calendar-component-set>`;
     await this.#send(
@@ -83,7 +87,7 @@ export class TestRadicale {
       connection: (userId, timezone) => ({ provider: 'caldav', userId, timezone, ...user, url: this.#url(path) }),
       put: async (file, text) =>
         void (await this.#send('PUT', `${path}${file}`, { 'content-type': 'text/calendar' }, text)),
-      // What is not in the listing of a calendar is not in it.
+      // A calendar contains exactly what its listing shows.
       events: async () => {
         const answer = await this.#send('GET', path, {});
         return (await answer.text()).split('BEGIN:VEVENT').slice(1);
@@ -107,8 +111,8 @@ export interface TestCalendar {
   username: string;
   password: string;
   connection(userId: string, timezone: string): Connection;
-  /** Puts an object into it, as another program would. */
+  /** Adds an object, as another program would. */
   put(file: string, text: string): Promise<void>;
-  /** The events in it, as text. */
+  /** The events in the calendar, as text. */
   events(): Promise<string[]>;
 }

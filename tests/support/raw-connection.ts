@@ -1,4 +1,4 @@
-// A connection on which tests write bytes themselves: for requests that no HTTP client would send.
+// A connection on which tests write raw bytes, for requests that no HTTP client sends.
 import { connect, type Socket } from 'node:net';
 import { inject } from 'vitest';
 import { anyAddress, checkHeaders } from './client.ts';
@@ -9,7 +9,7 @@ export interface RawAnswer {
   body: string;
 }
 
-/** One connection to the server under test. */
+/** A connection to the server under test. */
 export class Connection {
   readonly socket: Socket;
   /** Resolves when the server has closed the connection. */
@@ -20,7 +20,8 @@ export class Connection {
 
   constructor(baseUrl: string = inject('baseUrl')) {
     const { hostname, port } = new URL(baseUrl);
-    // Half open: the server's end alone is not taken for the connection's, so that tests see who closes it.
+    // Half-open, so that the server's end does not close the connection and tests see who closes
+    // it.
     this.socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
     this.closed = new Promise((resolve) => {
       const end = (): void => {
@@ -41,7 +42,10 @@ export class Connection {
     return this;
   }
 
-  /** The next answer. @throws Error when the connection ends before it is whole */
+  /**
+   * Reads the next response.
+   * @throws Error if the connection ends before it is complete
+   */
   async answer(): Promise<RawAnswer> {
     for (;;) {
       const found = this.#parse();
@@ -77,7 +81,10 @@ export class Connection {
   }
 }
 
-/** Sends bytes on a connection of their own and gives the first answer. */
+/**
+ * Sends bytes on a new connection.
+ * @returns the first response
+ */
 export async function exchange(data: string | Buffer, baseUrl?: string): Promise<RawAnswer> {
   const connection = new Connection(baseUrl);
   try {
@@ -87,7 +94,7 @@ export async function exchange(data: string | Buffer, baseUrl?: string): Promise
   }
 }
 
-/** The text of a request; the body's length is filled in. */
+/** Returns the bytes of a request, with the length of the body. */
 export function requestText(
   method: string,
   target: string,

@@ -1,4 +1,4 @@
-// Receivers of webhooks: real HTTP servers on this machine that do what a test has them do.
+// Webhook receivers: real HTTP servers on this machine whose behavior tests set.
 import {
   createServer,
   type IncomingHttpHeaders,
@@ -14,7 +14,7 @@ export interface Received {
   body: string;
 }
 
-/** What a receiver does with a request that it has read; unless it does anything, 200. */
+/** Handles a request after it was read. Without a response, the receiver answers 200. */
 export type Behaviour = (received: Received, response: ServerResponse) => void;
 
 const take: Behaviour = (_, response) => void response.end('ok');
@@ -25,7 +25,7 @@ export class Receiver {
   readonly #server: Server;
   #port = 0;
   #open = 0;
-  /** The most requests that were being answered at the same time. */
+  /** The maximum number of concurrent requests. */
   mostAtOnce = 0;
 
   private constructor() {
@@ -39,7 +39,7 @@ export class Receiver {
     return receiver;
   }
 
-  /** Listens again where it did before. */
+  /** Listens again on the same port. */
   async listen(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
     this.#port = (this.#server.address() as AddressInfo).port;
@@ -53,7 +53,7 @@ export class Receiver {
     return this.requests.map(({ body }) => JSON.parse(body));
   }
 
-  /** Ends the connections that there are. */
+  /** Closes all current connections. */
   drop(): void {
     this.#server.closeAllConnections();
   }
@@ -86,7 +86,7 @@ export class Receiver {
   }
 }
 
-/** Answers with a status, and headers where there are some. */
+/** Returns a behavior that answers with a status and headers. */
 export function answering(status: number, headers: Record<string, string> = {}): Behaviour {
   return (_, response) => void response.writeHead(status, headers).end();
 }

@@ -1,4 +1,4 @@
-// What hangs on records, for tests: accounts to hang it on, notes, tasks, and lists of each kind.
+// Children of records for tests: accounts with notes, tasks and lists of each kind.
 import { expect } from 'vitest';
 import { type Answer, expectStatus, type Json } from './client.ts';
 import { createRecord, recordsPath } from './records.ts';
@@ -9,12 +9,15 @@ export function childrenPath(object: string, id: string, child: Child): string {
   return `${recordsPath(object, id)}/${child}`;
 }
 
-/** @returns the id of a new account */
+/**
+ * Creates an account.
+ * @returns its id
+ */
 export async function newAccount(key: string): Promise<string> {
   return (await createRecord(key, 'accounts', { name: 'A' })).id;
 }
 
-/** One page of what hangs on a record. */
+/** Returns one page of children of a record. */
 export async function listChildren(
   key: string,
   object: string,
@@ -25,7 +28,7 @@ export async function listChildren(
   return (await expectStatus(200, 'GET', childrenPath(object, id, child), { key, query })).body.data;
 }
 
-/** All ids of a list, page by page, with something new coming in between. */
+/** Returns all ids of a list page by page, while a new child is added. */
 export async function walkChildren(
   key: string,
   object: string,
@@ -51,23 +54,26 @@ export function idsOf(items: readonly Json[]): string[] {
   return items.map((item) => item.id);
 }
 
-/** Writes a note on a record. @returns it */
+/**
+ * Creates a note on a record.
+ * @returns the note
+ */
 export async function addNote(key: string, object: string, id: string, content = 'N'): Promise<Json> {
   return (await expectStatus(201, 'POST', childrenPath(object, id, 'notes'), { key, body: { content } })).body.data
     .note;
 }
 
-/** The least body of a task, and more. */
+/** Returns the minimal body of a task with more fields. */
 export function task(more: object = {}): object {
   return { title: 'Call back', scheduled_at: '2036-01-01T09:00:00Z', ...more };
 }
 
-/** Asks for a task on an account, and expects a status. */
+/** Creates a task on an account, and expects a status. */
 export function addTask(key: string, status: number, id: string, body: object): Promise<Answer> {
   return expectStatus(status, 'POST', childrenPath('accounts', id, 'tasks'), { key, body });
 }
 
-/** Every limit that is unreasonable is taken for the nearest bound. */
+/** Expects that every limit out of range is clamped. */
 export async function expectClampedLimits(key: string, child: Child): Promise<void> {
   const on = await newAccount(key);
   for (const limit of [-1, 0, 101, 1000])

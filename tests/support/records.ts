@@ -1,4 +1,4 @@
-// Records and what they need, for tests, and what a write left behind.
+// Records and their configuration for tests, and the audit rows and events of writes.
 
 import { randomUUID } from 'node:crypto';
 import { type Answer, type call, expectStatus, type Json } from './client.ts';
@@ -14,7 +14,7 @@ interface FieldOptions {
   options?: { value: string; label?: string; retired?: boolean }[];
 }
 
-/** A field of a tenant's own. */
+/** Creates a custom field. */
 export async function newCustomField(
   tenant: Tenant,
   object: string,
@@ -30,7 +30,10 @@ export async function newCustomField(
       now(), now())`;
 }
 
-/** An object of a tenant's own. @returns its API name */
+/**
+ * Creates a custom object.
+ * @returns its API name
+ */
 export async function newCustomObject(tenant: Tenant, slug: string): Promise<string> {
   await database()`
     insert into custom_objects (company_id, slug, label, plural, created_at, updated_at)
@@ -43,18 +46,24 @@ export function recordsPath(object: string, id?: string): string {
   return id === undefined ? path : `${path}/${id}`;
 }
 
-/** The body of a lead whom nobody knows yet, and more. */
+/** Returns the body of a lead with a unique email, and more fields. */
 export function lead(more: object = {}): { first_name: string; email: string } {
   return { first_name: 'Sara', email: `${randomUUID()}@x.example`, ...more };
 }
 
-/** Creates a record. @returns it */
+/**
+ * Creates a record.
+ * @returns the record
+ */
 export async function createRecord(key: string, object: string, body: object): Promise<Json> {
   const answer = await expectStatus(201, 'POST', recordsPath(object), { key, body, idempotencyKey: true });
   return answer.body.data.record;
 }
 
-/** Creates any number of records, in batches. @returns them in the order given */
+/**
+ * Creates any number of records in batches.
+ * @returns them in the given order
+ */
 export async function createRecords(key: string, object: string, bodies: readonly object[]): Promise<Json[]> {
   const created: Json[] = [];
   for (let start = 0; start < bodies.length; start += 50) {
@@ -68,17 +77,20 @@ export async function createRecords(key: string, object: string, bodies: readonl
   return created;
 }
 
-/** One record as it is now. */
+/** Reads a record. */
 export async function readRecord(key: string, object: string, id: string): Promise<Json> {
   return (await expectStatus(200, 'GET', recordsPath(object, id), { key })).body.data.record;
 }
 
-/** Changes a record. @returns it */
+/**
+ * Updates a record.
+ * @returns the record
+ */
 export async function patchRecord(key: string, object: string, id: string, body: object): Promise<Json> {
   return (await expectStatus(200, 'PATCH', recordsPath(object, id), { key, body })).body.data.record;
 }
 
-/** Walks all pages of a list. */
+/** Returns the records of all pages of a list. */
 export async function walk(key: string, object: string, query: Record<string, string | number> = {}): Promise<Json[]> {
   const records: Json[] = [];
   let cursor: string | null = null;
@@ -93,7 +105,10 @@ export async function walk(key: string, object: string, query: Record<string, st
   return records;
 }
 
-/** The problems that a refused call names, as `field CODE`. */
+/**
+ * Expects a rejected call.
+ * @returns its problems as `field CODE`
+ */
 export async function refusedFields(
   status: number,
   method: string,
@@ -105,12 +120,12 @@ export async function refusedFields(
   return problemsOf(body.error);
 }
 
-/** The problems that an error names, as `field CODE`. */
+/** Returns the problems of an error as `field CODE`. */
 export function problemsOf(error: Json): string[] {
   return error.details.fields.map((each: Json) => `${each.field} ${each.code}`);
 }
 
-/** The audit rows of a call. */
+/** Returns the audit rows of a call. */
 export async function audited(answer: Answer): Promise<Json[]> {
   return database()`
     select action, record_id, changes, metadata from audit_logs where request_id = ${answer.headers.get('x-request-id')}`;
@@ -121,7 +136,7 @@ export interface LeftBehind {
   events: Json[];
 }
 
-/** Audit rows and events of a record, oldest first. */
+/** Returns the audit rows and events of a record, oldest first. */
 export async function leftBehind(recordId: string): Promise<LeftBehind> {
   const sql = database();
   const audit = await sql`

@@ -1,4 +1,4 @@
-// A Redis of a test's own: started on a free port, keeping nothing, ended by its process id.
+// A separate Redis without persistence on a free port, ended by its process id.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { freePort } from './free-port.ts';
 import { findProgram } from './programs.ts';
@@ -21,7 +21,7 @@ export class TestRedis {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Starts it, or starts it again, empty, on the same port. */
+  /** Starts or restarts it, empty, on the same port. */
   async restart(): Promise<void> {
     const child = spawn(
       findProgram('redis') ?? 'redis-server',

@@ -1,4 +1,4 @@
-// A good request for any operation: its own example, a credential, and ids that exist.
+// A valid request for any operation: its own example, a credential, and existing ids.
 import { arrangedBodies, arrangedPaths, arrangedQueries, type Mode } from './arranged-ids.ts';
 import type { CallOptions } from './client.ts';
 import type { DeclaredOperation } from './document.ts';
@@ -18,7 +18,9 @@ export interface PreparedRequest {
   options: CallOptions;
 }
 
-/** What the document lists under an operation's security, one scheme each; empty for operations that anybody may call. */
+/**
+ * Returns the security alternatives of an operation, one scheme each. Empty for public operations.
+ */
 export function alternativesOf(operation: DeclaredOperation): Alternative[] {
   const listed = (operation.declared.security ?? []) as Record<string, string[]>[];
   if (listed.some((alternative) => Object.keys(alternative).length === 0)) return [];
@@ -27,12 +29,15 @@ export function alternativesOf(operation: DeclaredOperation): Alternative[] {
   );
 }
 
-/** True for operations of the platform's operator, which no workspace key opens. */
+/** Returns true for operations of the platform's operator, which reject workspace keys. */
 export function isForPlatform(operation: DeclaredOperation): boolean {
   return alternativesOf(operation).some((alternative) => alternative.scopes.includes('onboarding'));
 }
 
-/** A path with its parameters filled in. @throws Error where one has no value: nothing would be found there, whatever is asked */
+/**
+ * Fills in the parameters of a path.
+ * @throws Error if one has no value, because the request would find nothing
+ */
 export function fillPath(template: string, values: Record<string, string>): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];
@@ -41,12 +46,12 @@ export function fillPath(template: string, values: Record<string, string>): stri
   });
 }
 
-/** The names of a path's parameters. */
+/** Returns the names of a path's parameters. */
 export function pathParameters(template: string): string[] {
   return [...template.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string);
 }
 
-/** A tenant on the widest plan, so that no module is missing. */
+/** Creates a tenant on the largest plan, with every module. */
 export async function newWideTenant(): Promise<Tenant> {
   const tenant = await newTenant('Wide');
   await database()`update subscriptions set package_code = 'enterprise' where company_id = ${tenant.companyId}`;
@@ -55,7 +60,7 @@ export async function newWideTenant(): Promise<Tenant> {
 
 const tokens = new WeakMap<Tenant, Promise<string>>();
 
-/** The session token that a tenant's requests share. */
+/** Returns the session token that a tenant's requests share. */
 export function sharedToken(tenant: Tenant): Promise<string> {
   const known = tokens.get(tenant);
   if (known) return known;
@@ -64,7 +69,7 @@ export function sharedToken(tenant: Tenant): Promise<string> {
   return made;
 }
 
-/** A credential that opens an operation for a tenant. */
+/** Returns a credential of a tenant that opens an operation. */
 export async function credentialFor(
   operation: DeclaredOperation,
   tenant: Tenant,
@@ -82,11 +87,11 @@ export async function credentialFor(
   }
   if (alternatives.some((alternative) => alternative.scheme === 'apiKey'))
     return { key: mode === 'live' && !operation.declared['x-test-only'] ? tenant.key : tenant.testKey };
-  // The one operation that ends the session it is called with.
+  // This operation ends its own session.
   return { token: operation.id === 'endSession' ? (await signIn(tenant)).access_token : await sharedToken(tenant) };
 }
 
-/** The query of the document's examples, required parameters only. */
+/** Returns the required query parameters from the spec's examples. */
 async function exampleQuery(
   operation: DeclaredOperation,
   body: unknown,
@@ -102,7 +107,7 @@ async function exampleQuery(
   };
 }
 
-/** The body of one of the document's examples. */
+/** Returns the body of one of the spec's examples. */
 async function exampleBody(operation: DeclaredOperation, tenant: Tenant, mode: Mode, index: number): Promise<unknown> {
   const example = structuredClone(bodyExamples(operation)[index]);
   const arrange = arrangedBodies[operation.id];
@@ -111,13 +116,13 @@ async function exampleBody(operation: DeclaredOperation, tenant: Tenant, mode: M
 
 export interface RequestChoice {
   mode?: Mode;
-  /** Path parameters in place of some that exist. */
+  /** Path parameters to use instead of arranged ones. */
   values?: Record<string, string>;
-  /** Which of the document's examples. */
+  /** The index of the spec's example. */
   example?: number;
 }
 
-/** A request that the operation accepts. */
+/** Returns a request that the operation accepts. */
 export async function goodRequest(
   operation: DeclaredOperation,
   tenant: Tenant,

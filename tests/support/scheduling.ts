@@ -1,12 +1,12 @@
-// Pools, holds and bookings, made through the API; and moments to meet in.
+// Pools, holds and bookings, created through the API, and times for meetings.
 import { randomUUID } from 'node:crypto';
 import { call, expectStatus, type Json } from './client.ts';
 import { database, newUser, type Tenant } from './tenants.ts';
 
-/** Every hour of every day, so that tests need not ask what day it is. */
+/** Every hour of every day, so that tests do not depend on the weekday. */
 export const allHours = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '00:00', end: '24:00' }));
 
-/** A policy by which people can be met at any time. */
+/** Creates a policy that allows meetings at any time. */
 export async function newPolicy(tenant: Tenant, more: object = {}): Promise<Json> {
   const body = {
     name: `Policy ${randomUUID()}`,
@@ -18,7 +18,7 @@ export async function newPolicy(tenant: Tenant, more: object = {}): Promise<Json
   return (await expectStatus(201, 'POST', '/v1/scheduling/policies', { key: tenant.key, body })).body.data.policy;
 }
 
-/** A pool of new users, unless some are named, under a policy of its own. */
+/** Creates a pool of the named or new users, under a new policy. */
 export async function newPool(
   tenant: Tenant,
   {
@@ -36,13 +36,16 @@ export async function newPool(
   return (await expectStatus(201, 'POST', '/v1/scheduling/pools', { key: tenant.key, body })).body.data.pool;
 }
 
-/** What a search of a pool answers. */
+/** Searches the slots of a pool. */
 export async function search(key: string, pool: Json, more: object = {}): Promise<Json> {
   const body = { pool_id: pool.id, ...more };
   return (await expectStatus(200, 'POST', '/v1/scheduling/slots/search', { key, body })).body.data;
 }
 
-/** Holds a slot; answers the reservation. */
+/**
+ * Holds a slot.
+ * @returns the reservation
+ */
 export async function hold(key: string, slot: Json, more: object = {}): Promise<Json> {
   const body = { slot_token: slot.slot_token, ...more };
   return (await expectStatus(201, 'POST', '/v1/scheduling/reservations', { key, body, idempotencyKey: true })).body.data
@@ -52,7 +55,7 @@ export async function hold(key: string, slot: Json, more: object = {}): Promise<
 export const attendee = { name: 'Sara Ali', email: 'sara@example.com' };
 export const meeting = { title: 'First call' };
 
-/** Books whoever of the users is free first. */
+/** Books the first free user. */
 export async function book(key: string, memberIds: readonly string[], more: object = {}): Promise<Json> {
   const body = { member_ids: memberIds, attendee, meeting, ...more };
   return (await expectStatus(201, 'POST', '/v1/bookings', { key, body, idempotencyKey: true })).body.data.booking;
@@ -60,7 +63,7 @@ export async function book(key: string, memberIds: readonly string[], more: obje
 
 const usualPools = new WeakMap<Tenant, Promise<Json>>();
 
-/** The pool that requests of a tenant share, where any would do. */
+/** Returns the pool that requests of a tenant share if any pool would do. */
 export function usualPool(tenant: Tenant): Promise<Json> {
   const known = usualPools.get(tenant);
   if (known) return known;
@@ -72,7 +75,7 @@ export function usualPool(tenant: Tenant): Promise<Json> {
   return made;
 }
 
-/** Past the API, whose calls some tests count. */
+/** Inserts the rows directly, because some tests count API calls. */
 async function insertPool({ companyId, ...tenant }: Tenant, policy_id: string): Promise<Json> {
   const sql = database();
   const [id, member] = [randomUUID(), (await newUser({ companyId, ...tenant })).id];
@@ -84,7 +87,7 @@ async function insertPool({ companyId, ...tenant }: Tenant, policy_id: string): 
   return { id, policy_id, member_ids: [member] };
 }
 
-/** Days that are some weeks away: what lies in them is the same whenever it is asked for. */
+/** Returns days some weeks away, where the slots are the same at any time of day. */
 export function later(): { from: string; to: string } {
   return { from: inDays(20), to: inDays(25) };
 }
@@ -93,7 +96,10 @@ const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000
 
 const handedOut = new WeakMap<Tenant, Promise<Json>>();
 
-/** A slot of the usual pool that nobody else was given, later than what others look at: two requests never race for it. */
+/**
+ * Returns a free slot of the usual pool that no other request uses, so that requests never race for
+ * it.
+ */
 export function someSlot(tenant: Tenant, key: string): Promise<Json> {
   const before = handedOut.get(tenant);
   const next = (async () => {
@@ -105,7 +111,7 @@ export function someSlot(tenant: Tenant, key: string): Promise<Json> {
   return next;
 }
 
-/** Holds a slot of the usual pool; where somebody is quicker, another. */
+/** Holds a slot of the usual pool, and takes another one if it is gone. */
 export async function holdSome(tenant: Tenant, key: string): Promise<{ slot_token: string; reservation_id: string }> {
   for (;;) {
     const { slot_token } = await someSlot(tenant, key);
@@ -116,25 +122,31 @@ export async function holdSome(tenant: Tenant, key: string): Promise<{ slot_toke
   }
 }
 
-/** A reservation that is held; answers its id. */
+/**
+ * Holds a slot.
+ * @returns the id of the reservation
+ */
 export async function newReservation(tenant: Tenant, key: string): Promise<string> {
   return (await holdSome(tenant, key)).reservation_id;
 }
 
-/** A confirmed booking; answers its id. */
+/**
+ * Creates a confirmed booking.
+ * @returns its id
+ */
 export async function newBooking(tenant: Tenant, key: string, userId?: string): Promise<string> {
   const { policy_id } = await usualPool(tenant);
   const member = userId ?? (await newUser(tenant)).id;
   return (await book(key, [member], { policy_id, ...(userId ? later() : {}) })).id;
 }
 
-/** Some minutes from now on, on the half hour. */
+/** Returns the half hour after some minutes from now. */
 export function halfHour(after: number): Date {
   const half = 1_800_000;
   return new Date((Math.ceil(Date.now() / half) + after) * half);
 }
 
-/** Something in every table of scheduling, in both modes where they have their own. */
+/** Adds something to every table of scheduling, in both modes if the table has modes. */
 export async function scheduled(tenant: Tenant): Promise<void> {
   const pool = await usualPool(tenant);
   const [userId] = pool.member_ids;

@@ -1,4 +1,4 @@
-// The document's schemas as tests walk them: references followed, bodies and examples found.
+// The schemas of the spec for walks: resolved references, bodies and examples.
 import { randomUUID } from 'node:crypto';
 import { type DeclaredOperation, resolve } from './document.ts';
 
@@ -49,7 +49,7 @@ interface Media {
   examples?: Record<string, { value?: unknown }>;
 }
 
-/** Follows references until there is none, and joins allOf into one schema. */
+/** Resolves all references, and merges allOf into one schema. */
 export function plain(schema: Schema): Schema {
   let found = schema;
   while (found.$ref) {
@@ -72,20 +72,20 @@ function bodyMedia(operation: DeclaredOperation): Media | undefined {
   return followed?.content?.['application/json'];
 }
 
-/** The schema of an operation's body; undefined where it takes none. */
+/** Returns the schema of an operation's body, or undefined if it has none. */
 export function bodySchema(operation: DeclaredOperation): Schema | undefined {
   const schema = bodyMedia(operation)?.schema;
   return schema && plain(schema);
 }
 
-/** True where the document demands a body. */
+/** Returns true if the operation requires a body. */
 export function bodyIsRequired(operation: DeclaredOperation): boolean {
   const body = operation.declared.requestBody as { $ref?: string; required?: boolean } | undefined;
   const followed = body?.$ref ? (resolve(body.$ref) as typeof body) : body;
   return followed?.required === true;
 }
 
-/** True where the body may be an array. */
+/** Returns true if the body may be an array. */
 export function takesArray(operation: DeclaredOperation): boolean {
   const schema = bodySchema(operation);
   return [schema, ...(schema?.anyOf ?? []), ...(schema?.oneOf ?? [])].some(
@@ -93,7 +93,7 @@ export function takesArray(operation: DeclaredOperation): boolean {
   );
 }
 
-/** The examples that the document gives for an operation's body. */
+/** Returns the spec's examples of an operation's body. */
 export function bodyExamples(operation: DeclaredOperation): unknown[] {
   const media = bodyMedia(operation);
   if (!media) return [];
@@ -103,13 +103,13 @@ export function bodyExamples(operation: DeclaredOperation): unknown[] {
   return examples;
 }
 
-/** True where the body is a form with a file. */
+/** Returns true if the body is a form with a file. */
 export function takesUpload(operation: DeclaredOperation): boolean {
   const body = operation.declared.requestBody as { content?: Record<string, Media> } | undefined;
   return body?.content?.['multipart/form-data'] !== undefined;
 }
 
-/** The query parameters of an operation. */
+/** Returns the query parameters of an operation. */
 export function queryParameters(operation: DeclaredOperation): QueryParameter[] {
   const declared = (operation.declared.parameters ?? []) as (Partial<QueryParameter> & {
     $ref?: string;
@@ -127,11 +127,11 @@ export function queryParameters(operation: DeclaredOperation): QueryParameter[] 
     }));
 }
 
-/** A string of exactly so many characters that fits what the schema says beside its length, if one is known. */
+/** Returns a string of an exact length that fits the other rules of the schema, if one is known. */
 export function textOfLength(schema: Schema, length: number): string {
   const padded = (before: string, after: string): string =>
     before + 'a'.repeat(Math.max(0, length - before.length - after.length)) + after;
-  // Of a random name, since some operations take an address only once.
+  // With a random name, because some operations accept an email only once.
   if (schema.format === 'email')
     return padded(randomUUID().slice(0, Math.max(0, length - 12)), '@example.com').slice(-length);
   if (schema.format === 'uri') return padded('https://example.com/', '');

@@ -10,22 +10,25 @@ export interface TestServer {
   startMilliseconds: number;
   /** The rest of its log so far, one line of JSON each. */
   output(): string;
-  /** Ends it with a signal and waits; SIGTERM lets requests in flight finish. */
+  /** Ends it with a signal and waits. SIGTERM lets requests in flight finish. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-/** What Node stripped of its types and compiled once is kept for the next start: a run has more than a hundred. */
+/** Caches compiled code across starts, of which a run has more than a hundred. */
 export const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
-/** As make start has it. More room would spare a start some collecting, and cost 16,000 page faults, of 18 µs on some machines. */
+/**
+ * As in make start. A larger space would save some garbage collection at the start, but cost 16,000
+ * page faults of 18 µs on some machines.
+ */
 const serviceFlags = ['--max-semi-space-size=16'];
 
-/** For NODE_OPTIONS: lets passwords cost a server next to nothing. */
+/** For NODE_OPTIONS: makes password hashing in a server cheap. */
 export const cheapPasswords = `--import=${new URL('./cheap-passwords.ts', import.meta.url)}`;
 
 /**
- * Settings of a server whose jobs run more often than in service.
- * @param mostMs milliseconds from the start of one run to the start of the next, at most
+ * Returns settings of a server whose jobs run more often than in service.
+ * @param mostMs the longest interval between the starts of two runs, in milliseconds
  */
 export function frequentJobs(mostMs: number): Record<'NODE_OPTIONS' | 'JOB_INTERVAL_MS', string> {
   const loaded = `--import=${new URL('./frequent-jobs.ts', import.meta.url)}`;
@@ -35,19 +38,20 @@ export function frequentJobs(mostMs: number): Record<'NODE_OPTIONS' | 'JOB_INTER
 const ownMain = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 interface StartOptions {
-  /** Where its log goes as well. */
+  /** An additional file for its log. */
   logFile?: string;
-  /** The program, where it is not the project's own. */
+  /** Another program than the project's own. */
   main?: string | undefined;
-  /** Of Node. */
+  /** Flags of Node. */
   flags?: readonly string[];
-  /** A command that starts the rest of its arguments as its own process. */
+  /** A command that starts the rest of its arguments in its own process. */
   wrapper?: readonly string[];
 }
 
 /**
  * Starts a server on a free port.
- * @param env settings beside the environment's; PORT is chosen by the system unless given, and passwords are cheap unless NODE_OPTIONS is
+ * @param env settings besides the environment's. The system chooses PORT unless it is given, and
+ *   passwords are cheap unless NODE_OPTIONS is given
  */
 export function startServer(
   env: Record<string, string>,
@@ -73,7 +77,7 @@ export function startServer(
     const read = (chunk: Buffer): void => {
       file?.write(chunk);
       if (output.length < 20_000_000) output += chunk.toString();
-      // To look into a text that grows costs a copy of it each time.
+      // Searching a growing text would copy it each time.
       const port = isListening ? undefined : /"port":(\d+),.*"msg":"listening"/.exec(output)?.[1];
       if (port) {
         isListening = true;

@@ -1,4 +1,4 @@
-// People who sign in, and the server's own signing key for tests that forge tokens with it.
+// Users who sign in, and the server's own signing key for tests that forge tokens with it.
 import { decodeJwt, type JWK } from 'jose';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
@@ -7,7 +7,10 @@ import { SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { expectStatus, type Json } from './client.ts';
 import { adminPassword, database, newUser, type Tenant } from './tenants.ts';
 
-/** Signs in with the password that all people of the tests have. @returns the answer's body */
+/**
+ * Signs in with the password that all test users have.
+ * @returns the response body
+ */
 export async function signIn(email: string, baseUrl?: string): Promise<Json> {
   const { body } = await expectStatus(200, 'POST', '/auth/v1/token', {
     query: { grant_type: 'password' },
@@ -21,25 +24,28 @@ let issuer: Promise<string> | undefined;
 let signingKey: Promise<JWK> | undefined;
 let tokens: Promise<SessionTokens> | undefined;
 
-/** What a test file has found out about its server is not true of the next one's. */
+/** Clears what the test file cached about its server. */
 export function forgetServer(): void {
   issuer = undefined;
   signingKey = undefined;
   tokens = undefined;
 }
 
-/** In whose name the server issues tokens: one real sign-in tells. */
+/** Returns the issuer of the server's tokens, from one real sign-in. */
 export function serverIssuer(tenant: Tenant): Promise<string> {
   issuer ??= signIn(tenant.admin.email).then((body) => decodeJwt(body.access_token).iss ?? '');
   return issuer;
 }
 
-/** A session token of the tenant's admin, arranged in the database: a sign-in costs a password check. */
+/**
+ * Returns a session token of the tenant's admin, stored directly because a sign-in hashes a
+ * password.
+ */
 export function adminToken(tenant: Tenant): Promise<string> {
   return tokenFor(tenant, tenant.admin);
 }
 
-/** A session token of a user, arranged in the same way. */
+/** Returns a session token of a user, stored directly as well. */
 export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<string> {
   tokens ??= Promise.all([serverIssuer(tenant), serverSigningKey()]).then(([name, key]) =>
     SessionTokens.fromKeys(name, [key]),
@@ -51,7 +57,10 @@ export async function tokenFor(tenant: Tenant, user: { id: string }): Promise<st
   return (await tokens).issue({ companyId: tenant.companyId, userId: user.id, sessionId }, new Date());
 }
 
-/** A form that somebody sent, whose key is forgotten after some time. @param daysAgo when it was */
+/**
+ * Creates a sent form, whose key is deleted after some time.
+ * @param daysAgo its age
+ */
 export async function newSentForm({ companyId, admin }: Tenant, daysAgo = -1): Promise<string> {
   const [sessionId, id] = [uuidv7(), uuidv7()];
   await database()`
@@ -63,7 +72,7 @@ export async function newSentForm({ companyId, admin }: Tenant, daysAgo = -1): P
   return id;
 }
 
-/** A user who can sign in, with a role. */
+/** Creates a user with a role who can sign in. */
 export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ id: string; email: string }> {
   const user = await newUser(tenant, { role });
   await database()`
@@ -73,7 +82,7 @@ export async function newPerson(tenant: Tenant, role = 'Sales_Rep'): Promise<{ i
   return user;
 }
 
-/** The private key that the server under test signs session tokens with. */
+/** Returns the private key that the server under test signs session tokens with. */
 export function serverSigningKey(): Promise<JWK> {
   signingKey ??= readSigningKey();
   return signingKey;

@@ -1,4 +1,4 @@
-// Before all tests: one PostgreSQL and one server. After them: the coverage table, and an end.
+// Before all tests: one PostgreSQL and one server. After them: the coverage table and checks.
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import postgres from 'postgres';
@@ -11,7 +11,9 @@ import { startServer } from './servers.ts';
 declare module 'vitest' {
   export interface ProvidedContext {
     baseUrl: string;
-    /** The owner of the tables; for arranging, and for starting further servers on the same data. */
+    /**
+     * The owner of the tables, to prepare data and to start further servers on the same database.
+     */
     databaseUrl: string;
     /** The secret that all servers on this database share. */
     secretKey: string;
@@ -21,7 +23,7 @@ declare module 'vitest' {
   }
 }
 
-/** Settings of the server under test: a trusted proxy, so that tests can come from any address. */
+/** Settings of the server under test, with a trusted proxy, so that tests can use any address. */
 export const testSettings = {
   TRUSTED_PROXIES: '127.0.0.1',
   LOG_LEVEL: 'info',
@@ -31,22 +33,27 @@ export const testSettings = {
 
 async function arrange(url: string): Promise<void> {
   const sql = postgres(url, { max: 1 });
-  // All tests share the operator's company, and so its ceiling; tenants have room of their own.
+  // All tests share the platform company and thus its rate limit. Each tenant has its own.
   await sql`update subscriptions set api_rate_limit_per_minute = 1000000 where package_code = 'platform'`;
-  // Thrown away after the run; what must outlive a killed PostgreSQL is tried on databases of their own (own-database.ts).
+  // The data is deleted after the run. Tests of a killed PostgreSQL use separate databases
+  // (own-database.ts).
   await sql`alter system set fsync = off`;
   await sql`alter system set full_page_writes = off`;
   await sql`select pg_reload_conf()`;
-  // Servers come and go, each with a dozen connections: to check a password thousands of times over protects nothing here.
+  // Servers open a dozen connections each. Thousands of iterations per password check protect
+  // nothing here.
   await sql`set scram_iterations = 1`;
   await sql.unsafe(`alter user current_user password '${new URL(url).password}'`);
   for (const role of triedRoles) await sql`create role ${sql(tried(role))} in role ${sql(role)}`;
   await sql.end();
 }
 
-/** Says what of the statements that were sent is bound to no company, and, of all tests, which were not sent. */
+/**
+ * Reports statements that are bound to no company and, for a run of all tests, conditions that were
+ * never sent.
+ */
 async function reportStatements(url: string): Promise<boolean> {
-  // Loaded here: every file that starts a server loads this one.
+  // Loaded here, because every file that starts a server loads this one.
   const { catalogueOf, unboundIn, unsentOf } = await import('../isolation/sent-statements.ts');
   const { byServers, byAnybody } = await sentStatements(url);
   const sql = postgres(url, { max: 1 });
@@ -68,7 +75,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const secretKey = '5e'.repeat(32);
   const database = await startNoting(folder);
   const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
-  // Tests sweep by hand, and what they count would be gone if the server did so in the middle of a run.
+  // Tests run the sweeps themselves. A sweep of the server could delete what they count.
   const server = await startServer({ ...settings, PAUSED_JOBS: 'sweeps' }, { logFile }).catch(
     async (error: unknown) => {
       await database.stop();

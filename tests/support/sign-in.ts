@@ -1,4 +1,4 @@
-// Signing in as a tenant's administrator, over HTTP.
+// Signs in as a tenant's administrator, over HTTP.
 import { call } from './client.ts';
 import { adminPassword, type Tenant } from './tenants.ts';
 
@@ -7,7 +7,7 @@ export interface SignedIn {
   refresh_token: string;
 }
 
-/** Signs a tenant's administrator in; a session of its own each time. */
+/** Signs in a tenant's administrator with a new session each time. */
 export async function signIn(tenant: Tenant): Promise<SignedIn> {
   const { status, body, text } = await call('POST', '/auth/v1/token', {
     query: { grant_type: 'password' },

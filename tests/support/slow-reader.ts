@@ -1,4 +1,4 @@
-// A process that reads one calendar and says what came of it; a test stops it meanwhile.
+// A process that reads a calendar and prints the outcome. A test pauses it meanwhile.
 
 import { CalendarFault } from '../../domain/scheduling/calendars.ts';
 import { Reader } from '../../integrations/caldav/reader.ts';

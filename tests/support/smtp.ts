@@ -1,12 +1,12 @@
-// A real SMTP server on a free port, which notes what it is told and refuses what it is asked to.
+// A real SMTP server on a free port that records messages and rejects them on command.
 import type { AddressInfo } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 
 export interface ReceivedMail {
   recipients: string[];
-  /** The message as it came over the wire. */
+  /** The message as received. */
   raw: string;
-  /** True when it came under TLS. */
+  /** True if it was received over TLS. */
   isSecure: boolean;
   user: string | undefined;
 }
@@ -14,20 +14,22 @@ export interface ReceivedMail {
 export interface TestSmtp {
   port: number;
   received: ReceivedMail[];
-  /** Recipients that were named, refused ones included. */
+  /** All named recipients, including rejected ones. */
   attempts: string[];
-  /** Credentials that were told. */
+  /** The received credentials. */
   credentials: { user: string; password: string }[];
-  /** The status that recipients are refused with while it is set. */
+  /** The status that rejects recipients, while it is set. */
   refusal: number | undefined;
-  /** What it says beside the status. */
+  /** The text after the status. */
   words: string;
-  /** Asked before each answer; after true nothing more is said on the connection. */
+  /** Called before each response. After true, the connection stays silent. */
   fallsSilent: (before: 'recipient' | 'message') => boolean;
   stop(): Promise<void>;
 }
 
-/** @param options of the library; by default it asks for no credentials and offers no TLS */
+/**
+ * @param options of the library. By default, the server requires no credentials and offers no TLS.
+ */
 export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSmtp> {
   const server = new SMTPServer({
     authOptional: true,
@@ -60,7 +62,7 @@ export async function startSmtp(options: SMTPServerOptions = {}): Promise<TestSm
     },
     ...options,
   });
-  // A client that refuses our certificate is part of what is tried.
+  // Some tests use a client that rejects this certificate.
   server.on('error', () => undefined);
   const smtp: TestSmtp = {
     port: 0,

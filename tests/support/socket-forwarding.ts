@@ -1,4 +1,4 @@
-// Servers that pass whatever comes on to another address of this machine.
+// Servers that forward connections to another address of this machine.
 import { connect, createServer, type NetConnectOpts, type Server } from 'node:net';
 
 export function forward(target: NetConnectOpts): Server {

@@ -1,10 +1,10 @@
-// Statuses of leads and stages of deals, found by name and configured as by an administrator.
+// Lead statuses and deal stages, found by name and configured as by an administrator.
 import type { Json } from './client.ts';
 import { database, type Tenant } from './tenants.ts';
 
 export type WithStatuses = 'leads' | 'deals';
 
-/** The id of a status. */
+/** Returns the id of a status. */
 export async function statusId(tenant: Tenant, object: WithStatuses, name: string): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select id from statuses where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
@@ -12,14 +12,14 @@ export async function statusId(tenant: Tenant, object: WithStatuses, name: strin
   return row.id;
 }
 
-/** The id of a kind of activity. */
+/** Returns the id of an activity type. */
 export async function activityTypeId(tenant: Tenant, name: string): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select id from activity_types where company_id = ${tenant.companyId} and name = ${name}`;
   return row?.id ?? '';
 }
 
-/** Lets a status ask for what is given, and for nothing else. */
+/** Replaces the preconditions of a status. */
 export async function askFor(
   tenant: Tenant,
   object: WithStatuses,
@@ -32,7 +32,7 @@ export async function askFor(
     where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
 }
 
-/** Switches a status off or on. */
+/** Enables or disables a status. */
 export async function setActive(tenant: Tenant, object: WithStatuses, name: string, active: boolean): Promise<void> {
   await database()`
     update statuses set is_active = ${active}

@@ -1,4 +1,4 @@
-// Fresh tenants, arranged in the database, so that each test has its own at little cost.
+// New tenants, inserted directly, so that each test has its own at little cost.
 import { randomBytes, randomUUID, scryptSync } from 'node:crypto';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
@@ -11,7 +11,7 @@ import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
 export const adminPassword = 'correct horse battery staple';
 
-/** As the servers of tests hash: at the least cost there is (cheap-passwords.ts). */
+/** Hashes at the minimum cost, as the servers of tests do (cheap-passwords.ts). */
 function cheapHash(password: string): string {
   const cost = { N: 2, r: 1, p: 1 };
   const salt = randomBytes(16);
@@ -24,7 +24,7 @@ const passwordHash = cheapHash(adminPassword);
 let connection: postgres.Sql | undefined;
 let rowConnection: postgres.Sql | undefined;
 
-/** The database as its owner: for arranging, and for looking at what a call left behind. */
+/** The database as its owner, to prepare data and to check the rows of a call. */
 export function database(): postgres.Sql {
   connection ??= postgres(inject('databaseUrl'), { max: 2, onnotice: () => undefined });
   return connection;
@@ -38,7 +38,7 @@ export function rowDatabase(): postgres.Sql {
 
 const connectForRows = (url: string) => postgres(url, { max: 2, onnotice: () => undefined, transform: rowNames });
 
-/** From now on this test file arranges in another database; undefined ends that. */
+/** Makes this test file use another database, until called with undefined. */
 export async function useDatabase(url: string | undefined): Promise<void> {
   await Promise.all([connection?.end({ timeout: 1 }), rowConnection?.end({ timeout: 1 })]);
   connection = url === undefined ? undefined : postgres(url, { max: 2, onnotice: () => undefined });
@@ -55,7 +55,10 @@ export interface Tenant {
   testKey: string;
 }
 
-/** A new company with its defaults, an admin who can sign in, and a live and a test key that may do everything. */
+/**
+ * Creates a company with its defaults, an admin who can sign in, and a live and a test key with
+ * every scope.
+ */
 export async function newTenant(name = 'Tenant'): Promise<Tenant> {
   const companyId = uuidv7();
   const admin = { id: uuidv7(), email: `admin-${randomUUID()}@example.com` };
@@ -95,7 +98,8 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
       now,
     ),
   );
-  // Room for tests that call more than any plan allows, and make more users; the limits' own tests set it.
+  // Higher limits than any plan, for tests with many calls and users. Tests of limits set their
+  // own.
   await database()`update subscriptions set api_rate_limit_per_minute = 1000000, seats = 1000 where company_id = ${companyId}`;
   const tenant = { companyId, branchId: created?.branchId ?? '', admin };
   const [key, testKey] = await Promise.all([newKey(tenant), newKey(tenant, { environment: 'test' })]);
@@ -117,7 +121,7 @@ export interface KeyOptions {
   perHour?: number;
 }
 
-/** A further key of a tenant; all scopes unless some are named. */
+/** Creates a further key of a tenant, with all scopes by default. */
 export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOptions = {}): Promise<string> {
   const environment = options.environment ?? 'live';
   const made = newApiKey(environment);
@@ -136,12 +140,12 @@ export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOpti
   return key;
 }
 
-/** A key of the platform with the scope onboarding. */
+/** Creates a platform key with the scope onboarding. */
 export function newPlatformKey(options: KeyOptions = {}): Promise<string> {
   return newKey({ companyId: '00000000-0000-7000-8000-000000000000' }, { scopes: ['onboarding'], ...options });
 }
 
-/** Keys of the platform by turns, since each may ask check-email ten times a minute only. */
+/** Returns platform keys in turn, because each may call check-email only ten times a minute. */
 export async function platformKeys(): Promise<() => string> {
   const keys = await Promise.all(Array.from({ length: 20 }, () => newPlatformKey()));
   let turn = 0;
@@ -151,7 +155,7 @@ export async function platformKeys(): Promise<() => string> {
   };
 }
 
-/** A further user of a tenant. */
+/** Creates a further user of a tenant. */
 export async function newUser(
   tenant: Tenant,
   options: {

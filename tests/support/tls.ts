@@ -1,4 +1,4 @@
-// Certificates for hooks.test and localhost that only who is told to trusts, for a hundred years.
+// Certificates for hooks.test and localhost, trusted only explicitly, valid for a hundred years.
 
 export const testKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg8DJu12k0Ftw1CesN

@@ -1,11 +1,11 @@
-// Tokens that must never open anything, made from one that does.
+// Invalid tokens, derived from a valid one.
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { importJWK, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
 import { newSigningKey } from '../../runtime/credentials/session-tokens.ts';
 
 export type Claims = Record<string, unknown>;
 
-/** A good token, what it says, and the private key that it was signed with. */
+/** A valid token with its claims and its private signing key. */
 export interface GoodToken {
   token: string;
   header: JWTHeaderParameters;
@@ -21,7 +21,7 @@ export function takeApart(token: string, privateKey: JWK): GoodToken {
   return { token, header: decode(header), claims: decode(claims), privateKey };
 }
 
-/** A token with other claims and headers that the right key signs. */
+/** Returns a token with other claims and headers, signed by the right key. */
 export async function signed(
   { claims, header, privateKey }: GoodToken,
   changes: Claims = {},
@@ -31,14 +31,14 @@ export async function signed(
   return new SignJWT({ ...claims, ...changes }).setProtectedHeader({ ...header, ...headerChanges }).sign(key);
 }
 
-/** The right key's signature under any two texts, for what no library would write. */
+/** Signs any two texts with the right key, for tokens that no library would write. */
 export function signedTexts({ privateKey }: GoodToken, header: string, claims: string): string {
   const text = [header, claims].map((part) => Buffer.from(part).toString('base64url')).join('.');
   const key = { key: privateKey as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const;
   return `${text}.${sign('sha256', Buffer.from(text), key).toString('base64url')}`;
 }
 
-/** With another character, at each place. */
+/** Returns tokens with another character, for each place. */
 export function changed(token: string): string[] {
   return [...token].map((character, index) => {
     const other = character === 'A' ? 'B' : 'A';
@@ -46,7 +46,7 @@ export function changed(token: string): string[] {
   });
 }
 
-/** Without a character, for each, and with more at the seams. */
+/** Returns tokens without a character, for each place, and with additional ones at the seams. */
 export function cutAndGrown(token: string): string[] {
   const cut = [...token].map((_, index) => token.slice(0, index) + token.slice(index + 1));
   const grown = ['.', 'A', '=', '==', '%3D'].flatMap((more) => [
@@ -57,7 +57,7 @@ export function cutAndGrown(token: string): string[] {
   return [...cut, ...grown];
 }
 
-/** Spelled in other ways that decode to the same bytes. */
+/** Returns other spellings that decode to the same bytes. */
 export function respelled(token: string): string[] {
   const parts = token.split('.');
   return parts.flatMap((part, index) => {
@@ -65,14 +65,14 @@ export function respelled(token: string): string[] {
     spellings.push(`${part.slice(0, 5)} ${part.slice(5)}`, `${part.slice(0, 5)}\t${part.slice(5)}`);
     const standard = part.replaceAll('-', '+').replaceAll('_', '/');
     if (standard !== part) spellings.push(standard);
-    // HTTP itself trims what stands at the very end of a header.
+    // HTTP itself trims the end of a header.
     return spellings
       .map((spelling) => parts.with(index, spelling).join('.'))
       .filter((attack) => attack.trim() !== token);
   });
 }
 
-/** Spellings of a base64url text that differ in the bits of its last character that no byte uses. */
+/** Returns spellings of a base64url text that differ in unused bits of its last character. */
 function spareBits(part: string): string[] {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   const bytes = Buffer.from(part, 'base64url');
@@ -81,7 +81,7 @@ function spareBits(part: string): string[] {
     .filter((spelling) => spelling !== part && Buffer.from(spelling, 'base64url').equals(bytes));
 }
 
-/** Unsigned, in all the ways that alg can say none, or nothing. */
+/** Returns unsigned tokens, in all the ways that alg can say none, or nothing. */
 export function unsigned({ token, header }: GoodToken): string[] {
   const [, body, signature] = token.split('.');
   return ['none', 'None', 'NONE', 'nOnE', '', null, undefined, 0, [], ['ES256'], {}].flatMap((alg) => {
@@ -90,7 +90,7 @@ export function unsigned({ token, header }: GoodToken): string[] {
   });
 }
 
-/** Signed by HMAC under the public key, in all the forms it is known in. */
+/** Returns tokens signed by HMAC with the public key, in all its known forms. */
 export function hmacUnderPublicKey({ header, claims, privateKey }: GoodToken, jwk: JWK): string[] {
   const { d: _private, ...publicJwk } = privateKey;
   const x = Buffer.from(jwk.x ?? '', 'base64url');
@@ -117,7 +117,10 @@ export function hmacUnderPublicKey({ header, claims, privateKey }: GoodToken, jw
   );
 }
 
-/** Signed by keys of somebody else, with headers that praise those keys or name strange ones, and with other algorithms. */
+/**
+ * Returns tokens signed by other keys, with headers that embed or name foreign keys, and with other
+ * algorithms.
+ */
 export async function signedByOthers({ header, claims }: GoodToken): Promise<string[]> {
   const own = await newSigningKey('mine');
   const { d: _private, ...jwk } = own;
@@ -145,7 +148,7 @@ export async function signedByOthers({ header, claims }: GoodToken): Promise<str
   ]);
 }
 
-/** With signatures of zeros, of no or the wrong length, and in the form of certificates. */
+/** Returns tokens with signatures of zeros, of wrong lengths, and in the form of certificates. */
 export function oddSignatures({ token, privateKey }: GoodToken): string[] {
   const text = token.slice(0, token.lastIndexOf('.'));
   const der = sign('sha256', Buffer.from(text), { key: privateKey as never, format: 'jwk', dsaEncoding: 'der' });
@@ -153,7 +156,10 @@ export function oddSignatures({ token, privateKey }: GoodToken): string[] {
   return signatures.map((signature) => `${text}.${signature.toString('base64url')}`);
 }
 
-/** Signed by the right key, with a header that asks for what nobody here understands. */
+/**
+ * Returns tokens signed by the right key with a critical header that the server does not
+ * understand.
+ */
 export function criticalHeaders(good: GoodToken): string[] {
   const more: object[] = [
     { crit: ['exp'], exp: 9_999_999_999 },

@@ -1,4 +1,4 @@
-// A stand-in of Twilio's interface for messages: notes what it took, answers as it is told.
+// A simulation of Twilio's message API: records accepted messages, and fails on command.
 import { randomBytes } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,10 +12,10 @@ export interface TakenText {
   created: Date;
 }
 
-/** What becomes of the next messages; nothing said: they are taken. */
+/** The outcome of the next messages. undefined: they are accepted. */
 export type Behaviour = (text: Omit<TakenText, 'sid' | 'created'>) =>
   | { status: number; code?: number }
-  /** It takes the message, or does not, and never answers. */
+  /** swallow: accepts the message without a response. lose: neither accepts nor responds. */
   | 'swallow'
   | 'lose'
   | undefined;
@@ -23,11 +23,11 @@ export type Behaviour = (text: Omit<TakenText, 'sid' | 'created'>) =>
 export class TestTwilio {
   readonly accountId = 'AC0123456789';
   readonly authToken = 'hush:hush';
-  /** Messages that were taken, in their order. */
+  /** Accepted messages in order. */
   readonly taken: TakenText[] = [];
-  /** How often messages were asked for. */
+  /** The number of message lookups. */
   lookups = 0;
-  /** Calls without the right credentials. */
+  /** Calls with wrong credentials. */
   strangers = 0;
   behave: Behaviour = () => undefined;
   readonly #server = createServer((request, response) => void this.#answer(request, response));
@@ -42,7 +42,10 @@ export class TestTwilio {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** As MESSAGING_URL. @param port of a proxy in front of it */
+  /**
+   * Returns a MESSAGING_URL.
+   * @param port of a proxy in front of it
+   */
   url(port = this.port): string {
     return `twilio://${this.accountId}:${encodeURIComponent(this.authToken)}@127.0.0.1:${port}?insecure=1`;
   }
@@ -69,20 +72,21 @@ export class TestTwilio {
       this.lookups += 1;
       const asked = (each: TakenText): boolean =>
         each.to === url.searchParams.get('To') && each.from === url.searchParams.get('From');
-      return send(response, 200, { messages: this.taken.filter(asked).toReversed().map(shown) });
+      return send(response, 200, { messages: this.taken.filter(asked).toReversed().map(toResponse) });
     }
     const form = new URLSearchParams(await text(request));
     const said = { to: form.get('To') ?? '', from: form.get('From') ?? '', body: form.get('Body') ?? '' };
-    const told = this.behave(said);
-    if (typeof told === 'object') return send(response, told.status, { ...told, message: `not to ${said.to}` });
-    if (told === 'lose') return;
+    const outcome = this.behave(said);
+    if (typeof outcome === 'object')
+      return send(response, outcome.status, { ...outcome, message: `not to ${said.to}` });
+    if (outcome === 'lose') return;
     const taken = { sid: `SM${randomBytes(16).toString('hex')}`, ...said, created: new Date() };
     this.taken.push(taken);
-    if (told !== 'swallow') send(response, 201, shown(taken));
+    if (outcome !== 'swallow') send(response, 201, toResponse(taken));
   }
 }
 
-const shown = ({ created, ...taken }: TakenText) => ({
+const toResponse = ({ created, ...taken }: TakenText) => ({
   ...taken,
   status: 'queued',
   date_sent: null,

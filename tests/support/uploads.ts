@@ -1,4 +1,4 @@
-// Forms with files, byte by byte, so that tests can also send what no client would.
+// Forms with files, byte by byte, so that tests can send what no client would.
 import { randomUUID } from 'node:crypto';
 
 export interface FormPart {
@@ -7,7 +7,7 @@ export interface FormPart {
   fileName?: string | null;
   type?: string;
   content?: string | Buffer;
-  /** In place of the usual one. */
+  /** Replaces the usual Content-Disposition. */
   disposition?: string;
 }
 
@@ -16,7 +16,7 @@ export interface Form {
   headers: Record<string, string>;
 }
 
-/** A form of parts, as the options of a call. */
+/** Returns a form of parts, as options of a call. */
 export function form(parts: readonly FormPart[], boundary = `form-${randomUUID()}`): Form {
   const pieces = parts.flatMap(
     ({ name = 'file', fileName = 'note.txt', type = 'text/plain', content = 'Hello', disposition }) => {
@@ -35,7 +35,7 @@ export function form(parts: readonly FormPart[], boundary = `form-${randomUUID()
   };
 }
 
-/** A form with one file. */
+/** Returns a form with one file. */
 export function fileForm(part: FormPart = {}): Form {
   return form([part]);
 }

@@ -1,12 +1,12 @@
-// Users as requests make them, for tests; those arranged in the database are in tenants.ts.
+// Users created by requests, for tests. tenants.ts inserts users directly.
 import { randomUUID } from 'node:crypto';
 
-/** An address that nobody has. */
+/** Returns an unused email. */
 export function newEmail(): string {
   return `${randomUUID()}@bluelake.example`;
 }
 
-/** The least body of a user, and more. */
+/** Returns the minimal body of a user with more fields. */
 export function person(more: object = {}): { email: string } & Record<string, unknown> {
   return { email: newEmail(), full_name: 'Omar Nasser', role: 'Sales_Rep', ...more };
 }

@@ -1,4 +1,4 @@
-// What the walks over all operations share: operations by kind, plausible paths, failures.
+// Shared by the walks over all operations: operations by kind, plausible paths, failures.
 import { v7 as uuidv7 } from 'uuid';
 import { expect } from 'vitest';
 import { plausible } from './arranged-ids.ts';
@@ -9,13 +9,13 @@ import { bodySchema } from './schemas.ts';
 import { database } from './tenants.ts';
 
 /**
- * Operations that a rule of the walks leaves out, each with its reason. These lists may only shrink: an operation that
- * breaks a rule is mended, not listed.
+ * Operations that a rule of the walks leaves out, each with its reason. These lists may only
+ * shrink: fix an operation that breaks a rule, and do not list it.
  */
 export const exempt: Record<'envelope' | 'naming', readonly string[]> = {
-  /** Answer OAuth libraries, so their failures have the shape of RFC 6749. */
+  /** OAuth libraries call these, so their errors have the shape of RFC 6749. */
   envelope: ['createSession', 'endSession'],
-  /** Say the same whatever is wrong, so that nobody learns who has an account. */
+  /** Their errors are the same for every reason, so that they do not reveal who has an account. */
   naming: ['createOnboarding', 'createOnboardingAsPlatform'],
 };
 
@@ -33,13 +33,16 @@ export const withBody = operations.filter((operation) => bodySchema(operation) !
 export const withIds = operations.filter((operation) => pathParameters(operation.path).length > 0);
 export const honouring = operations.filter((operation) => operation.declared['x-idempotency'] !== undefined);
 
-/** A path with well-formed values that name nothing: for what is decided before anything is looked up. */
+/** Returns a path with well-formed values that name nothing, for checks that precede any lookup. */
 export function anyPath(operation: DeclaredOperation, values: Record<string, string> = {}): string {
   const filled = pathParameters(operation.path).map((name) => [name, plausible(operation.path)[name] ?? uuidv7()]);
   return fillPath(operation.path, { ...Object.fromEntries(filled), ...values });
 }
 
-/** Expects a failure of the catalogue; operations with failures of their own kind are held to the status and that shape. */
+/**
+ * Expects an error of the catalog. Operations with their own error format must have the status and
+ * that shape.
+ */
 export function expectFailure(
   operation: DeclaredOperation,
   answer: Answer,
@@ -53,7 +56,9 @@ export function expectFailure(
   } else expect(answer.body.error).toMatchObject({ code, ...(details ? { details } : {}) });
 }
 
-/** The first of the operations of each kind, for what the runtime does alike for all of one kind. */
+/**
+ * Returns the first operation of each kind, for rules that the runtime applies equally to a kind.
+ */
 export function oneOfEach(
   all: readonly DeclaredOperation[],
   kindOf: (operation: DeclaredOperation) => unknown,
@@ -62,7 +67,9 @@ export function oneOfEach(
   return [...kinds.values()].flatMap((operations) => operations.slice(0, 1));
 }
 
-/** How many changes the audit log has of a request; every operation that changes something writes there. */
+/**
+ * Returns the number of audit rows of a request. Every operation that changes something writes one.
+ */
 export async function changesBy(answer: Answer): Promise<number> {
   const [row] = await database()<{ count: number }[]>`
     select count(*)::int as count from audit_logs where request_id = ${answer.headers.get('x-request-id')}`;

@@ -1,4 +1,4 @@
-// Senders of webhooks under a clock that tests move, on a database where no server sends.
+// Webhook senders under a clock that tests move, on a database where no server sends.
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { findSubscribed } from '../../db/automation/webhooks.ts';
@@ -19,10 +19,10 @@ import { dropDatabase, newDatabase } from './databases.ts';
 import { contextOf } from './job-runs.ts';
 import { database, type Tenant, useDatabase } from './tenants.ts';
 
-/** One for all, as the silent one. */
+/** Shared, like the silent log. */
 const { log: warnings } = openLog('warn');
 
-/** Rounds that any moment takes at most. */
+/** The maximum number of rounds until nothing is due. */
 const mostRounds = 200;
 
 export class SenderWorld {
@@ -54,7 +54,7 @@ export class SenderWorld {
     await dropDatabase(this.#url);
   }
 
-  /** What a run gets, under the clock of this world. */
+  /** The context of a run, under this clock. */
   get context(): TenantJobContext {
     return contextOf('webhooks', this.#pools, { log: warnings, now: () => this.now });
   }
@@ -63,20 +63,20 @@ export class SenderWorld {
     return this.#pools.platform;
   }
 
-  /** A further server's sender. */
+  /** Creates the sender of a further server. */
   newSender(more: Partial<WebhookSenderServices> = {}): WebhookSender {
     const secrets = new Secrets(inject('secretKey'));
     return new WebhookSender({
       loadShedder: new LoadShedder(() => 0),
-      // Receivers of this machine have live deliveries too.
+      // Receivers on this machine get live deliveries, too.
       client: new OutgoingClient({ privateAddresses: 'allowed' }),
       decrypt: (sealed) => secrets.decrypt(sealed),
       ...more,
     });
   }
 
-  /** Events that were committed, as the matcher makes deliveries of them. */
-  async tell(tenant: Tenant, mode: Mode, count = 1, more: Partial<HappenedEvent> = {}): Promise<HappenedEvent[]> {
+  /** Adds committed events with their deliveries, as the matcher does. */
+  async addEvents(tenant: Tenant, mode: Mode, count = 1, more: Partial<HappenedEvent> = {}): Promise<HappenedEvent[]> {
     const events = Array.from({ length: count }, () => this.newEvent(more));
     const scope: TenantScope = { companyId: tenant.companyId, testMode: mode === 'test' };
     await inTransaction(this.#pools.tenants, scope, 20_000, async (sql) =>
@@ -99,7 +99,7 @@ export class SenderWorld {
     };
   }
 
-  /** Sends what is due at this moment and allowed, until nothing more is. */
+  /** Sends what is due and allowed, until nothing more is. */
   async send(): Promise<void> {
     for (let rounds = 0; rounds < mostRounds; rounds += 1) {
       await this.sender.run(this.context);
@@ -114,7 +114,7 @@ export class SenderWorld {
     this.now = new Date(this.now.getTime() + milliseconds);
   }
 
-  /** Lets time pass up to a moment, and sends whatever becomes due on the way. */
+  /** Moves the clock to a time, and sends everything that becomes due on the way. */
   async sendUntil(moment: Date): Promise<void> {
     for (;;) {
       await this.send();

@@ -1,4 +1,4 @@
-// Webhook subscriptions and deliveries, arranged in the database.
+// Webhook subscriptions and deliveries, inserted directly.
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
@@ -7,10 +7,13 @@ import { database, type Tenant } from './tenants.ts';
 
 type Mode = 'live' | 'test';
 
-/** For a subscription that stays as it is: this event happens to no other. */
-export const untold = { events: ['webhook.disabled'] };
+/** For a subscription without deliveries: no other subscription emits this event. */
+export const withoutDeliveries = { events: ['webhook.disabled'] };
 
-/** A subscription to everything, unless said otherwise; answers its id and its secret. */
+/**
+ * Creates a subscription, to everything by default.
+ * @returns its id and secret
+ */
 export async function newWebhook(
   tenant: Pick<Tenant, 'companyId'>,
   mode: Mode,
@@ -38,7 +41,10 @@ export async function newWebhook(
   return { id, secret };
 }
 
-/** A delivery that has ended, unless said otherwise; answers its id. */
+/**
+ * Creates a delivery, by default one that has ended.
+ * @returns its id
+ */
 export async function newDelivery(
   tenant: Pick<Tenant, 'companyId'>,
   mode: Mode,

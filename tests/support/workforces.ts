@@ -1,18 +1,21 @@
-// Workforces, made through the API, and their runs.
+// Workforces, created through the API, and their runs.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { expect } from 'vitest';
 import { expectStatus, type Json } from './client.ts';
 import { database, type Tenant } from './tenants.ts';
 
-/** A workforce for leads that adds a note, unless told otherwise. */
+/** Creates a workforce, by default for leads with a step that adds a note. */
 export async function newWorkforce(key: string, more: object = {}): Promise<Json> {
   const steps = [{ kind: 'add_note', content: 'Hello {{first_name}}' }];
   const body = { name: `Workforce ${randomUUID()}`, status: 'active', subject_types: ['lead'], steps, ...more };
   return (await expectStatus(201, 'POST', '/v1/workforces', { key, body })).body.data.workforce;
 }
 
-/** Enrolls a lead, unless told otherwise. @returns the id of its run */
+/**
+ * Enrolls a record, a lead by default.
+ * @returns the id of its run
+ */
 export async function enroll(key: string, workforce: Json, subjectId: string, type = 'lead'): Promise<string> {
   const body = { subject_type: type, subject_id: subjectId };
   const path = `/v1/workforces/${workforce.id}/enroll`;
@@ -23,18 +26,21 @@ export async function readRun(key: string, workforce: Json, runId: string): Prom
   return (await expectStatus(200, 'GET', `/v1/workforces/${workforce.id}/runs/${runId}`, { key })).body.data.run;
 }
 
-/** The run, once it is in one of the statuses. */
+/** Returns the run once its status matches. */
 export async function runThatIs(status: RegExp, key: string, workforce: Json, runId: string): Promise<Json> {
   await expect.poll(async () => (await readRun(key, workforce, runId)).status).toMatch(status);
   return readRun(key, workforce, runId);
 }
 
-/** As if the time that a run waits for had passed. */
+/** Makes a waiting run due. */
 export async function passWait(runId: string): Promise<void> {
   await database()`update workforce_runs set due_at = now(), next_step_at = now() where id = ${runId} and ended_at is null`;
 }
 
-/** A lead and its run in a workforce, put into the database. @returns their ids */
+/**
+ * Inserts a lead and its run in a workforce.
+ * @returns their ids
+ */
 export async function arrangeRun(
   { companyId }: Pick<Tenant, 'companyId'>,
   steps: readonly Json[],
@@ -56,7 +62,7 @@ export async function arrangeRun(
   return { workforceId, leadId, runId };
 }
 
-/** A row in each table of workforces, in both modes, that no job has work with. */
+/** Adds a row to each table of workforces in both modes, without work for jobs. */
 export async function enrolled(tenant: Tenant): Promise<void> {
   const sql = database();
   for (const testMode of [false, true]) {

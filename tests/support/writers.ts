@@ -1,17 +1,20 @@
-// Clients that write without a pause while servers come and go, and remember what was acknowledged.
+// Clients that write continuously while servers come and go, and record acknowledged writes.
 import { randomUUID } from 'node:crypto';
 import { database, type Tenant } from './tenants.ts';
 
-/** What happened to one client that keeps writing, and goes to the other server when one does not take its call. */
+/**
+ * The results of a client that writes continuously, and moves to the other server if one does not
+ * accept its call.
+ */
 export interface Client {
-  /** Names that were acknowledged. */
+  /** Acknowledged names. */
   written: string[];
   moved: number;
-  /** Answers that were no success, and answers that broke off. */
+  /** Responses other than success, and broken ones. */
   failures: string[];
 }
 
-/** Creates accounts, one after the other, each with an Idempotency-Key of its own name. */
+/** Creates accounts in sequence, each with an Idempotency-Key of its name. */
 export async function keepWriting(key: string, servers: readonly string[], until: () => boolean): Promise<Client> {
   const client: Client = { written: [], moved: 0, failures: [] };
   let at = 0;
@@ -21,7 +24,10 @@ export async function keepWriting(key: string, servers: readonly string[], until
   }
   return client;
 
-  /** One call; false when the server did not take it. The same key makes a second try safe. */
+  /**
+   * Sends one call. The same key makes a retry safe.
+   * @returns false if the server did not accept it
+   */
   async function write(name: string): Promise<boolean> {
     try {
       const response = await fetch(`${servers[at]}/v1/objects/accounts/records`, {
@@ -30,14 +36,14 @@ export async function keepWriting(key: string, servers: readonly string[], until
         body: JSON.stringify({ name }),
       });
       const text = await response.text();
-      // The call that broke off may still run: it is asked about again.
+      // The broken call may still run, so it is retried.
       if (response.status === 409 && text.includes('IDEMPOTENCY_IN_PROGRESS')) return false;
       if (response.status === 201) client.written.push(name);
       else client.failures.push(`${response.status} ${text}`);
       return true;
     } catch (error) {
       const { code, message } = ((error as Error).cause ?? error) as { code?: string; message: string };
-      // Refused, or closed before an answer began: the call is made again elsewhere.
+      // Rejected, or closed before a response began: retried on the other server.
       const notTaken = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(code ?? '');
       if (!notTaken) client.failures.push(`${code} ${message}`);
       client.moved += 1;
@@ -46,7 +52,7 @@ export async function keepWriting(key: string, servers: readonly string[], until
   }
 }
 
-/** What is stored, sorted. */
+/** Returns the stored names, sorted. */
 export async function namesOfAccounts({ companyId }: Tenant): Promise<string[]> {
   const stored = await database()<{ name: string }[]>`select name from accounts where company_id = ${companyId}`;
   return stored.map((row) => row.name).toSorted();

@@ -12,7 +12,7 @@ import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { book, newPool } from '../support/scheduling.ts';
 import { database, newKey, newUser, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
-import { newDelivery, newWebhook, untold } from '../support/webhooks.ts';
+import { newDelivery, newWebhook, withoutDeliveries } from '../support/webhooks.ts';
 import { newWorkforce } from '../support/workforces.ts';
 
 // The feed has no end and its own paging, which tests/records/feed.test.ts covers.
@@ -29,7 +29,7 @@ let workforce: string;
 
 beforeAll(async () => {
   tenant = await newWideTenant();
-  webhook = (await newWebhook(tenant, 'live', untold)).id;
+  webhook = (await newWebhook(tenant, 'live', withoutDeliveries)).id;
   lead = (await createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ada@x.example' })).id;
   campaign = (await newCampaign(tenant.key)).id;
   workforce = (await newWorkforce(tenant.key)).id;
@@ -62,7 +62,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await newUser({ companyId, branchId } as Tenant);
   await newKey(tenant);
   await newGrant(tenant);
-  await newWebhook(tenant, 'live', untold);
+  await newWebhook(tenant, 'live', withoutDeliveries);
   await newDelivery(tenant, 'live', webhook);
   const pool = await newPool(tenant, { members: 1 });
   await book(key, pool.member_ids, { policy_id: pool.policy_id });

@@ -1,4 +1,4 @@
-// What the stand-in of Stripe keeps, by Stripe's rules as far as we rely on them.
+// The state of the Stripe simulation, by Stripe's rules as far as this project relies on them.
 import { randomBytes } from 'node:crypto';
 import type Stripe from 'stripe';
 import { addMonths } from '../../../domain/billing/subscription.ts';
@@ -84,7 +84,7 @@ export type Session = Pick<
   Pick<Stripe.Checkout.Session, 'success_url' | 'cancel_url' | 'amount_subtotal'> & {
     customer: string;
     payment_intent: string | null;
-    /** What is paid for, and what is to be known of it. */
+    /** The items to pay for. */
     items: { price: Price; quantity: number }[];
     details: Metadata;
   };
@@ -99,13 +99,16 @@ export interface TopUpCharge {
   amount: number;
   amount_refunded: number;
   disputed: boolean;
-  /** Of the dispute, if there is one. */
+  /** The dispute, if there is one. */
   dispute: { id: string; charge: string; payment_intent: string; amount: number; status: string } | null;
 }
 
 export type BooksCopy = Pick<Books, 'customers' | 'prices' | 'subscriptions' | 'schedules' | 'invoices' | 'sessions'>;
 
-/** How a try to charge ends: a card whose number ends in 0002 is declined, in 3220 its bank wants the person. */
+/**
+ * The outcome of a charge. Cards that end in 0002 are declined, and those that end in 3220 require
+ * authentication.
+ */
 export type Ending = 'paid' | 'declined' | 'wants_person';
 
 const id = (prefix: string): string => `${prefix}_${randomBytes(9).toString('hex')}`;
@@ -125,16 +128,16 @@ export class Books {
   readonly portals = new Map<string, string>();
   /** Coupons and tax rates, by customer. */
   readonly terms = new Map<string, Terms>();
-  /** What was paid by checkouts of the wallet, by payment. */
+  /** Wallet top-ups, by payment. */
   readonly topUps = new Map<string, TopUpCharge>();
   readonly taxRates = new Set<string>();
-  /** What was taken from cards, in minor units. */
+  /** Successful charges, in minor units. */
   readonly charges: { customer: string; amount: number }[] = [];
-  readonly #tell: (type: string, object: object) => void;
+  readonly #emit: (type: string, object: object) => void;
 
-  /** @param tell hears of every event */
-  constructor(tell: (type: string, object: object) => void) {
-    this.#tell = tell;
+  /** @param emit called with every event */
+  constructor(emit: (type: string, object: object) => void) {
+    this.#emit = emit;
   }
 
   newCustomer(metadata: Metadata): Customer {
@@ -156,7 +159,7 @@ export class Books {
   }
 
   newPrice(price: Omit<Price, 'id' | 'object' | 'active' | 'created'>): Price {
-    // A lookup key moves on to the newest.
+    // A lookup key moves to the newest price.
     for (const other of this.prices.values()) if (other.lookup_key === price.lookup_key) other.lookup_key = null;
     const made: Price = { ...price, id: id('price'), object: 'price', active: true, created: seconds() };
     this.prices.set(made.id, made);
@@ -172,16 +175,16 @@ export class Books {
     return { id: id('pm'), object: 'payment_method', card };
   }
 
-  /** Puts a card on file, for everything that is charged from now on. */
+  /** Stores a card for all later charges. */
   putOnFile(customerId: string, number: string): void {
     const method = this.newMethod(number);
     this.customer(customerId).invoice_settings.default_payment_method = method;
     for (const each of this.subscriptions.values())
       if (each.customer === customerId && each.default_payment_method) each.default_payment_method = method;
-    this.#tell('customer.updated', this.customer(customerId));
+    this.#emit('customer.updated', this.customer(customerId));
   }
 
-  /** How it would end to take an amount from a card; without one, from the card on file. */
+  /** Returns the outcome of charging an amount to a card, by default the stored one. */
   endingOf(customerId: string, amount: number, method = this.#methodOf(customerId)): Ending {
     if (amount === 0) return 'paid';
     if (!method || method.card.last4 === '0002') return 'declined';
@@ -195,7 +198,7 @@ export class Books {
     return own?.default_payment_method ?? this.customer(customerId).invoice_settings.default_payment_method;
   }
 
-  /** What lines come to with discounts and taxes, less the credit of the customer. */
+  /** Returns the sum of lines with discounts and taxes, minus the credit of the customer. */
   dueOf(
     customerId: string,
     lines: readonly Line[],
@@ -210,28 +213,31 @@ export class Books {
   setTerms(customerId: string, terms: Terms): void {
     this.terms.set(customerId, terms);
     const subscription = [...this.subscriptions.values()].find(({ customer }) => customer === customerId);
-    if (subscription) this.#tell('customer.subscription.updated', subscription);
+    if (subscription) this.#emit('customer.subscription.updated', subscription);
   }
 
-  /** Support refunds a top-up, in whole or in part. @param amount refunded so far, in minor units */
+  /**
+   * Refunds a top-up in whole or in part, as support does.
+   * @param amount refunded in total, in minor units
+   */
   refundTopUp(payment: string, amount: number): void {
     const charge = required(this.topUps.get(payment), payment);
     charge.amount_refunded = amount;
     const object = { object: 'charge', id: charge.id, customer: charge.customer, payment_intent: payment };
-    this.#tell('charge.refunded', object);
+    this.#emit('charge.refunded', object);
   }
 
-  /** The bank of a customer disputes a top-up. Its event names the charge, not the customer. */
+  /** Disputes a top-up, as a bank does. The event names the charge, not the customer. */
   disputeTopUp(payment: string, status: string, amount?: number): void {
     const charge = required(this.topUps.get(payment), payment);
     const known = charge.dispute ?? { id: id('dp'), charge: charge.id, payment_intent: payment };
     charge.dispute = { ...known, amount: amount ?? charge.amount, status };
     charge.disputed = true;
     const type = status === 'lost' || status === 'won' ? 'charge.dispute.closed' : 'charge.dispute.created';
-    this.#tell(type, { object: 'dispute', ...charge.dispute });
+    this.#emit(type, { object: 'dispute', ...charge.dispute });
   }
 
-  /** Writes an invoice, and takes what it asks for where that ends well. */
+  /** Creates an invoice, and charges it if that succeeds. */
   invoice(
     customerId: string,
     subscription: Subscription | null,
@@ -270,39 +276,39 @@ export class Books {
     this.customer(customerId).balance = balance;
     this.invoices.set(invoice.id, invoice);
     if (subscription) subscription.latest_invoice = invoice.id;
-    this.#tell(isPaid ? 'invoice.paid' : 'invoice.payment_failed', invoice);
+    this.#emit(isPaid ? 'invoice.paid' : 'invoice.payment_failed', invoice);
     return invoice;
   }
 
-  /** Somebody paid an open invoice, or confirmed its payment: what waited for it is applied. */
+  /** Marks an open invoice as paid or authenticated, and applies the change that waited for it. */
   settleInvoice(invoiceId: string): void {
     const invoice = required(this.invoices.get(invoiceId), invoiceId);
     this.charges.push({ customer: invoice.customer, amount: invoice.amount_due });
     invoice.status = 'paid';
     invoice.amount_paid = invoice.amount_due;
     invoice.status_transitions.paid_at = seconds();
-    this.#tell('invoice.paid', invoice);
+    this.#emit('invoice.paid', invoice);
     const subscription = invoice.subscription ? this.subscriptions.get(invoice.subscription) : undefined;
     if (!subscription) return;
     if (subscription.pending_update) {
       subscription.items.data = subscription.pending_update.subscription_items;
       subscription.pending_update = null;
-      this.#tell('customer.subscription.pending_update_applied', subscription);
+      this.#emit('customer.subscription.pending_update_applied', subscription);
     }
     if (subscription.status === 'past_due') subscription.status = 'active';
-    this.#tell('customer.subscription.updated', subscription);
+    this.#emit('customer.subscription.updated', subscription);
   }
 
-  /** An invoice is given up, and with it the change that waited for it. */
+  /** Voids an invoice, and drops the change that waited for it. */
   voidInvoice(invoiceId: string): Invoice {
     const invoice = required(this.invoices.get(invoiceId), invoiceId);
     invoice.status = 'void';
     const subscription = invoice.subscription ? this.subscriptions.get(invoice.subscription) : undefined;
     if (subscription?.latest_invoice === invoiceId && subscription.pending_update) {
       subscription.pending_update = null;
-      this.#tell('customer.subscription.pending_update_expired', subscription);
+      this.#emit('customer.subscription.pending_update_expired', subscription);
     }
-    this.#tell('invoice.voided', invoice);
+    this.#emit('invoice.voided', invoice);
     return invoice;
   }
 
@@ -323,18 +329,18 @@ export class Books {
     };
   }
 
-  /** The lines of a whole period. */
+  /** Returns the lines of a whole period. */
   periodLines(items: readonly Item[]): Line[] {
     return items.map((item) =>
       this.line(item, '', (item.price.unit_amount ?? 0) * item.quantity, item.current_period_start, false),
     );
   }
 
-  /** The lines of a change in the middle of a period, by the second. */
+  /** Returns the lines of a change in the middle of a period, prorated by the second. */
   prorationLines(before: readonly Item[], after: readonly Item[], date: number): Line[] {
-    const told = ({ price, quantity }: Item): string => `${price.id} ${quantity}`;
-    const old = before.filter((item) => !after.some((other) => told(other) === told(item)));
-    const fresh = after.filter((item) => !before.some((other) => told(other) === told(item)));
+    const itemKey = ({ price, quantity }: Item): string => `${price.id} ${quantity}`;
+    const old = before.filter((item) => !after.some((other) => itemKey(other) === itemKey(item)));
+    const fresh = after.filter((item) => !before.some((other) => itemKey(other) === itemKey(item)));
     const line = (item: Item, description: string, sign: number): Line => {
       const { current_period_start: start, current_period_end: end } = item;
       const amount = Math.round(((item.price.unit_amount ?? 0) * item.quantity * (end - date)) / (end - start));
@@ -349,7 +355,7 @@ export class Books {
     ];
   }
 
-  /** Begins a subscription whose first payment went through. */
+  /** Creates a subscription after its first payment. */
   newSubscription(session: Session, method: Method): Subscription {
     const start = seconds();
     const interval = session.items[0]?.price.recurring.interval ?? 'month';
@@ -375,11 +381,11 @@ export class Books {
     };
     this.subscriptions.set(subscription.id, subscription);
     this.invoice(session.customer, subscription, this.periodLines(items), 'paid');
-    this.#tell('customer.subscription.created', subscription);
+    this.#emit('customer.subscription.created', subscription);
     return subscription;
   }
 
-  /** Lets everything happen whose time has come. */
+  /** Applies everything that is due. */
   passTime(): void {
     for (const subscription of this.subscriptions.values()) {
       const { pending_update } = subscription;
@@ -403,7 +409,7 @@ export class Books {
     if (subscription.cancel_at_period_end || (schedule?.status === 'active' && schedule.end_behavior === 'cancel')) {
       subscription.status = 'canceled';
       subscription.ended_at = start;
-      this.#tell('customer.subscription.deleted', subscription);
+      this.#emit('customer.subscription.deleted', subscription);
       return;
     }
     const phase = schedule?.status === 'active' ? schedule.phases.find((each) => each.start_date === start) : undefined;
@@ -425,7 +431,7 @@ export class Books {
     const ending = this.endingOf(subscription.customer, this.dueOf(subscription.customer, lines).due);
     subscription.status = ending === 'paid' ? 'active' : 'past_due';
     this.invoice(subscription.customer, subscription, lines, ending);
-    this.#tell('customer.subscription.updated', subscription);
+    this.#emit('customer.subscription.updated', subscription);
   }
 
   #itemsOfPhase({ items }: Phase): ({ price: Price; quantity: number } & ReturnType<typeof itemTermsInPhase>)[] {
@@ -436,21 +442,21 @@ export class Books {
     }));
   }
 
-  /** Goes on to a phase; behind the last the subscription is let go. */
+  /** Continues with a phase. After the last one, the schedule releases the subscription. */
   #turn(schedule: Schedule, phase: Phase | undefined): void {
     if (phase) schedule.current_phase = { start_date: phase.start_date, end_date: phase.end_date };
     else this.release(schedule.id);
-    this.#tell('subscription_schedule.updated', schedule);
+    this.#emit('subscription_schedule.updated', schedule);
   }
 
-  /** Support puts a customer on another plan, and charges nothing. Its price has to be there. */
+  /** Moves a customer to another plan without a charge, as support does. The price must exist. */
   switchPlan(customerId: string, packageCode: string): void {
     const subscription = [...this.subscriptions.values()].find((each) => each.customer === customerId && isAlive(each));
     const own = required(subscription, customerId);
     const price = [...this.prices.values()].find(({ metadata }) => metadata.item === `plan.${packageCode}`);
     const plan = own.items.data.find((item) => item.price.metadata.item?.startsWith('plan.'));
     Object.assign(required(plan, own.id), { price: required(price, packageCode) });
-    this.#tell('customer.subscription.updated', own);
+    this.#emit('customer.subscription.updated', own);
   }
 
   newSchedule(subscriptionId: string): Schedule {
@@ -498,11 +504,11 @@ export class Books {
       released_subscription: schedule.subscription,
       released_at: seconds(),
     });
-    this.#tell('subscription_schedule.released', schedule);
+    this.#emit('subscription_schedule.released', schedule);
     return schedule;
   }
 
-  /** Moves everything back in time, by whole seconds. */
+  /** Shifts everything into the past by whole days. */
   age(days: number): void {
     const by = Math.round(days * 86_400);
     const back = (thing: unknown): void => {
@@ -518,13 +524,13 @@ export class Books {
       for (const thing of all.values()) back(thing);
   }
 
-  /** Everything as it is now, for later. */
+  /** Copies the whole state. */
   copy(): BooksCopy {
     const { customers, prices, subscriptions, schedules, invoices, sessions } = this;
     return structuredClone({ customers, prices, subscriptions, schedules, invoices, sessions });
   }
 
-  /** Goes back to what was. */
+  /** Restores a copied state. */
   restore(copy: BooksCopy): void {
     const again = structuredClone(copy);
     for (const name of Object.keys(again) as (keyof BooksCopy)[]) {
@@ -533,12 +539,12 @@ export class Books {
     }
   }
 
-  tell(type: string, object: object): void {
-    this.#tell(type, object);
+  emit(type: string, object: object): void {
+    this.#emit(type, object);
   }
 }
 
-/** Fields that are moments. */
+/** Names of fields with times. */
 const times = new Set([
   'created',
   'start_date',

@@ -1,4 +1,4 @@
-// Reads the forms of Stripe's package: items[0][price]=… is an object with a list in it.
+// Parses the forms of Stripe's package: items[0][price]=… is an object with a list in it.
 
 export interface Form {
   [name: string]: string | Form;
@@ -19,7 +19,7 @@ export function readForm(text: string): Form {
   return form;
 }
 
-/** What was sent as a list. */
+/** Returns the items of a list in a form. */
 export const listOf = (value: string | Form | undefined): Form[] =>
   typeof value === 'object' ? (Object.values(value) as Form[]) : [];
 
@@ -28,7 +28,7 @@ export const textsOf = (value: string | Form | undefined): string[] =>
 
 export const textOf = (value: string | Form | undefined): string => (typeof value === 'string' ? value : '');
 
-/** Metadata; a name with nothing is taken away. */
+/** Merges metadata. An empty value deletes its name. */
 export function mergeMetadata(before: Record<string, string>, sent: string | Form | undefined): Record<string, string> {
   const all = { ...before, ...(typeof sent === 'object' ? (sent as Record<string, string>) : {}) };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));

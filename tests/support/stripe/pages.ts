@@ -1,16 +1,16 @@
-// The stand-in's pages for people: a form with a card number is all that they have.
+// Pages of the Stripe simulation: a form with a card number.
 import type { Books, Session } from './books.ts';
 
 export interface Page {
   status: number;
   html: string;
-  /** Where the person is sent. */
+  /** The redirect target. */
   to?: string | null;
 }
 
 const form = '<form method="post"><input name="card_number"><button name="action" value="pay">Pay</button></form>';
 
-/** @returns undefined where the path is no page */
+/** @returns undefined if the path is no page */
 export function pages(
   books: Books,
   base: string,
@@ -60,6 +60,6 @@ function pay(books: Books, session: Session, number: string): Page {
   }
   session.status = 'complete';
   session.payment_status = 'paid';
-  books.tell('checkout.session.completed', session);
+  books.emit('checkout.session.completed', session);
   return { status: 303, html: '', to: session.success_url };
 }

@@ -1,4 +1,4 @@
-// Terms of the stand-in's phases and subscriptions. A phase loses what is not sent again.
+// Terms of simulated phases and subscriptions. A phase loses what is not sent again.
 import { randomBytes } from 'node:crypto';
 import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
 import { Refused } from './refused.ts';
@@ -8,7 +8,7 @@ interface TaxRate {
   object: 'tax_rate';
 }
 
-/** Of a subscription: the ids of discounts that were granted. */
+/** Terms of a subscription: the ids of granted discounts. */
 export interface SubscriptionTerms {
   application_fee_percent: number | null;
   automatic_tax: { enabled: boolean; liability: null };
@@ -67,7 +67,7 @@ export const plainTerms = (): SubscriptionTerms => ({
 
 const asPhaseDiscount = (discount: string): PhaseDiscount => ({ coupon: null, discount, promotion_code: null });
 
-/** The terms of a phase that is made from a subscription. */
+/** Returns the terms of a phase that is created from a subscription. */
 export function termsFromSubscription(terms: SubscriptionTerms): PhaseTerms {
   const { days_until_due, discounts, invoice_settings } = terms;
   return {
@@ -123,7 +123,10 @@ function refuseOthers(sent: Form, known: ReadonlySet<string>): void {
   for (const name of Object.keys(sent)) if (!known.has(name)) throw new Refused(`Received unknown parameter: ${name}`);
 }
 
-/** @param granted discounts of the subscription and its items @param taxRates that there are */
+/**
+ * @param granted discounts of the subscription and its items
+ * @param taxRates existing ids
+ */
 export function readPhaseTerms(sent: Form, granted: ReadonlySet<string>, taxRates: ReadonlySet<string>): PhaseTerms {
   refuseOthers(sent, phaseNames);
   const plain = termsFromSubscription(plainTerms());
@@ -187,10 +190,10 @@ function required(value: string, allowed: readonly string[]): string {
   return value;
 }
 
-/** A coupon grants a new discount, from the start. */
+/** A coupon grants a new discount from the start. */
 const grant = ({ discount }: PhaseDiscount): string => discount ?? `di_${randomBytes(9).toString('hex')}`;
 
-/** What a subscription has once it is in a phase. */
+/** Returns the terms of a subscription that enters a phase. */
 export function termsInPhase(terms: PhaseTerms): SubscriptionTerms {
   const { discounts, invoice_settings: settings } = terms;
   const { days_until_due = null, ...kept } = settings ?? {};

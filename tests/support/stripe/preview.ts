@@ -1,4 +1,4 @@
-// The stand-in's preview of the next invoice, which is not kept.
+// Simulates the preview of the next invoice, which is not stored.
 import { type Books, isAlive, Refused, required, seconds } from './books.ts';
 import { type Form, textOf } from './form.ts';
 

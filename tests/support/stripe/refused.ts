@@ -1,8 +1,8 @@
-// How the stand-in of Stripe refuses a request.
+// The error with which the Stripe simulation rejects a request.
 
 /** A request that Stripe answers with 400. */
 export class Refused extends Error {
-  /** Stripe's own code. */
+  /** Stripe's error code. */
   readonly code: string | undefined;
 
   constructor(message: string, code?: string) {

@@ -1,4 +1,4 @@
-// The stand-in's operations, by method and path.
+// Operations of the Stripe simulation, by method and path.
 import { randomBytes } from 'node:crypto';
 import {
   type Books,
@@ -19,7 +19,7 @@ import { itemTermsInPhase, readItemTerms, readPhaseTerms, termsInPhase } from '.
 import { previewInvoice } from './preview.ts';
 import { discountsOf, grantedDiscount } from './terms.ts';
 
-/** A card that was declined, or whose bank wants the person. */
+/** A card that was declined, or that requires authentication. */
 export class CardRefused extends Error {
   readonly code: string;
   constructor(code: string) {
@@ -36,7 +36,7 @@ interface Route {
 const newest = <Thing extends { created: number }>(things: Iterable<Thing>): Thing[] =>
   [...things].toReversed().toSorted((a, b) => b.created - a.created);
 const list = (data: readonly unknown[]) => ({ object: 'list', data, has_more: false, url: '/' });
-/** Of a list within an answer the first ten. */
+/** Returns the first ten items, as in lists within a response. */
 const firstOf = (all: readonly unknown[]) => ({ ...list(all.slice(0, 10)), has_more: all.length > 10 });
 const pathOf = (method: string, path: string): RegExp =>
   new RegExp(`^${method} /v1/${path.replace('{id}', '(?<id>\\w+)')}$`);
@@ -122,7 +122,7 @@ export const routes: readonly Route[] = [
     answer: (books, _form, id) => {
       const session = required(books.sessions.get(id), id);
       session.status = 'expired';
-      books.tell('checkout.session.expired', session);
+      books.emit('checkout.session.expired', session);
       return session;
     },
   },
@@ -199,7 +199,7 @@ function newSession(books: Books, form: Form, _id: string, base: string): Sessio
   return session;
 }
 
-/** The payment of a session with its charge, if that is asked for. */
+/** Returns the payment of a session, with its charge if the request expands it. */
 function withCharge(books: Books, session: Session, expand: readonly string[]): object {
   const charge = session.payment_intent === null ? undefined : books.topUps.get(session.payment_intent);
   if (!charge || !expand.includes('data.payment_intent.latest_charge')) return session;
@@ -224,11 +224,14 @@ function updateSubscription(books: Books, form: Form, id: string): Subscription 
     changeItems(books, subscription, form);
   }
   if (form.metadata !== undefined) subscription.metadata = mergeMetadata(subscription.metadata, form.metadata);
-  books.tell('customer.subscription.updated', subscription);
+  books.emit('customer.subscription.updated', subscription);
   return subscription;
 }
 
-/** Charges the difference at once; where that fails nothing is changed, or it waits, as it was asked for. */
+/**
+ * Charges the difference immediately. If that fails, nothing changes or the change waits, as
+ * requested.
+ */
 function changeItems(books: Books, subscription: Subscription, form: Form): void {
   const before = subscription.items.data;
   const waits = form.payment_behavior === 'pending_if_incomplete';
@@ -280,7 +283,10 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
   return [...kept, ...items];
 }
 
-/** Those of the subscription itself, and that of its customer's terms, which phases may have written into it. */
+/**
+ * Returns the discounts of the subscription and of its customer's terms, which phases may have
+ * added.
+ */
 function allDiscounts(books: Books, { customer, discounts }: Subscription): unknown[] {
   const own = discounts.filter((discount) => discount !== grantedDiscount);
   return [...own, ...discountsOf(books.terms.get(customer) ?? {})];
@@ -312,7 +318,7 @@ function updateSchedule(books: Books, form: Form, id: string) {
   if (phases[0]?.start_date !== schedule.current_phase?.start_date) throw new Refused('the current phase is left out');
   if (phases[0]?.end_date !== periodEnd(subscription)) throw new Refused('the current phase ends with the period');
   schedule.phases = phases;
-  // The current phase holds at once.
+  // The current phase applies immediately.
   Object.assign(subscription, termsInPhase(phases[0]));
   subscription.items.data.forEach((item, index) => {
     Object.assign(item, itemTermsInPhase(required(phases[0]?.items[index], item.id)));
@@ -320,6 +326,6 @@ function updateSchedule(books: Books, form: Form, id: string) {
   schedule.end_behavior = textOf(form.end_behavior);
   schedule.metadata = mergeMetadata(schedule.metadata, form.metadata);
   schedule.current_phase = { start_date: phases[0].start_date, end_date: phases[0].end_date };
-  books.tell('subscription_schedule.updated', schedule);
+  books.emit('subscription_schedule.updated', schedule);
   return schedule;
 }

@@ -1,4 +1,4 @@
-// A stand-in of Stripe's HTTP interface, as far as we use it, with events and failures.
+// A simulation of Stripe's HTTP API, as far as this project uses it, with events and faults.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,15 +11,18 @@ import { CardRefused, routes } from './routes.ts';
 
 const webhookSecret = 'whsec_standin';
 
-/** How one request to come fails, of those that it is meant for. */
+/** The fault of one future request that matches. */
 export interface Fault {
-  /** Method and path, e.g. POST /v1/subscriptions/. */
+  /** Method and path, for example POST /v1/subscriptions/. */
   of: RegExp;
-  /** lost: nothing was done or answered. cut: it was done, and nothing is answered. refused: 500, and nothing was done. failed: 500, though it was done. slow: late. */
+  /**
+   * lost: no effect and no response. cut: effect but no response. refused: 500 without effect.
+   * failed: 500 after the effect. slow: a late response.
+   */
   how: 'lost' | 'cut' | 'refused' | 'failed' | 'slow';
-  /** Requests that it lets pass first. */
+  /** The number of matching requests to pass first. */
   skip?: number;
-  /** Happens before it is answered. */
+  /** Runs before the response. */
   act?: () => unknown;
 }
 
@@ -31,13 +34,13 @@ interface Kept {
 
 export class StripeStandIn {
   readonly books: Books;
-  /** Every event so far, whether it was sent or not. */
+  /** All events so far, sent or not. */
   readonly events: Stripe.Event[] = [];
-  /** Those that found nobody who listens. */
+  /** Events that no server received. */
   readonly unheard: Stripe.Event[] = [];
-  /** What was asked: method, path, Idempotency-Key, and what of metadata was sent. */
+  /** The requests: method, path, Idempotency-Key and metadata. */
   readonly asked: { call: string; key: string | undefined; form: Form }[] = [];
-  /** Where events are sent; undefined: nowhere. */
+  /** The URL for events. undefined: they are not sent. */
   eventsTo: string | undefined;
   faults: Fault[] = [];
   readonly #server: Server;
@@ -45,7 +48,7 @@ export class StripeStandIn {
   readonly #sending = new Set<Promise<unknown>>();
 
   private constructor() {
-    this.books = new Books((type, object) => this.#tell(type, object));
+    this.books = new Books((type, object) => this.#emit(type, object));
     this.#server = createServer((request, response) => void this.#answer(request, response));
   }
 
@@ -59,7 +62,7 @@ export class StripeStandIn {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Settings of a server that pays here. */
+  /** Settings of a server that uses this simulation. */
   get settings(): Record<string, string> {
     return { STRIPE_SECRET_KEY: 'sk_test_standin', STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_API_BASE: this.url };
   }
@@ -74,7 +77,7 @@ export class StripeStandIn {
     while (this.#sending.size > 0) await Promise.all(this.#sending);
   }
 
-  #tell(type: string, object: object): void {
+  #emit(type: string, object: object): void {
     const data = { object: JSON.parse(JSON.stringify(object)) };
     const id = `evt_${this.events.length + 1}_${Math.random().toString(36).slice(2)}`;
     const event = { id, object: 'event', type, created: Math.floor(Date.now() / 1000), data } as Stripe.Event;
@@ -139,7 +142,7 @@ export class StripeStandIn {
   }
 }
 
-/** Another request under the same key is refused, as Stripe does. */
+/** Rejects another request under the same key, as Stripe does. */
 function replayed({ request, status, body }: Kept, asked: string): { status: number; body: string } {
   if (request === asked) return { status, body };
   const error = {
@@ -177,7 +180,7 @@ export function send(to: string, event: object, more: { secret?: string; timesta
     secret: more.secret ?? webhookSecret,
     ...(more.timestamp === undefined ? {} : { timestamp: more.timestamp }),
   });
-  // As from one of many addresses: each has its own limit.
+  // From a random address, because each has its own rate limit.
   const headers = { 'content-type': 'application/json', 'stripe-signature': header, 'x-forwarded-for': anyAddress() };
   return fetch(`${to}/v1/billing/provider-events`, { method: 'POST', headers, body: payload });
 }

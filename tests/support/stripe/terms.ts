@@ -1,8 +1,8 @@
-// What the stand-in adds to the sum of lines: the coupon and the tax rate of a customer.
+// Adjustments of the sum of lines in the Stripe simulation: a customer's coupon and tax rate.
 
 export interface Terms {
   coupon?: { name: string | null; percent_off: number };
-  /** When the coupon ends, in seconds; null: never. */
+  /** Unix seconds at which the coupon ends, or null for never. */
   couponEnds?: number | null;
   tax?: { percentage: number; inclusive: boolean };
 }
@@ -16,7 +16,7 @@ export interface Adjusted {
 
 export type Discount = ReturnType<typeof discountOf>;
 
-/** The discount that a coupon of the terms has granted. */
+/** The discount that the coupon grants. */
 export const grantedDiscount = 'di_standin';
 
 const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({

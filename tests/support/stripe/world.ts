@@ -1,4 +1,4 @@
-// A server of its own that is paid through the stand-in of Stripe, on a database of its own.
+// A separate server and database that use the Stripe simulation.
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type Stripe from 'stripe';
@@ -29,7 +29,7 @@ export class StripeWorld {
   readonly #stripe: Stripe;
   readonly #pools: { platform: Pool; tenants: Pool; purges: Pool };
   readonly #folder: string;
-  /** Alerts that looks of the world itself raised, and not the server. */
+  /** Alerts by job runs of this process, not by the server. */
   readonly alerts: { kind: string; details: Record<string, unknown> }[] = [];
   readonly #alert = (kind: string, _message: string, details: Record<string, unknown>): void => {
     this.alerts.push({ kind, details });
@@ -51,7 +51,7 @@ export class StripeWorld {
 
   /**
    * @param name of the folder of its files
-   * @param through where the server finds the database, if not at its own address
+   * @param through returns the server's address of the database
    */
   static async open(name: string, through = async (url: string) => url): Promise<StripeWorld> {
     const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `${name}-${process.pid}`);
@@ -82,7 +82,10 @@ export class StripeWorld {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Does what a server does within seconds: hears the events, and looks at whom they name. */
+  /**
+   * Does what a server does within seconds: receives the events, and synchronizes the customers
+   * that they name.
+   */
   async catchUp(): Promise<void> {
     await this.standIn.eventsSent();
     await this.#runJobs();
@@ -106,13 +109,13 @@ export class StripeWorld {
     });
   }
 
-  /** Looks at the customer of a tenant, if it is due by then. */
+  /** Synchronizes the customer of a tenant if it is due. */
   look({ companyId }: Pick<Tenant, 'companyId'>, now = new Date()): Promise<Subscription | undefined> {
     const { tenants } = this.#pools;
     return follow({ tenants, stripe: this.#stripe, alert: this.#alert }, companyId, { ifDue: true }, now);
   }
 
-  /** Lets days pass, one after the other: everything lies as much further back, and what has become due happens. */
+  /** Moves time day by day: shifts all rows into the past, and runs what has become due. */
   async pass(days: number): Promise<void> {
     for (let passed = 0; passed < days; passed += 1) {
       this.standIn.books.age(1);
@@ -123,8 +126,8 @@ export class StripeWorld {
   }
 
   /**
-   * Lets the periods of tenants end at Stripe, the last of them one second ago, without looking at anything here. Other
-   * subscriptions that are as old turn with them.
+   * Ends the periods of tenants at Stripe, the last of them one second ago, without synchronizing.
+   * Other subscriptions of that age enter their next period as well.
    */
   async turnPeriod(...tenants: Pick<Tenant, 'companyId'>[]): Promise<void> {
     const { books } = this.standIn;
@@ -154,7 +157,7 @@ export class StripeWorld {
     return row?.id ?? '';
   }
 
-  /** Fills in the form of a page of the stand-in, as a person would. */
+  /** Fills in the form of a simulated page, as a person does. */
   async fillIn(url: string, number = cards.good): Promise<number> {
     const body = new URLSearchParams({ card_number: number, action: 'pay' });
     return (await fetch(url, { method: 'POST', redirect: 'manual', body })).status;
@@ -165,7 +168,10 @@ export class StripeWorld {
     return (await expectStatus(201, 'POST', '/v1/checkout-sessions', { token, body })).body.data.checkout_session;
   }
 
-  /** Subscribes by a checkout that is paid. @returns the checkout */
+  /**
+   * Subscribes by a paid checkout.
+   * @returns the checkout
+   */
   async subscribe(tenant: Tenant, more: object = {}): Promise<Json> {
     const session = await this.startCheckout(tenant, { kind: 'subscribe', package_code: 'starter', ...more });
     await this.fillIn(session.url);
@@ -187,14 +193,14 @@ export class StripeWorld {
     return (await expectStatus(200, 'GET', '/v1/invoices', { key })).body.data.invoices;
   }
 
-  /** What was taken from the cards of a tenant, in minor units. */
+  /** Returns the charges of a tenant's cards, in minor units. */
   async charged(tenant: Pick<Tenant, 'companyId'>): Promise<number[]> {
     const own = await this.customerOf(tenant);
     return this.standIn.books.charges.filter(({ customer }) => customer === own).map(({ amount }) => amount);
   }
 }
 
-/** Asks for a change of the subscription. */
+/** Requests a change of the subscription. */
 export const change = (
   { key }: Pick<Tenant, 'key'>,
   what: string,
