@@ -63,8 +63,8 @@ test('permits registering a released number again, which is no longer the defaul
   for (const answer of [await release(id), await release(id)])
     expect(answer.body.data.phone_number).toMatchObject({ status: 'released', is_default: false });
   expect((await patch(id, { friendly_name: 'Desk' })).body.error.details.reason).toBe('not_active');
-  const anew = await newPhoneNumber(tenant.key, { phone_number });
-  expect(anew).toMatchObject({ phone_number, is_default: true });
+  const again = await newPhoneNumber(tenant.key, { phone_number });
+  expect(again).toMatchObject({ phone_number, is_default: true });
   expect((await list({ status: 'released' })).map((each) => each.id)).toEqual([id]);
 });
 

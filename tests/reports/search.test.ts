@@ -418,7 +418,7 @@ describe('visibility', () => {
     expect(data.total_hits).toBe(3);
   });
 
-  test('limits search in large objects to visible records, whoever created the others', async () => {
+  test('limits search in large objects to visible records, regardless of the creator of others', async () => {
     const tenant = await newTenant();
     const branchId = randomUUID();
     await database()`insert into branches (company_id, id, name, created_at) values (${tenant.companyId}, ${branchId}, 'West', now())`;

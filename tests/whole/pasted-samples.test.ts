@@ -145,7 +145,7 @@ async function paste(sample: Sample): Promise<{ status: string; answer: string }
 const failures: Record<string, number> = { createRecordBatch: 1 };
 
 /** Lists that are empty after the first start. */
-const uncalled = 'tells of calls, and the demo workspace is made without any';
+const uncalled = 'lists calls, and the demo workspace is created without any';
 const empty: Record<string, string> = {
   listSavedReports: 'saved in the web app, and not through the API',
   listChanges: uncalled,
