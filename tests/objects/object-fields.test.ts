@@ -354,7 +354,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
   });
 
   test.each([{ name: 'budget' }, { type: 'currency' }, { name: 'cost' }, { type: 'text', label: 'Cost' }])(
-    'refuses %j: name and type never change',
+    'rejects the change %j, because name and type are immutable',
     async (body) => {
       const tenant = await newTenant();
       await add(tenant.key, budget);

@@ -115,7 +115,7 @@ describe.each(Object.entries(inputs))('%s', (_, { send, shown }) => {
   });
 
   test.each(['2036-01-01T10:00:00', '2036-02-30T10:00Z', '2036-01-01T10:00:00+16:00', 'tomorrow'])(
-    'refuses %s',
+    'rejects %s',
     async (time) => {
       const answer = await send(time);
       expect([answer.status, answer.body.error.details.fields.map((each: Json) => each.code)]).toEqual([

@@ -405,7 +405,7 @@ describe('atomic batches', () => {
 
 describe('rejection of the whole call', () => {
   test.each(['batch-update', 'batch-delete', 'batch-get'] as const)(
-    '%s is refused with no items, more than 100, and what is no list',
+    'rejects %s without items, with more than 100, and without a list',
     async (verb) => {
       const name = verb === 'batch-update' ? 'records' : 'ids';
       const item = verb === 'batch-update' ? { id: randomUUID() } : randomUUID();

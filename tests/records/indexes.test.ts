@@ -110,7 +110,7 @@ describe('sort orders that the API documents as fast', () => {
 
 describe('filters that the API documents as fast', () => {
   test.each(named.filter(([, , column]) => !column.long || column.hashed))(
-    '%s by %s',
+    'finds %s by %s through an index',
     async (object, field, column) => {
       const stored = column.hashed ? `${column.name}_hash` : column.name;
       const rows = await database()<{ columns: string[] }[]>`

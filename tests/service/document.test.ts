@@ -70,7 +70,7 @@ function readSample({ source }: Sample): { method: string; path: string; headers
 
 describe('the curl samples', () => {
   test.each(operations.map((operation) => [operation.id, operation] as const))(
-    '%s has one that works when pasted',
+    'has a curl sample for %s that works when pasted',
     (id, operation) => {
       expect(samplesOf(operation).length).toBeGreaterThan(0);
       const { security = [], requestBody } = operation.declared;
@@ -110,7 +110,7 @@ const followed = (part: object | undefined): unknown =>
 const tables = new Set(['listErrorCodes', 'listScopes', 'listChangelogEntries']);
 
 test.each(operations.filter(({ id }) => id.startsWith('list') && !tables.has(id)))(
-  '$id answers next_cursor and has_more, whether it is paged or not',
+  'returns next_cursor and has_more from $id, paged or not',
   ({ declared }) => {
     const answer = followed(declared.responses?.['200']) as { content: { 'application/json': { schema: object } } };
     const body = followed(answer.content['application/json'].schema) as Schema;
