@@ -17,7 +17,7 @@ const accounts = '/v1/objects/accounts/records';
 let proxy: FaultProxy;
 let server: OwnServer;
 let tenant: Tenant;
-/** All writes that were sent, whatever their outcome. */
+/** All writes that were sent, with any outcome. */
 const writes: Write[] = [];
 
 beforeAll(async () => {

@@ -70,7 +70,7 @@ interface Template {
   /** Its place in the file. */
   from: number;
   to: number;
-  /** Its constant parts in order, whatever the inserted values. */
+  /** Its constant parts in order, without the inserted values. */
   pieces: readonly string[];
 }
 

@@ -17,7 +17,7 @@ import {
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 describe('statuses', () => {
-  test('sets won_at or lost_at by the outcome of a stage, whatever its name, and clears them when the deal leaves it', async () => {
+  test('sets won_at or lost_at by the outcome of a stage with any name, and clears them when the deal leaves it', async () => {
     const tenant = await newTenant();
     const { key } = tenant;
     await database()`update statuses set name = 'Signed' where company_id = ${tenant.companyId} and object = 'deals' and name = 'Won'`;

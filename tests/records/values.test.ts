@@ -333,7 +333,7 @@ describe('custom fields in an object of their own', () => {
     ]);
   });
 
-  test('requires mandatory custom fields, whatever their name', () => {
+  test('requires mandatory custom fields with any name', () => {
     const strict = buildWorkspace({
       ...rows,
       customFields: rows.customFields.map((field) => ({ ...field, required: field.name === 'constructor' })),

@@ -563,7 +563,7 @@ describe('search blocks', () => {
     expect(lines.filter((line) => line.includes('zacharias'))).toHaveLength(1);
   });
 
-  test('removes a thousand records from their blocks in one run, whatever the number of blocks', async () => {
+  test('removes a thousand records from their blocks in one run, for any number of blocks', async () => {
     const { companyId } = await newTenant();
     await database()`
       insert into search_blocks (company_id, test_mode, object, block, record_ids, texts)

@@ -93,7 +93,7 @@ test('starts clocks for every way of creating a record, with deadlines from its 
   expect(await clocksOf(deal.id)).toEqual([]);
 });
 
-test('emits one breach with its body, whatever the number of servers and runs', async () => {
+test('emits one breach with its body for any number of servers and runs', async () => {
   const tenant = await newTenant();
   const policy = await createPolicy(tenant, { first_response_time: 60 });
   const lead = await createLead(tenant);
@@ -478,7 +478,7 @@ const fill = (tenant: Tenant, policyId: string, count: number, dueAt: Date): Pro
 const empty = (tenant: Tenant): Promise<unknown> =>
   database()`delete from sla_clocks where company_id = ${tenant.companyId}`;
 
-test('handles clocks of other companies if those of one company fail, whatever their number', async () => {
+test('handles clocks of other companies if any number of those of one company fail', async () => {
   const [faulty, other] = [await newTenant(), await newTenant()];
   const policy = await createPolicy(faulty, { first_response_time: 60 });
   await createPolicy(other, { first_response_time: 60 });

@@ -2,7 +2,7 @@
 import crypto, { type scrypt as Scrypt } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 
-/** The minimum cost, whatever cost a hash names. */
+/** The minimum cost, regardless of the cost in a hash. */
 const cost = { N: 2, r: 1, p: 1 };
 
 const { scrypt } = crypto;

@@ -233,7 +233,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     expect(sums.reduce((total, sum) => total + sum, 0)).toBe(await world.charged());
     years.push(invoices);
     expect(pending?.total_minor).toBe(299_000);
-    // Whole periods cost the list price, whatever the length of their months.
+    // Whole periods cost the list price, regardless of the length of their months.
     const whole = invoices.filter(
       ({ lines, kind }) => kind === 'subscription' && !lines.some((line) => line.proration),
     );

@@ -187,7 +187,7 @@ describe('a list that is returned whole without a limit', () => {
     expect(rest).toMatchObject({ next_cursor: null, has_more: false });
   });
 
-  test('continues after the last item of a page, whatever was inserted before it, and also if it is deleted', async () => {
+  test('continues after the last item of a page, even if items were inserted before it or it is deleted', async () => {
     const { key } = await newWideTenant();
     const create = async (name: string): Promise<string> =>
       (await expectStatus(201, 'POST', '/v1/settings/sources', { key, body: { name } })).body.data.source.id;

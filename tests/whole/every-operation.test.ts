@@ -310,12 +310,11 @@ describe('scopes', () => {
           const isHidden = view.some((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
           tries.push([scopes, isHidden ? 404 : 403, lackingOf(scopes)]);
         }
-        // Without the view scope, the object does not exist for the caller, whatever other scopes
-        // it has.
+        // Without the view scope, the object does not exist for the caller, even with other scopes.
         if (isOfObject) tries.push([all.filter((each) => !holds(each) || !grants(each, `${object}:view`)), 404, []]);
         const isNeeded = alternatives.every((needed) => lackingOf(nothing).some((scope) => needed.includes(scope)));
         if (isNeeded) tries.push([nothing, 403, lackingOf(nothing)]);
-        // The platform key has no workspace, whatever scopes it has.
+        // The platform key has no workspace, even with all scopes.
         if (wanted === 'apiKey' && !isForOperator) tries.push([[...all, 'onboarding'], 403, []]);
         if (wanted === 'oauth') tries.push([['*', 'onboarding', ...view], isNeeded ? 403 : 400, lackingOf(view)]);
         await inLanes(4, tries, (each) => ask(...each));

@@ -55,7 +55,7 @@ export class Link {
       }
       const wait = proxy.delay;
       waiting += 1;
-      // In order, whatever the delay of earlier bytes.
+      // In order, regardless of the delay of earlier bytes.
       last = Promise.all([last, new Promise((resolve) => setTimeout(resolve, wait))]).then(() => {
         waiting -= 1;
         act();
