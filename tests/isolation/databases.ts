@@ -160,7 +160,7 @@ export interface Filled {
 }
 
 async function addShadows({ alone, companyId, tables, loadCredentials, probes, made }: Filled): Promise<World> {
-  // Before and after the tenant in every index, so that foreign rows come first in either
+  // Shadows sort before and after the tenant in every index, so foreign rows come first in either
   // direction.
   const yesterday = { msecs: Date.now() - 86_400_000 };
   const shadows: Shadow[] = [

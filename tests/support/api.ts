@@ -5,7 +5,10 @@ import { newTenant } from './tenants.ts';
 
 export type { Json };
 
-/** Creates a workspace that belongs to one test: its defaults, an administrator, and a live and a test key with every scope. */
+/**
+ * Creates a workspace for one test, with its defaults, an administrator, and a live and a test key
+ * with every scope.
+ */
 export const workspace = newTenant;
 
 /** Calls of one credential. */
@@ -26,8 +29,8 @@ export interface Client {
 }
 
 /**
- * Calls the API as an API key. Each call fails the test if its status is not the one that a successful call of this method has,
- * or if the response is not what the OpenAPI document declares.
+ * Calls the API as an API key. A call fails the test if its status is no success of its method, or
+ * if the OpenAPI document does not declare the response.
  *
  * @example
  * const { key } = await workspace();
@@ -50,7 +53,10 @@ export function as(key: string): Client {
   };
 }
 
-/** Creates a lead that nothing else refers to. @param fields in addition to a first name and a unique email address */
+/**
+ * Creates a lead without references to it.
+ * @param fields in addition to a first name and a unique email address
+ */
 export function createLead(key: string, fields: object = {}): Promise<Json> {
   return createRecord(key, 'leads', lead(fields));
 }

@@ -72,7 +72,7 @@ describe('an unreadable body', () => {
         ...others.map((rawBody) => [rawBody, 'malformed_json', { rawBody }] as const),
       ];
       for (const [what, reason, junk] of all) {
-        // Each case has its own credential, because a key may allow fewer calls than there are cases.
+        // Each case has its own credential, because a key may allow fewer calls than there are.
         const answer = await call(operation.method, path, {
           ...rest,
           ...(await credentialFor(operation, tenant)),
