@@ -64,8 +64,8 @@ describe('a dispatcher, cut', () => {
     (point) => cut(point, reset),
   );
 
-  // For PostgreSQL, a killed server is a connection that ends. These points differ in where the
-  // next server begins.
+  // For PostgreSQL, a killed server is a connection that ends. At these points, the next server
+  // begins where the killed one was.
   const killed = dispatcherPoints.filter(({ statement }) => /^(claim|commit)/.test(statement));
   test.each(killed)('continues on the next server after a kill with $statement $moment', (point) => cut(point, kill));
 });

@@ -1,4 +1,4 @@
-// Texts that are expensive to process, in every place that accepts a text: never a 5xx or timeout.
+// Texts that are expensive to process, in every place that accepts a text: never a 5xx.
 import { beforeAll, expect, test } from 'vitest';
 import { bodyLimits } from '../../domain/service/request-limits.ts';
 import { call } from '../support/client.ts';

@@ -22,7 +22,7 @@ const shadowed = new Set([
   // The cap cannot be below the reservation time.
   'createSchedulingPolicy reservation_hard_cap_seconds',
   'updateSchedulingPolicy reservation_hard_cap_seconds',
-  // The example's first channel is sms, which allows 1,600 characters.
+  // The schema names sms as the first channel, which allows 1,600 characters.
   'updateCampaign channels[0].body',
 ]);
 
