@@ -368,7 +368,7 @@ export async function passLinks(
 /**
  * Restores the links of a record that are still in its trash. Both records of each are there and locked.
  * @param ids those whose other record is there; the rest is lost
- * @returns those that are links again; the others have no type any more, or another link has taken their place
+ * @returns those that are links again; the others have no type, or another link has taken their place
  */
 export async function restoreLinks(
   sql: Sql,
@@ -402,7 +402,7 @@ export async function restoreLinks(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Which of some records are there, whoever can see them. They cannot be deleted until the transaction ends. */
+/** Returns which of some records exist, visible or not. They cannot be deleted until the transaction ends. */
 export async function holdExisting(sql: Sql, scope: TenantScope, keys: readonly RecordKey[]): Promise<Set<string>> {
   const existing = new Set<string>();
   const byObject = Map.groupBy(keys, ({ object }) => object);

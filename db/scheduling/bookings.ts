@@ -95,7 +95,7 @@ export async function listBookingsOf(
 ): Promise<BookingRow[]> {
   const { companyId, testMode } = scope;
   return await sql<BookingRow[]>`
-    select ${withName(sql, companyId)}
+    select ${selectWithName(sql, companyId)}
     from bookings
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${record.object} and record_id = ${record.id}
       and ${inReach(sql, scope)}

@@ -6,7 +6,7 @@ import type { NeededReference, StoredRecord } from './draft.ts';
 import { type Changes, changesBetween, showRecord, updateOf } from './view.ts';
 import { mergedRecord } from './writes.ts';
 
-/** What a restored record does not have any more. */
+/** Something that a restored record has lost. */
 export interface RestoreWarning {
   code: 'owner_inactive' | 'status_gone' | 'option_gone' | 'reference_gone' | 'link_gone';
   field: string;
