@@ -38,6 +38,217 @@ and ( r."city" collate "C" = $5::text
 order by left(r.custom ->> $11::text, $12::int) collate "C" desc nulls last , r."id" desc
 limit $13;
 
+-- a filter through a reference to one record
+-- ["company",false,"company",false,"Berlin",26]
+select <record>, r."created_at" as "key_0" , r."id" as "key_1"
+from "leads" r
+where r.company_id = $1
+and r.test_mode = $2
+and exists (select
+  from "customers" related
+  where related.company_id = $3
+  and related.test_mode = $4
+  and related.id = r."converted_customer_id"
+  and related."city" collate "C" = $5::text)
+order by r."created_at" desc , r."id" desc
+limit $6;
+
+-- a filter on the records that refer to one
+-- ["company",false,"company",false,1000,26]
+select <record>, r."created_at" as "key_0" , r."id" as "key_1"
+from "leads" r
+where r.company_id = $1
+and r.test_mode = $2
+and not exists (select
+  from "deals" related
+  where related.company_id = $3
+  and related.test_mode = $4
+  and related."lead_id" = r.id
+  and related."amount_minor" > $5::bigint)
+order by r."created_at" desc , r."id" desc
+limit $6;
+
+-- a filter on linked records
+-- ["company",false,"company",false,"019a9f5e-0000-7000-8000-000000000004","company",false,"Retail",26]
+select <record>, r."created_at" as "key_0" , r."id" as "key_1"
+from "leads" r
+where r.company_id = $1
+and r.test_mode = $2
+and exists (select
+  from links l join "accounts" related on related.id = l."from_id"
+  where l.company_id = $3
+  and l.test_mode = $4
+  and l.link_type_id = $5
+  and l."to_id" = r.id
+  and related.company_id = $6
+  and related.test_mode = $7
+  and related."industry" collate "C" = $8::text)
+order by r."created_at" desc , r."id" desc
+limit $9;
+
+-- a filter on records of an object that the caller cannot see
+-- ["company",false,26]
+select <record>, r."created_at" as "key_0" , r."id" as "key_1"
+from "leads" r
+where r.company_id = $1
+and r.test_mode = $2
+and false
+order by r."created_at" desc , r."id" desc
+limit $3;
+
+-- a filter on linked records that a branch sees
+-- ["company","019a9f5e-0000-7000-8000-000000000001","company",false,5001,"company","019a9f5e-0000-7000-8000-000000000001","company",false,5001,"company",false,"019a9f5e-0000-7000-8000-000000000002",5001,5001,5001]
+select count(*)::int as count
+from (select
+  from ( select r.*
+    from ( select id
+      from users
+      where company_id = $1
+      and "branch_id" = $2) member
+    cross join lateral (select r.id
+      from "leads" r
+      where r.company_id = $3
+      and r.test_mode = $4
+      and r.assigned_to = member.id
+      limit $5) r
+    union all select r.*
+    from ( select id
+      from users
+      where company_id = $6
+      and "branch_id" = $7) member
+    cross join lateral (select r.id
+      from "leads" r
+      where r.company_id = $8
+      and r.test_mode = $9
+      and r.assigned_to is null
+      and r.created_by_user = member.id
+      limit $10) r
+    union all (select r.id
+      from ( select r.*
+        from "leads" r
+        where r.company_id = $11
+        and r.test_mode = $12
+        and r.assigned_to is null
+        and r.created_by_kind = 'api_key'
+        and r.created_by_user is null
+        and r.created_by_id = $13
+        limit $14) r
+      where true
+      limit $15)) r
+  limit $16) counted;
+-- ["company","019a9f5e-0000-7000-8000-000000000001","company",false,"company","019a9f5e-0000-7000-8000-000000000001","company",false,"company",false,"019a9f5e-0000-7000-8000-000000000002",5001,"company",false,"019a9f5e-0000-7000-8000-000000000004","company",false,"company","019a9f5e-0000-7000-8000-000000000001","019a9f5e-0000-7000-8000-000000000002","company","019a9f5e-0000-7000-8000-000000000001","Retail",26]
+select <record>, r."city" collate "C" as "key_0" , r."id" as "key_1"
+from ( select r.*
+  from ( select id
+    from users
+    where company_id = $1
+    and "branch_id" = $2) member
+  cross join lateral (select r.*
+    from "leads" r
+    where r.company_id = $3
+    and r.test_mode = $4
+    and r.assigned_to = member.id ) r
+  union all select r.*
+  from ( select id
+    from users
+    where company_id = $5
+    and "branch_id" = $6) member
+  cross join lateral (select r.*
+    from "leads" r
+    where r.company_id = $7
+    and r.test_mode = $8
+    and r.assigned_to is null
+    and r.created_by_user = member.id ) r
+  union all (select r.*
+    from ( select r.*
+      from "leads" r
+      where r.company_id = $9
+      and r.test_mode = $10
+      and r.assigned_to is null
+      and r.created_by_kind = 'api_key'
+      and r.created_by_user is null
+      and r.created_by_id = $11
+      limit $12) r
+    where true )) r
+where true
+and exists (select
+  from links l join "accounts" related on related.id = l."from_id"
+  where l.company_id = $13
+  and l.test_mode = $14
+  and l.link_type_id = $15
+  and l."to_id" = r.id
+  and related.company_id = $16
+  and related.test_mode = $17
+  and (related.assigned_to in ( select id
+      from users
+      where company_id = $18
+      and "branch_id" = $19) or related.assigned_to is null
+    and ( related.created_by_kind = 'api_key'
+      and related.created_by_id = $20 or related.created_by_user in ( select id
+        from users
+        where company_id = $21
+        and "branch_id" = $22) ))
+  and related."industry" collate "C" = $23::text)
+and r."city" is not null
+order by r."city" collate "C" asc , r."id" asc
+limit $24;
+-- ["company","019a9f5e-0000-7000-8000-000000000001","company",false,"company","019a9f5e-0000-7000-8000-000000000001","company",false,"company",false,"019a9f5e-0000-7000-8000-000000000002",5001,"company",false,"019a9f5e-0000-7000-8000-000000000004","company",false,"company","019a9f5e-0000-7000-8000-000000000001","019a9f5e-0000-7000-8000-000000000002","company","019a9f5e-0000-7000-8000-000000000001","Retail",26]
+select <record>, r."city" collate "C" as "key_0" , r."id" as "key_1"
+from ( select r.*
+  from ( select id
+    from users
+    where company_id = $1
+    and "branch_id" = $2) member
+  cross join lateral (select r.*
+    from "leads" r
+    where r.company_id = $3
+    and r.test_mode = $4
+    and r.assigned_to = member.id ) r
+  union all select r.*
+  from ( select id
+    from users
+    where company_id = $5
+    and "branch_id" = $6) member
+  cross join lateral (select r.*
+    from "leads" r
+    where r.company_id = $7
+    and r.test_mode = $8
+    and r.assigned_to is null
+    and r.created_by_user = member.id ) r
+  union all (select r.*
+    from ( select r.*
+      from "leads" r
+      where r.company_id = $9
+      and r.test_mode = $10
+      and r.assigned_to is null
+      and r.created_by_kind = 'api_key'
+      and r.created_by_user is null
+      and r.created_by_id = $11
+      limit $12) r
+    where true )) r
+where true
+and exists (select
+  from links l join "accounts" related on related.id = l."from_id"
+  where l.company_id = $13
+  and l.test_mode = $14
+  and l.link_type_id = $15
+  and l."to_id" = r.id
+  and related.company_id = $16
+  and related.test_mode = $17
+  and (related.assigned_to in ( select id
+      from users
+      where company_id = $18
+      and "branch_id" = $19) or related.assigned_to is null
+    and ( related.created_by_kind = 'api_key'
+      and related.created_by_id = $20 or related.created_by_user in ( select id
+        from users
+        where company_id = $21
+        and "branch_id" = $22) ))
+  and related."industry" collate "C" = $23::text)
+and r."city" is null
+order by r."id" asc
+limit $24;
+
 -- an order by an indexed field, after a row
 -- ["company",false,"Berlin","019a9f5e-0000-7000-8000-000000000003",26]
 select <record>, r."city" collate "C" as "key_0" , r."id" as "key_1"

@@ -46,6 +46,31 @@ const inBerlin: Filter = {
   ],
 };
 
+/** Leads whose customer is in Berlin. */
+const ofCustomer: Filter = {
+  path: { kind: 'reference', side: 'to', field: 'converted_customer_id', isToAny: false },
+  object: 'customers',
+  isVisible: true,
+  quantifier: 'any',
+  filter: { field: 'city', op: 'eq', value: 'Berlin' },
+};
+/** Leads of which no large deal is known. */
+const withoutDeal: Filter = {
+  path: { kind: 'reference', side: 'from', field: 'lead_id', isToAny: false },
+  object: 'deals',
+  isVisible: true,
+  quantifier: 'none',
+  filter: { field: 'amount_minor', op: 'gt', value: 1000 },
+};
+/** Leads with a link to an account in retail. */
+const linked: Filter = {
+  path: { kind: 'link', side: 'to', typeId: status },
+  object: 'accounts',
+  isVisible: true,
+  quantifier: 'any',
+  filter: { field: 'industry', op: 'eq', value: 'Retail' },
+};
+
 describe('a plan', () => {
   const plan = (object: string, page: Partial<Page>, reach: Scope['reach'] = wholeCompany) =>
     planList(recordTable(object), scopeOf(randomUUID(), reach), pageOf(page));
@@ -170,6 +195,14 @@ describe('the SQL', () => {
       ['a common page', () => list('leads', {})],
       ['the next common page of one status', () => list('leads', { filter: isQualified, ...behind(time, record) })],
       ['a filter on a built-in and a custom field', () => list('leads', { filter: inBerlin, ...byBudget })],
+      ['a filter through a reference to one record', () => list('leads', { filter: ofCustomer })],
+      ['a filter on the records that refer to one', () => list('leads', { filter: withoutDeal })],
+      ['a filter on linked records', () => list('leads', { filter: linked })],
+      [
+        'a filter on records of an object that the caller cannot see',
+        () => list('leads', { filter: { ...linked, isVisible: false } }),
+      ],
+      ['a filter on linked records that a branch sees', () => list('leads', { filter: linked, ...byCity }, ofBranch)],
       ['an order by an indexed field, after a row', () => list('leads', { ...byCity, ...behind('Berlin', record) })],
       ['the same, after a row without a value', () => list('leads', { ...byCity, ...behind(null, record) })],
       ['an order by a custom field, after a row', () => list('leads', { ...byBudget, ...behind('5000', record) })],
