@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-notes',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Notes can be changed and deleted, and listed across records by author and time.',
+    operations: ['updateNote', 'deleteNote', 'listWorkspaceNotes'],
+  },
+  {
     id: '2026-11-29-timeline',
     date: '2026-11-29',
     kind: 'added',

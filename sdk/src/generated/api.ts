@@ -2837,6 +2837,85 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/notes/{note_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a note
+         * @description Deletes a note of the record.
+         *
+         *     Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+         *     you and its author act for the same user. To delete a note of others, you also need `settings:configure`. **403**: the
+         *     note is not yours, and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or
+         *     the key cannot see it.
+         */
+        delete: operations["deleteNote"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a note
+         * @description Replaces the text of a note. The author and the time of creation stay. If the text is the same, nothing changes.
+         *
+         *     Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+         *     you and its author act for the same user. To change a note of others, you also need `settings:configure`.
+         *
+         *     Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **403**: the note is not yours,
+         *     and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or the key cannot see
+         *     it. **422**: a field is unknown or read-only, or `content` is not a string.
+         */
+        patch: operations["updateNote"];
+        trace?: never;
+    };
+    "/v1/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List notes across records
+         * @description Returns the notes on all records that the key can see, of all objects, newest first. If you send several filters, a
+         *     note must match all of them.
+         *
+         *     Needs no scope of its own: the list has the notes of the objects whose view scope the key has, so it is empty for a
+         *     key without any. A key limited to a branch or team sees the notes on the records that it can see. A page for such a
+         *     key can have fewer notes than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. **400**:
+         *     an invalid time, a `to` before `from`, or a cursor of another list.
+         */
+        get: operations["listWorkspaceNotes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/objects/{object}/records/{id}/tags": {
         parameters: {
             query?: never;
@@ -9173,6 +9252,19 @@ export interface components {
             data: components["schemas"]["NoteData"];
             meta: components["schemas"]["Meta"];
         };
+        NoteUpdate: {
+            /**
+             * @description The new text of the note.
+             * @example Prefers to be called in the afternoon.
+             */
+            content: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly created_by?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
+        };
         /** @description A tag on a record. */
         RecordTag: {
             id: components["schemas"]["Uuid"];
@@ -14185,6 +14277,11 @@ export interface components {
          * @example 100
          */
         LimitOf100: number;
+        /**
+         * @description The ID of the note.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+         */
+        NoteId: components["schemas"]["Uuid"];
         /**
          * @description `leads` or `customers`; no other object has tags.
          * @example leads
@@ -21933,6 +22030,246 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteNote: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The note was deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateNote: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "Prefers to be called in the afternoon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["NoteUpdate"];
+            };
+        };
+        responses: {
+            /** @description The note. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "note": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "content": "Prefers to be called in the morning.",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWorkspaceNotes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The ID of the author, as in `created_by.id`.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
+                 */
+                created_by?: string;
+                /**
+                 * @description Returns only notes added at or after this time. A bare date means its first moment in UTC.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only notes added at or before this time. A bare date means its last moment in UTC.
+                 * @example 2026-11-30T23:59:59.999Z
+                 */
+                to?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of notes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "notes": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "content": "Prefers to be called in the morning.",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -1649,6 +1649,42 @@ export interface Operations {
    */
   createNote: Method<'createNote'>;
   /**
+   * Update a note
+   *
+   * Replaces the text of a note. The author and the time of creation stay. If the text is the same, nothing changes.
+   *
+   * Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+   * you and its author act for the same user. To change a note of others, you also need `settings:configure`.
+   *
+   * Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **403**: the note is not yours,
+   * and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or the key cannot see
+   * it. **422**: a field is unknown or read-only, or `content` is not a string.
+   */
+  updateNote: Method<'updateNote'>;
+  /**
+   * Delete a note
+   *
+   * Deletes a note of the record.
+   *
+   * Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+   * you and its author act for the same user. To delete a note of others, you also need `settings:configure`. **403**: the
+   * note is not yours, and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or
+   * the key cannot see it.
+   */
+  deleteNote: Method<'deleteNote'>;
+  /**
+   * List notes across records
+   *
+   * Returns the notes on all records that the key can see, of all objects, newest first. If you send several filters, a
+   * note must match all of them.
+   *
+   * Needs no scope of its own: the list has the notes of the objects whose view scope the key has, so it is empty for a
+   * key without any. A key limited to a branch or team sees the notes on the records that it can see. A page for such a
+   * key can have fewer notes than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. **400**:
+   * an invalid time, a `to` before `from`, or a cursor of another list.
+   */
+  listWorkspaceNotes: ListMethod<'listWorkspaceNotes', 'notes'>;
+  /**
    * List the tags of a record
    *
    * Returns the tags of a lead or customer, highest priority first. `is_manual` distinguishes tags that were added by hand
@@ -3346,6 +3382,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updateLinkBatch: { method: 'POST', path: '/v1/links:batch', takesKey: true },
   listNotes: { method: 'GET', path: '/v1/objects/{object}/records/{id}/notes', items: 'notes' },
   createNote: { method: 'POST', path: '/v1/objects/{object}/records/{id}/notes', takesKey: true },
+  updateNote: { method: 'PATCH', path: '/v1/objects/{object}/records/{id}/notes/{note_id}', takesKey: true },
+  deleteNote: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/notes/{note_id}' },
+  listWorkspaceNotes: { method: 'GET', path: '/v1/notes', items: 'notes' },
   listRecordTags: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tags', items: 'tags' },
   createRecordTag: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tags', takesKey: true },
   deleteRecordTag: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/tags/{tag_id}' },
