@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-lead-intake-fields',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'POST /v1/leads also takes and returns `company_name`, `job_title`, `website`, `city`, `state`, `country` and `postal_code`. If the workspace made one of them mandatory, it is required here too.',
+    operations: ['createLead'],
+  },
+  {
     id: '2026-11-29-notes',
     date: '2026-11-29',
     kind: 'added',

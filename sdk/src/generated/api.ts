@@ -6722,6 +6722,41 @@ export interface components {
              */
             mobile?: string | null;
             /**
+             * @description The company that the lead works for.
+             * @example Blue Lake Trading
+             */
+            company_name?: string | null;
+            /**
+             * @description The position of the lead.
+             * @example Head of purchasing
+             */
+            job_title?: string | null;
+            /**
+             * @description A web address that begins with http:// or https://.
+             * @example https://bluelake.example
+             */
+            website?: string | null;
+            /**
+             * @description The city.
+             * @example Dubai
+             */
+            city?: string | null;
+            /**
+             * @description The state or region.
+             * @example Dubai
+             */
+            state?: string | null;
+            /**
+             * @description The country, in your own words.
+             * @example United Arab Emirates
+             */
+            country?: string | null;
+            /**
+             * @description The postal code.
+             * @example 00000
+             */
+            postal_code?: string | null;
+            /**
              * @description What the lead asks for, in the lead's own words.
              * @example Wants a quote for 20 seats.
              */
@@ -6806,6 +6841,13 @@ export interface components {
             email: string | null;
             /** @description E.164. */
             mobile: string | null;
+            company_name: string | null;
+            job_title: string | null;
+            website: string | null;
+            city: string | null;
+            state: string | null;
+            country: string | null;
+            postal_code: string | null;
             inquiry_details: string | null;
             notes: string | null;
             /** @description The name of the source. */
@@ -16427,6 +16469,13 @@ export interface operations {
                      *           "full_name": "Sara Haddad",
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
+                     *           "company_name": "Blue Lake Trading",
+                     *           "job_title": null,
+                     *           "website": null,
+                     *           "city": null,
+                     *           "state": null,
+                     *           "country": null,
+                     *           "postal_code": null,
                      *           "inquiry_details": "Wants a quote for 20 seats.",
                      *           "notes": null,
                      *           "source": "Website",
