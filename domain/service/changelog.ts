@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-conversion-moves-items',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Converting a lead moves its notes, tasks and attachments to the customer, and `moved` counts them. Send `keep_on_lead: true` to leave them on the lead.',
+    operations: ['convertLead'],
+  },
+  {
     id: '2026-11-29-lead-intake-fields',
     date: '2026-11-29',
     kind: 'changed',

@@ -848,7 +848,8 @@ export interface paths {
         /**
          * Convert a lead
          * @description Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
-         *     Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
+         *     Either everything is stored or nothing. The lead stays, and keeps its activities, links and tags. Its notes, tasks and
+         *     attachments move to the customer, unless you send `keep_on_lead: true`; `moved` counts them.
          *
          *     - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
          *       with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
@@ -885,8 +886,8 @@ export interface paths {
          *     - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
          *       pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
-         *     account, and `lead.status_changed` if the status of the lead changed.
+         *     Emits `record.created` for each new record, `record.updated` for the lead, for each task that moved and for a customer
+         *     that is added to an account, and `lead.status_changed` if the status of the lead changed.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -6946,6 +6947,12 @@ export interface components {
         };
         LeadConvert: {
             /**
+             * @description Whether notes, tasks and attachments stay on the lead.
+             * @default false
+             * @example false
+             */
+            keep_on_lead?: boolean;
+            /**
              * @description Whether to create a deal too. Default: true if you send `deal`.
              * @example true
              */
@@ -6974,11 +6981,21 @@ export interface components {
         } | null;
         /** @description The new deal, as a record. Null if no deal was created. */
         ConvertedDeal: components["schemas"]["CrmRecord"] | null;
+        /** @description How much moved from the lead to the customer, including tasks that the key cannot see. */
+        MovedItems: {
+            /** @example 2 */
+            notes: number;
+            /** @example 1 */
+            tasks: number;
+            /** @example 0 */
+            attachments: number;
+        };
         LeadConversion: {
             lead: components["schemas"]["CrmRecord"];
             customer: components["schemas"]["ConvertedCustomer"];
             account: components["schemas"]["ConvertedAccount"];
             deal: components["schemas"]["ConvertedDeal"];
+            moved: components["schemas"]["MovedItems"];
         };
         LeadConversionAnswer: {
             success: components["schemas"]["Success"];
@@ -16688,6 +16705,11 @@ export interface operations {
                      *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "moved": {
+                     *           "notes": 2,
+                     *           "tasks": 1,
+                     *           "attachments": 0
                      *         }
                      *       },
                      *       "meta": {

@@ -492,7 +492,8 @@ export interface Operations {
    * Convert a lead
    *
    * Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
-   * Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
+   * Either everything is stored or nothing. The lead stays, and keeps its activities, links and tags. Its notes, tasks and
+   * attachments move to the customer, unless you send `keep_on_lead: true`; `moved` counts them.
    *
    * - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
    *   with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
@@ -529,8 +530,8 @@ export interface Operations {
    * - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
    *   pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
    *
-   * Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
-   * account, and `lead.status_changed` if the status of the lead changed.
+   * Emits `record.created` for each new record, `record.updated` for the lead, for each task that moved and for a customer
+   * that is added to an account, and `lead.status_changed` if the status of the lead changed.
    */
   convertLead: Method<'convertLead'>;
   /**
