@@ -267,6 +267,8 @@ create table notes (
   primary key (company_id, test_mode, id)
 );
 alter table notes alter column company_id set (n_distinct = 100);
+create index notes_of_creator on notes (company_id, test_mode, created_by_id, object, created_at desc, id desc);
+create index notes_of_object on notes (company_id, test_mode, object, created_at desc, id desc);
 create index notes_of_record on notes (company_id, test_mode, object, record_id, created_at desc, id desc);
 alter table notes enable row level security, force row level security;
 create policy tenant on notes to crm_app

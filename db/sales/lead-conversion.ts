@@ -56,3 +56,39 @@ export async function findDealOfLead(sql: Sql, scope: Scope, leadId: string): Pr
     limit 1`;
   return deal?.id ?? null;
 }
+
+/** What moved from a lead to its customer. */
+export interface MovedItems {
+  notes: number;
+  attachments: number;
+  /** The tasks, with the time of their change. */
+  tasks: { id: string; changedAt: Date }[];
+}
+
+/**
+ * Moves notes, attachments and tasks of a lead to the customer, regardless of who can see the tasks. Call it in the
+ * transaction that has locked both.
+ */
+export async function moveToCustomer(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  leadId: string,
+  customerId: string,
+  now: Date,
+): Promise<MovedItems> {
+  const own = sql`company_id = ${companyId} and test_mode = ${testMode} and object = 'leads' and record_id = ${leadId}`;
+  const target = sql`object = 'customers', record_id = ${customerId}`;
+  const notes = sql`update notes set ${target} where ${own}`.execute();
+  const attachments = sql`update attachments set ${target} where ${own}`.execute();
+  // Locked in the order of the ids, as everywhere.
+  const tasks = sql<MovedItems['tasks']>`
+    with locked as materialized (
+      select id from tasks where ${own} order by id for no key update
+    )
+    update tasks
+    set ${target}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now})
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from locked))
+    returning id, updated_at as changed_at`.execute();
+  const [movedNotes, movedAttachments, movedTasks] = await Promise.all([notes, attachments, tasks]);
+  return { notes: movedNotes.count, attachments: movedAttachments.count, tasks: [...movedTasks] };
+}

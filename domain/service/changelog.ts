@@ -19,6 +19,27 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listRecords', 'getRecord', 'getRecordBatch', 'searchReport', 'getLimits'],
   },
   {
+    id: '2026-11-29-conversion-moves-items',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Converting a lead moves its notes, tasks and attachments to the customer, and `moved` counts them. Send `keep_on_lead: true` to leave them on the lead.',
+    operations: ['convertLead'],
+  },
+  {
+    id: '2026-11-29-lead-intake-fields',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'POST /v1/leads also takes and returns `company_name`, `job_title`, `website`, `city`, `state`, `country` and `postal_code`. If the workspace made one of them mandatory, it is required here too.',
+    operations: ['createLead'],
+  },
+  {
+    id: '2026-11-29-notes',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Notes can be changed and deleted, and listed across records by author and time.',
+    operations: ['updateNote', 'deleteNote', 'listWorkspaceNotes'],
+  },
+  {
     id: '2026-11-29-timeline',
     date: '2026-11-29',
     kind: 'added',

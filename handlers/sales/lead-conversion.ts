@@ -1,13 +1,15 @@
 // Lead conversion: writes the customer, the account and the deal together.
 
 import { findRecord } from '../../db/records/records.ts';
-import { findDealOfLead, findMatches } from '../../db/sales/lead-conversion.ts';
+import { findDealOfLead, findMatches, moveToCustomer } from '../../db/sales/lead-conversion.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
+import { tasksOf } from '../../domain/records/tasks.ts';
 import { etagOf } from '../../domain/records/version.ts';
-import { type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import { type ShownRecord, showRecord, updateOf } from '../../domain/records/view.ts';
 import { accountOf, checkDeal, convertedStatus, customerOf, matchKeys } from '../../domain/sales/lead-conversion.ts';
+import type { components } from '../../generated/api.ts';
 import { type ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
@@ -44,11 +46,14 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
     ));
   const ids = { customer_id: customer.id, account_id: account?.id ?? null, deal_id: made?.id ?? null };
   const converted = await markConverted(call, lead, status, ids, workspace);
+  // After the pre-conditions of the status, which count what the lead has.
+  const moved = await moveItems(call, lead.id, customer.id, workspace);
   const data = {
     lead: showRecord(builtinOf('leads', workspace), converted),
     customer,
     account,
     deal: made ?? null,
+    moved,
   };
   return { status: 200, etag: etagOf(converted), data };
 };
@@ -75,6 +80,35 @@ async function wantedDeal(
   if (shape.length > 0 || call.request.problems.length > 0) throw call.request.rejection(shape);
   if (deal) call.authorize('deals:create');
   return deal;
+}
+
+/** Moves notes, tasks and attachments to the customer, unless the body keeps them on the lead. @returns how many of each */
+async function moveItems(
+  call: Convert,
+  leadId: string,
+  customerId: string,
+  workspace: Workspace,
+): Promise<components['schemas']['MovedItems']> {
+  if (call.request.body?.keep_on_lead === true) return { notes: 0, tasks: 0, attachments: 0 };
+  const { notes, tasks, attachments } = await moveToCustomer(
+    call.db.sql,
+    call.caller,
+    leadId,
+    customerId,
+    call.currentTime(),
+  );
+  const object = tasksOf(workspace);
+  const changes = {
+    object: { from: 'leads', to: 'customers' },
+    record_id: { from: leadId, to: customerId },
+  };
+  for (const { id, changedAt } of tasks)
+    call.db.record({ ...updateOf(object, id, changes, changedAt), occurredAt: changedAt });
+  const moved = { notes, tasks: tasks.length, attachments };
+  const metadata = { customer_id: customerId, moved };
+  if (notes + tasks.length + attachments > 0)
+    call.db.record({ action: 'lead.move_items', object: 'leads', recordId: leadId, metadata });
+  return moved;
 }
 
 /** Returns a 409 with the results of the conversion that the caller can see. */

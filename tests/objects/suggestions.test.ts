@@ -105,11 +105,11 @@ test('names the right place for fields that lead intake does not accept, and sug
     code: 'UNKNOWN_FIELD',
     hint: 'Send this field as custom_fields.tier.',
   });
-  expect(await refused({ company_name: 'A' })).toMatchObject({
+  expect(await refused({ assigned_to: 'A' })).toMatchObject({
     code: 'UNKNOWN_FIELD',
     hint: 'Use POST /v1/objects/leads/records to set this field.',
   });
-  const unknown = await refused({ compny_name: 'A' });
+  const unknown = await refused({ asigned_to: 'A' });
   expect(unknown).toMatchObject({ code: 'UNKNOWN_FIELD', allowed: expect.arrayContaining(['custom_fields', 'tags']) });
   expect(unknown).not.toHaveProperty('did_you_mean');
   expect(await refused({ emial: 'x' })).toMatchObject({ did_you_mean: 'email' });

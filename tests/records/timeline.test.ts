@@ -1,4 +1,4 @@
-// The timeline of a record: items of all kinds in one order, with the details of their own operations.
+// The timeline of a record: items of all kinds in one order, as their own operations return them.
 import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { as } from '../support/api.ts';

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
+import { addNote, childrenPath, task } from '../support/record-children.ts';
 import {
   createRecord,
   leftBehind,
@@ -15,6 +16,7 @@ import {
 } from '../support/records.ts';
 import { askFor, setActive } from '../support/statuses.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { fileForm } from '../support/uploads.ts';
 
 const path = (id: string) => `/v1/leads/${id}/convert`;
 const address = () => `${randomUUID()}@x.example`;
@@ -474,4 +476,101 @@ test('updates automatic tags of the lead and the customer after a move and a con
   expect(await tagsOf(lead.id)).toEqual(['Hot']);
   const { customer } = await convert(own.key, lead.id);
   expect([await tagsOf(lead.id), await tagsOf(customer.id)]).toEqual([['Done'], ['Dubai']]);
+});
+
+describe('notes, tasks and attachments', () => {
+  const onLead = async (of = key): Promise<{ id: string; task: string }> => {
+    const { id } = await newLead(of);
+    await addNote(of, 'leads', id, 'First');
+    await addNote(of, 'leads', id, 'Second');
+    const made = await expectStatus(201, 'POST', childrenPath('leads', id, 'tasks'), { key: of, body: task() });
+    await expectStatus(201, 'POST', `${recordsPath('leads', id)}/attachments`, { key: of, ...fileForm() });
+    return { id, task: made.body.data.task.id };
+  };
+  const itemsOf = async (object: string, id: string): Promise<number[]> => {
+    const lists = await Promise.all(
+      ['notes', 'tasks', 'attachments'].map((list) =>
+        expectStatus(200, 'GET', `${recordsPath(object, id)}/${list}`, { key }),
+      ),
+    );
+    return lists.map(({ body }) => (Object.values(body.data)[0] as Json[]).length);
+  };
+
+  test('move to the customer, and the response and the audit log count them', async () => {
+    const lead = await onLead();
+    const { customer, moved } = await convert(key, lead.id);
+    expect(moved).toEqual({ notes: 2, tasks: 1, attachments: 1 });
+    expect(await itemsOf('leads', lead.id)).toEqual([0, 0, 0]);
+    expect(await itemsOf('customers', customer.id)).toEqual([2, 1, 1]);
+    const { audit } = await leftBehind(lead.id);
+    expect(audit.at(-1)).toMatchObject({ action: 'lead.move_items', metadata: { customer_id: customer.id, moved } });
+  });
+
+  test('move to a customer who exists already', async () => {
+    const email = address();
+    const known = (await createRecord(key, 'customers', { first_name: 'Sara', email })).id;
+    const lead = await newLead(key, { email });
+    await addNote(key, 'leads', lead.id);
+    expect((await convert(key, lead.id)).customer).toEqual({ id: known, created: false });
+    expect(await itemsOf('customers', known)).toEqual([1, 0, 0]);
+  });
+
+  test('a task that moves is a change of the task: version, audit row and event', async () => {
+    const lead = await onLead();
+    const before = await readRecord(key, 'tasks', lead.task);
+    const { customer } = await convert(key, lead.id);
+    const after = await readRecord(key, 'tasks', lead.task);
+    expect(after).toMatchObject({ object: 'customers', record_id: customer.id });
+    expect(Date.parse(after.updated_at)).toBeGreaterThan(Date.parse(before.updated_at));
+    const [row] = await database()`select version from tasks where id = ${lead.task}`;
+    expect(row?.version).toBe(2);
+    const { audit, events } = await leftBehind(lead.task);
+    const changes = { object: { from: 'leads', to: 'customers' }, record_id: { from: lead.id, to: customer.id } };
+    expect(audit.at(-1)).toMatchObject({ action: 'task.update', changes });
+    expect(events.at(-1)).toMatchObject({
+      event: 'record.updated',
+      data: { object: 'tasks', record_id: lead.task, changed_fields: ['object', 'record_id'] },
+    });
+  });
+
+  test('stay on the lead with keep_on_lead', async () => {
+    const lead = await onLead();
+    const { customer, moved } = await convert(key, lead.id, { keep_on_lead: true });
+    expect(moved).toEqual({ notes: 0, tasks: 0, attachments: 0 });
+    expect(await itemsOf('leads', lead.id)).toEqual([2, 1, 1]);
+    expect(await itemsOf('customers', customer.id)).toEqual([0, 0, 0]);
+    expect((await leftBehind(lead.id)).audit.at(-1)).toMatchObject({ action: 'lead.convert' });
+    expect(await refused(422, key, (await newLead(key)).id, { keep_on_lead: 'no' })).toEqual([
+      'keep_on_lead INVALID_TYPE',
+    ]);
+  });
+
+  test('of other leads stay where they are', async () => {
+    const [lead, other] = [await onLead(), await onLead()];
+    await convert(key, lead.id);
+    expect(await itemsOf('leads', other.id)).toEqual([2, 1, 1]);
+  });
+
+  test('do not move if the conversion is rejected', async () => {
+    const lead = await onLead();
+    const own = await newKey(tenant, { scopes: ['leads:view', 'leads:edit', 'customers:create'] });
+    await post(403, own, lead.id, { create_deal: true });
+    expect(await itemsOf('leads', lead.id)).toEqual([2, 1, 1]);
+  });
+
+  test('of concurrent conversions move once, and a note that is added meanwhile is on one of the two', async () => {
+    const lead = await onLead();
+    const calls = Array.from({ length: 6 }, (_, index) =>
+      index % 2
+        ? call('POST', childrenPath('leads', lead.id, 'notes'), { key, body: { content: 'N' } })
+        : call('POST', path(lead.id), { key }),
+    );
+    const answers = await Promise.all(calls);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201, 201, 201, 409, 409]);
+    const [{ id: customer }] = answers.flatMap(({ body }) => body.data?.customer ?? []);
+    const [left = 0] = await itemsOf('leads', lead.id);
+    const [moved = 0] = await itemsOf('customers', customer);
+    expect(left + moved).toBe(5);
+    expect(moved).toBeGreaterThanOrEqual(2);
+  });
 });

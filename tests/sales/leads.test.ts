@@ -303,10 +303,10 @@ describe('rejected leads', () => {
     ['an unknown field', person({ emial: 'x' }), 422, 'VALIDATION_ERROR', ['emial UNKNOWN_FIELD']],
     [
       'a field of leads that has no place here',
-      person({ website: 'https://a.b' }),
+      person({ assigned_to: 'x' }),
       422,
       'VALIDATION_ERROR',
-      ['website UNKNOWN_FIELD'],
+      ['assigned_to UNKNOWN_FIELD'],
     ],
     [
       'read-only fields',
@@ -444,12 +444,54 @@ describe('rejected leads', () => {
     await addField(tenant, 'budget', 'currency', true);
     const missing = await post(400, tenant.key, person());
     expect(missing.body.error.code).toBe('MISSING_REQUIRED_FIELD');
-    expect(problemsOf(missing.body.error)).toEqual(['last_name REQUIRED', 'custom_fields.budget REQUIRED']);
-    const good = person({ last_name: 'Haddad', custom_fields: { budget: 1 } });
+    expect(problemsOf(missing.body.error)).toEqual([
+      'last_name REQUIRED',
+      'company_name REQUIRED',
+      'custom_fields.budget REQUIRED',
+    ]);
+    const good = person({ last_name: 'Haddad', company_name: 'Blue Lake', custom_fields: { budget: 1 } });
     const unknown = await post(422, tenant.key, { ...good, origin: 'fair', lead_status: 'New' });
     expect(problemsOf(unknown.body.error)).toEqual(['origin UNKNOWN_FIELD', 'lead_status UNKNOWN_FIELD']);
     const { body } = await post(201, tenant.key, good);
     expect(body.data.lead).toMatchObject({ origin: null, lead_status: 'New', custom_fields: { budget: 1 } });
+  });
+});
+
+describe('the company and the place of a lead', () => {
+  const about = {
+    company_name: 'Blue Lake Trading',
+    job_title: 'Head of purchasing',
+    website: 'https://bluelake.example',
+    city: 'Dubai',
+    state: 'Dubai',
+    country: 'United Arab Emirates',
+    postal_code: '00000',
+  };
+
+  test('are stored and returned as the records API stores them, and are null if they are omitted', async () => {
+    const tenant = await newTenant();
+    const { lead } = (await post(201, tenant.key, person(about))).body.data;
+    expect(lead).toMatchObject(about);
+    const { record } = (await expectStatus(200, 'GET', recordsPath('leads', lead.id), { key: tenant.key })).body.data;
+    expect(record).toMatchObject(about);
+    const blank = Object.fromEntries(Object.keys(about).map((name) => [name, ' ']));
+    for (const more of [{}, blank]) {
+      const other = (await post(201, tenant.key, person(more))).body.data.lead;
+      expect(Object.keys(about).map((name) => other[name])).toEqual(Object.keys(about).map(() => null));
+    }
+  });
+
+  test('follow the rules of the fields of leads', async () => {
+    const tenant = await newTenant();
+    const { error } = (await post(400, tenant.key, person({ website: 'bluelake', company_name: 'x'.repeat(201) })))
+      .body;
+    expect(problemsOf(error).toSorted()).toEqual(['company_name TOO_LONG', 'website INVALID_FORMAT']);
+    const wrong = (await post(422, tenant.key, person({ city: 5 }))).body.error;
+    expect(problemsOf(wrong)).toEqual(['city INVALID_TYPE']);
+    await changeField(tenant, 'country', { enabled: false });
+    expect(problemsOf((await post(422, tenant.key, person({ country: 'X' }))).body.error)).toEqual([
+      'country UNKNOWN_FIELD',
+    ]);
   });
 });
 

@@ -179,6 +179,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'accounts',
   },
   '/v1/objects/{object}/records/{id}/notes': onRecord,
+  '/v1/objects/{object}/records/{id}/notes/{note_id}': {
+    exists: async (tenant, mode) => ({ object: 'accounts', ...(await newNote(tenant, mode)) }),
+    recordsOf: 'accounts',
+  },
   '/v1/objects/{object}/records/{id}/tags': {
     exists: async (tenant, mode) => ({ object: 'leads', id: (await taggedLead(tenant, mode)).id }),
     recordsOf: 'leads',
@@ -531,11 +535,12 @@ async function taggedLead(tenant: Tenant, mode: Mode): Promise<{ id: string; tag
 }
 
 /** Creates a note on a new record. */
-export async function newNote(tenant: Tenant, mode: Mode): Promise<void> {
-  const record = await newRecord(tenant, mode, 'accounts');
+export async function newNote(tenant: Tenant, mode: Mode): Promise<{ id: string; note_id: string }> {
+  const [id, note_id] = [await newRecord(tenant, mode, 'accounts'), uuidv7()];
   await database()`
     insert into notes (company_id, test_mode, id, object, record_id, content, created_by_kind, created_by_id, created_at, updated_at)
-    values (${tenant.companyId}, ${mode === 'test'}, ${uuidv7()}, 'accounts', ${record}, 'N', 'system', 'test', now(), now())`;
+    values (${tenant.companyId}, ${mode === 'test'}, ${note_id}, 'accounts', ${id}, 'N', 'system', 'test', now(), now())`;
+  return { id, note_id };
 }
 
 /** Creates a message on a new record. */
