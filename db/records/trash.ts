@@ -1,5 +1,6 @@
-// The trash: deleted records and what was deleted with them, stored as they were until they are restored or removed for good.
+// The trash: deleted records and their items, as they were, until they are restored or removed.
 import type { Fragment } from 'postgres';
+import type { Possession } from '../../domain/possession.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -95,23 +96,25 @@ export function keepRecords(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   object: string,
-  records: readonly { id: string; document: string | null; children: TrashedChildren }[],
+  records: readonly { id: string; document: string | null; children: TrashedChildren; possession: Possession }[],
   { actor, at }: Deleter,
 ): Promise<unknown> {
   if (records.length === 0) return Promise.resolve();
   const purgeAt = new Date(at.getTime() + daysInTrash * 86_400_000);
+  const column = <Value>(read: (possession: Possession) => Value): Value[] =>
+    records.map(({ possession }) => read(possession));
   // A record that was restored can be here still, if references to it are being restored.
   return sql`
     insert into deleted_records (company_id, test_mode, object, id, document, children, deleted_at, deleted_by_kind, deleted_by_id,
       deleted_by_name, purge_at, assigned_to, created_by_kind, created_by_id, created_by_user)
-    select ${companyId}, ${testMode}, ${object}, id, document, children, ${at}, ${actor.kind}, ${actor.id},
-      ${actor.name}, ${purgeAt}, (document ->> 'assigned_to')::uuid, document ->> 'created_by_kind', document ->> 'created_by_id',
-      (document ->> 'created_by_user')::uuid
-    from (
-      select id, document::jsonb as document, children::jsonb as children
-      from unnest(${records.map(({ id }) => id)}::uuid[], ${records.map(({ document }) => document ?? '')}::text[],
-        ${records.map(({ children }) => JSON.stringify(children))}::text[]) as record (id, document, children)
-    ) record
+    select ${companyId}, ${testMode}, ${object}, id, document::jsonb, children::jsonb, ${at}, ${actor.kind}, ${actor.id},
+      ${actor.name}, ${purgeAt}, assigned_to, created_by_kind, created_by_id, created_by_user
+    from unnest(${records.map(({ id }) => id)}::uuid[], ${records.map(({ document }) => document ?? '')}::text[],
+      ${records.map(({ children }) => JSON.stringify(children))}::text[],
+      ${column(({ assignedTo }) => assignedTo)}::uuid[], ${column(({ createdBy }) => createdBy?.kind ?? null)}::text[],
+      ${column(({ createdBy }) => createdBy?.id ?? null)}::text[],
+      ${column(({ createdBy }) => createdBy?.userId ?? null)}::uuid[])
+      as record (id, document, children, assigned_to, created_by_kind, created_by_id, created_by_user)
     on conflict (company_id, test_mode, id) do update
     set document = excluded.document, children = excluded.children, deleted_at = excluded.deleted_at,
       deleted_by_kind = excluded.deleted_by_kind, deleted_by_id = excluded.deleted_by_id,
@@ -219,10 +222,10 @@ export async function insertDeletedRecord(
     insert into ${sql(table.name)} (${columns})
     select ${columns}
     from (
-      select (jsonb_populate_record(null::${sql(table.name)}, document || ${sql.json(changes as never)}::jsonb)).*
-      from deleted_records
+      select document || ${sql.json(changes as never)}::jsonb as document from deleted_records
       where ${isOwn(sql, scope)} and object = ${object} and id = ${id}
-    ) record`.execute();
+    ) deleted
+    cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
   // One behind the other: each sees what the ones before it did.
   const items = plainItems.map((kind) => restoreItems(sql, scope, id, kind));
   const [{ count }, restored] = await Promise.all([inserting, Promise.all(items)]);
@@ -250,7 +253,7 @@ async function restoreItems(sql: Sql, scope: TenantScope, root: string, kind: It
       returning document
     )
     insert into ${sql(kind)} (${columns})
-    select ${columns} from (select (jsonb_populate_record(null::${sql(kind)}, document)).* from restored) item
+    select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document) item
     on conflict do nothing
     returning id`.execute();
   return rows.map(({ id }) => id);
@@ -274,9 +277,8 @@ export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise
     )
     insert into record_tags (${columns})
     select ${columns}
-    from (
-      select (jsonb_populate_record(null::record_tags, document)).* from restored where id in (select id from existing)
-    ) item`.execute();
+    from (select document from restored where id in (select id from existing)) restored
+    cross join lateral jsonb_populate_record(null::record_tags, document) item`.execute();
 }
 
 /** The custom values that activities or tasks of a record bring back, for the check of unique fields. */
@@ -392,11 +394,12 @@ export async function restoreLinks(
     insert into links (${columns})
     select ${columns}
     from (
-      select (jsonb_populate_record(null::links, document)).* from restored
+      select document from restored
       where id = any(${[...ids]}::uuid[])
       order by document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
-    ) item
-    where link_type_id in (select id from existing)
+    ) restored
+    cross join lateral jsonb_populate_record(null::links, document) item
+    where item.link_type_id in (select id from existing)
     on conflict do nothing
     returning id`;
   return new Set(rows.map(({ id }) => id));

@@ -1624,7 +1624,7 @@ export interface Operations {
    * | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
    * | `status_gone` | The status or stage was deleted. The record has the first active one. |
    * | `option_gone` | The source was deleted. The field is null. |
-   * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored. |
+   * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
    * | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
    *
    * Requires the view, delete and create scopes of the object. The call works once, so it needs no `Idempotency-Key`, but
