@@ -1114,6 +1114,7 @@ create table deleted_records (
   created_by_id text not null,
   created_by_user uuid,
   restored_by jsonb,
+  is_restored boolean not null generated always as (restored_by is not null) stored,
   primary key (company_id, test_mode, id)
 );
 alter table deleted_records alter column company_id set (n_distinct = 100);
@@ -1127,7 +1128,7 @@ create index deleted_records_in_name_of on deleted_records (company_id, test_mod
   where assigned_to is null and created_by_user is not null;
 create index deleted_records_of_key on deleted_records (company_id, test_mode, object, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index deleted_records_restored on deleted_records (company_id, test_mode) where restored_by is not null;
+create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 create index deleted_records_to_purge on deleted_records (purge_at);
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
@@ -1138,7 +1139,7 @@ create policy purge on deleted_records to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on deleted_records to crm_app;
-grant select (company_id, test_mode, purge_at, restored_by) on deleted_records to crm_platform;
+grant select (company_id, test_mode, purge_at, is_restored) on deleted_records to crm_platform;
 grant select, insert, update, delete on deleted_records to crm_purge;
 
 create table do_not_call (
