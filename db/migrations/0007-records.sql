@@ -358,6 +358,7 @@ create table deleted_records (
   created_by_user uuid,
   -- Who restored the record: it is no longer in the trash, but a job still restores references to it.
   restored_by jsonb,
+  is_restored boolean not null generated always as (restored_by is not null) stored,
   primary key (company_id, test_mode, id)
 );
 alter table deleted_records alter column company_id set (n_distinct = 100);
@@ -372,15 +373,14 @@ create index deleted_records_of_key on deleted_records (company_id, test_mode, o
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 -- Records that the jobs work on.
 create index deleted_records_to_purge on deleted_records (purge_at);
-create index deleted_records_restored on deleted_records (company_id, test_mode) where restored_by is not null;
+create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on deleted_records for select to crm_platform using (true);
 grant select, insert, update, delete on deleted_records to crm_app;
--- restored_by is the condition of an index.
-grant select (company_id, test_mode, purge_at, restored_by) on deleted_records to crm_platform;
+grant select (company_id, test_mode, purge_at, is_restored) on deleted_records to crm_platform;
 
 -- What was deleted with records: the rows that hung on them, and the references of other records to them.
 create table deleted_items (

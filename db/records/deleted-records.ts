@@ -36,7 +36,7 @@ export async function listDeletedRecords(
   now: Date,
 ): Promise<DeletedRecordRow[]> {
   const asked = sql`
-    and r.restored_by is null and r.purge_at > ${now}
+    and not r.is_restored and r.purge_at > ${now}
     ${deletedBy === undefined ? sql`` : sql`and r.deleted_by_id = ${deletedBy}`}
     ${from ? sql`and r.deleted_at >= ${from}` : sql``}
     ${to ? sql`and r.deleted_at <= ${to}` : sql``}

@@ -19,7 +19,14 @@ import {
   noteClearings,
 } from './reference-clearing.ts';
 import { fromRow, restOfRow, selection } from './rows.ts';
-import { countChildren, type Deleter, keepClearedReferences, keepRecords, type TrashedItem } from './trash.ts';
+import {
+  countChildren,
+  type Deleter,
+  keepClearedReferences,
+  keepCounts,
+  keepRecords,
+  type TrashedItem,
+} from './trash.ts';
 
 export interface DeletedRecord extends StoredRecord {
   gone: GoneWithIt;
@@ -28,10 +35,8 @@ export interface DeletedRecord extends StoredRecord {
   records: readonly GoneRecord[];
 }
 
-/** One that the trash takes. */
+/** A deleted record with the numbers of its items. */
 interface RemovedRecord extends DeletedRecord {
-  /** The row as a JSON text, if the trash takes it. */
-  document: string | null;
   children: ReturnType<typeof countChildren>;
 }
 
@@ -64,13 +69,8 @@ export async function moveToTrash(
   const { cleared, isClearingPending } = isReferredTo(object)
     ? await clearReferencesTo(sql, scope, object, ids, causedBy, now)
     : { cleared: [], isClearingPending: false };
-  const records = await removeRecords(sql, scope, object, ids, 'to the trash');
-  const deleter: Deleter = { actor: causedBy.actor, at: now };
-  // Sent one behind the other: the references are stored only beside the record.
-  const stored = Promise.all([
-    keepRecords(sql, scope, object, records, deleter),
-    keepClearedReferences(sql, scope, object, cleared),
-  ]);
+  const records = await removeRecords(sql, scope, object, ids, { actor: causedBy.actor, at: now });
+  const stored = Promise.all([keepCounts(sql, scope, records), keepClearedReferences(sql, scope, object, cleared)]);
   return { records, cleared, isClearingPending, deletedAt: now, stored };
 }
 
@@ -88,33 +88,39 @@ export async function deleteRecords(
   object: string,
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
-  return removeRecords(sql, scope, object, ids, 'for good');
+  return removeRecords(sql, scope, object, ids, undefined);
 }
 
 type Fate = 'to the trash' | 'for good';
 
-/** Removes records and what belongs to them; the items of those that go to the trash are there then. */
+/** Removes records and what belongs to them. @param deleter if they go to the trash */
 async function removeRecords(
   sql: Sql,
   scope: Scope,
   object: string,
   ids: readonly string[],
-  fate: Fate,
+  deleter: Deleter | undefined,
 ): Promise<RemovedRecord[]> {
   const table = recordTable(object);
+  const fate: Fate = deleter ? 'to the trash' : 'for good';
   // In the order of the ids, which prevents deadlocks.
   if (ids.length > 1)
     await sql`select r.id from ${sql(table.name)} r where ${isToBeDeleted(sql, scope, object, ids)} order by r.id for update`;
-  const rows = await sql`
+  const deleting = sql`
     delete from ${sql(table.name)} r
-    where ${isToBeDeleted(sql, scope, object, ids)}
-    returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user,
-      ${fate === 'to the trash' ? sql`to_jsonb(r)::text` : sql`null`}`.values();
+    where ${isToBeDeleted(sql, scope, object, ids)}`;
+  const selected = sql`${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
+  const rows = await (deleter
+    ? sql`
+        with gone as (${deleting} returning r.*), kept as (${keepRecords(sql, scope, object, deleter)})
+        select ${selected} from gone r`
+    : sql`${deleting} returning ${selected}`
+  ).values();
   const records = rows.map((row) => {
     const record = fromRow(table, row);
-    const [kind, id, userId, document] = restOfRow(table, row) as [string, string, string | null, string | null];
+    const [kind, id, userId] = restOfRow(table, row) as [string, string, string | null];
     const assignedTo = (record.values.assigned_to ?? null) as string | null;
-    return { ...record, possession: { assignedTo, createdBy: { kind, id, userId } }, document };
+    return { ...record, possession: { assignedTo, createdBy: { kind, id, userId } } };
   });
   if (records.length === 0) return [];
   const roots = records.map(({ id }) => ({ object, id, root: id }));

@@ -1,4 +1,4 @@
-// The trash: deleted records and what was deleted with them, stored as they were until they are restored or removed for good.
+// The trash: deleted records and their items, as they were, until they are restored or removed.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Actor } from '../client/created-by.ts';
@@ -90,33 +90,43 @@ export interface Deleter {
 const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`company_id = ${companyId} and test_mode = ${testMode}`;
 
-/** Stores records that were deleted in this transaction. Sent at once. */
+/** The part of a statement that stores the records of its rows `gone`, as if they had no items. */
 export function keepRecords(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   object: string,
-  records: readonly { id: string; document: string | null; children: TrashedChildren }[],
   { actor, at }: Deleter,
-): Promise<unknown> {
-  if (records.length === 0) return Promise.resolve();
+): Fragment {
   const purgeAt = new Date(at.getTime() + daysInTrash * 86_400_000);
+  const owner = recordTable(object).assigned === 'assigned' ? sql`assigned_to` : sql`null::uuid`;
   // A record that was restored can be here still, if references to it are being restored.
   return sql`
     insert into deleted_records (company_id, test_mode, object, id, document, children, deleted_at, deleted_by_kind, deleted_by_id,
       deleted_by_name, purge_at, assigned_to, created_by_kind, created_by_id, created_by_user)
-    select ${companyId}, ${testMode}, ${object}, id, document, children, ${at}, ${actor.kind}, ${actor.id},
-      ${actor.name}, ${purgeAt}, (document ->> 'assigned_to')::uuid, document ->> 'created_by_kind', document ->> 'created_by_id',
-      (document ->> 'created_by_user')::uuid
-    from (
-      select id, document::jsonb as document, children::jsonb as children
-      from unnest(${records.map(({ id }) => id)}::uuid[], ${records.map(({ document }) => document ?? '')}::text[],
-        ${records.map(({ children }) => JSON.stringify(children))}::text[]) as record (id, document, children)
-    ) record
+    select ${companyId}, ${testMode}, ${object}, id, to_jsonb(gone), ${JSON.stringify(countChildren([]))}::text::jsonb, ${at},
+      ${actor.kind}, ${actor.id}, ${actor.name}, ${purgeAt}, ${owner}, created_by_kind, created_by_id, created_by_user
+    from gone
     on conflict (company_id, test_mode, id) do update
     set document = excluded.document, children = excluded.children, deleted_at = excluded.deleted_at,
       deleted_by_kind = excluded.deleted_by_kind, deleted_by_id = excluded.deleted_by_id,
       deleted_by_name = excluded.deleted_by_name, purge_at = excluded.purge_at, assigned_to = excluded.assigned_to,
-      restored_by = null`.execute();
+      restored_by = null`;
+}
+
+/** Notes how many items the records have that this transaction deleted. Sent at once, if any has items. */
+export function keepCounts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  records: readonly { id: string; children: TrashedChildren }[],
+): Promise<unknown> {
+  const counted = records.filter(({ children }) => Object.values(children).some((count) => count > 0));
+  if (counted.length === 0) return Promise.resolve();
+  const ids = counted.map(({ id }) => id);
+  return sql`
+    update deleted_records d
+    set children = counted.children::jsonb
+    from unnest(${ids}::uuid[], ${counted.map(({ children }) => JSON.stringify(children))}::text[]) as counted (id, children)
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = any(${ids}::uuid[]) and d.id = counted.id`.execute();
 }
 
 /** A reference of one record to another that is to be restored with the other one. */
@@ -169,7 +179,7 @@ export interface LockedRecord extends StoredRecord {
 
 /** The condition that a row is in the trash, and not restored or due to be removed. */
 export function isInTrash(sql: Sql, scope: TenantScope, object: string, now: Date): Fragment {
-  return sql`${isOwn(sql, scope)} and object = ${object} and restored_by is null and purge_at > ${now}`;
+  return sql`${isOwn(sql, scope)} and object = ${object} and not is_restored and purge_at > ${now}`;
 }
 
 /** Locks a deleted record that was within reach until the transaction ends, so that it is restored or removed only once. */
@@ -219,10 +229,10 @@ export async function insertDeletedRecord(
     insert into ${sql(table.name)} (${columns})
     select ${columns}
     from (
-      select (jsonb_populate_record(null::${sql(table.name)}, document || ${sql.json(changes as never)}::jsonb)).*
-      from deleted_records
+      select document || ${sql.json(changes as never)}::jsonb as document from deleted_records
       where ${isOwn(sql, scope)} and object = ${object} and id = ${id}
-    ) record`.execute();
+    ) deleted
+    cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
   // One behind the other: each sees what the ones before it did.
   const items = plainItems.map((kind) => restoreItems(sql, scope, id, kind));
   const [{ count }, restored] = await Promise.all([inserting, Promise.all(items)]);
@@ -250,7 +260,7 @@ async function restoreItems(sql: Sql, scope: TenantScope, root: string, kind: It
       returning document
     )
     insert into ${sql(kind)} (${columns})
-    select ${columns} from (select (jsonb_populate_record(null::${sql(kind)}, document)).* from restored) item
+    select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document) item
     on conflict do nothing
     returning id`.execute();
   return rows.map(({ id }) => id);
@@ -274,9 +284,8 @@ export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise
     )
     insert into record_tags (${columns})
     select ${columns}
-    from (
-      select (jsonb_populate_record(null::record_tags, document)).* from restored where id in (select id from existing)
-    ) item`.execute();
+    from (select document from restored where id in (select id from existing)) restored
+    cross join lateral jsonb_populate_record(null::record_tags, document) item`.execute();
 }
 
 /** The custom values that activities or tasks of a record bring back, for the check of unique fields. */
@@ -339,7 +348,7 @@ export async function lockInTrash(
         and i.id = any(${ids}::uuid[])
     ), locked as materialized (
       select d.id from deleted_records d
-      where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.restored_by is null
+      where d.company_id = ${companyId} and d.test_mode = ${testMode} and not d.is_restored
         and d.id = any(array(select root from holder))
       order by d.id
       for key share
@@ -392,11 +401,12 @@ export async function restoreLinks(
     insert into links (${columns})
     select ${columns}
     from (
-      select (jsonb_populate_record(null::links, document)).* from restored
+      select document from restored
       where id = any(${[...ids]}::uuid[])
       order by document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
-    ) item
-    where link_type_id in (select id from existing)
+    ) restored
+    cross join lateral jsonb_populate_record(null::links, document) item
+    where item.link_type_id in (select id from existing)
     on conflict do nothing
     returning id`;
   return new Set(rows.map(({ id }) => id));
@@ -537,7 +547,7 @@ export interface PendingRestoring {
 export async function takeRestoring(sql: Sql, scope: TenantScope): Promise<PendingRestoring | undefined> {
   const [row] = await sql<PendingRestoring[]>`
     select object, id as record_id, restored_by from deleted_records
-    where ${isOwn(sql, scope)} and restored_by is not null
+    where ${isOwn(sql, scope)} and is_restored
     limit 1
     for update skip locked`;
   return row;
@@ -579,7 +589,7 @@ async function removeItems(sql: Sql, scope: TenantScope, root: string, limit: nu
 export async function purgeSomeExpired(sql: Sql, scope: TenantScope, now: Date, limit: number): Promise<boolean> {
   const [due] = await sql<{ id: string }[]>`
     select id from deleted_records
-    where ${isOwn(sql, scope)} and purge_at <= ${now} and restored_by is null
+    where ${isOwn(sql, scope)} and purge_at <= ${now} and not is_restored
     order by purge_at
     limit 1
     for update skip locked`;
@@ -615,5 +625,5 @@ export async function findDueTrash(sql: Sql, now: Date, limit: number): Promise<
 export async function findRestoring(sql: Sql, limit: number): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
     select distinct company_id, test_mode
-    from (select company_id, test_mode from deleted_records where restored_by is not null limit ${limit}) waiting`;
+    from (select company_id, test_mode from deleted_records where is_restored limit ${limit}) waiting`;
 }

@@ -1,4 +1,4 @@
-// What a record can no longer have when it is restored from the trash, and what a restoration leaves behind.
+// What a record can no longer have when it is restored, and what a restoration leaves behind.
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { statusesOf } from '../settings/status-effects.ts';

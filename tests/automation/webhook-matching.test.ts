@@ -140,6 +140,7 @@ describe('events', () => {
       'record.created',
       'record.updated',
       'record.deleted',
+      'record.restored',
       'record.linked',
       'record.unlinked',
     ]);

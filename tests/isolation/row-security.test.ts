@@ -168,6 +168,8 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'api_key_days',
           'webhook_backlog',
           'reference_clearings',
+          'deleted_records',
+          'deleted_items',
         ].includes(table),
     ),
   ).toEqual([]);
@@ -297,14 +299,20 @@ describe('the roles of the server', () => {
       'activities',
       'custom_records',
       'links',
+      'deleted_items',
       'record_tags',
       'search_blocks',
       'search_signatures',
       'audit_logs',
     ];
-    // It reads which companies have pending or old events, but not their contents.
-    for (const table of ['outbox_events', 'feed_events'])
-      for (const column of ['event', 'data', 'actor', 'changes'])
+    // Whose events and deleted records wait, and which are past their time; not what they tell.
+    const told = ['event', 'data', 'actor', 'changes'];
+    for (const [table, columns] of [
+      ['outbox_events', told],
+      ['feed_events', told],
+      ['deleted_records', ['document', 'deleted_by_id', 'restored_by']],
+    ] as const)
+      for (const column of columns)
         expect(
           await asTenant(
             {},

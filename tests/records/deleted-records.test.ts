@@ -1,5 +1,9 @@
 // The trash: deleted records are listed, come back as they were, and are removed for good.
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { itemColumns } from '../../db/records/trash.ts';
@@ -7,8 +11,10 @@ import { clearPendingReferences } from '../../jobs/records/reference-clearing.ts
 import { emptyTrash, restorePendingReferences } from '../../jobs/records/trash.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { document } from '../support/document.ts';
 import { brief, changesAfter, now } from '../support/feeds.ts';
 import { contextOf } from '../support/job-runs.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
 import { addNote } from '../support/record-children.ts';
 import {
   createRecord,
@@ -286,6 +292,26 @@ describe('a deleted record', () => {
     }
     expect(await snapshot(of)).toEqual(before);
   });
+});
+
+test.skipIf(!findProgram('node'))(`the program of the guide restores what was deleted${skipNote('node')}`, async () => {
+  const of = await newTenant();
+  await newCustomField(of, 'leads', 'badge', { unique: true });
+  const [taken, free] = await createRecords(of.key, 'leads', [lead({ badge: '1' }), lead()]);
+  for (const { id } of [taken, free]) await remove('leads', id, of.key);
+  await createRecord(of.key, 'leads', lead({ badge: '1' }));
+  const guide =
+    (document.tags ?? []).find(({ name }: { name: string }) => name === 'Deleted records')?.description ?? '';
+  const source = /```ts\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
+  const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `undo-${process.pid}`);
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, 'undo.ts');
+  writeFileSync(file, source.replace("'@headless-crm/sdk'", JSON.stringify(resolve('sdk/src/index.ts'))));
+  const env = { PATH: process.env.PATH ?? '', CRM_URL: inject('baseUrl'), API_KEY: of.key };
+  const { stdout } = await promisify(execFile)(findProgram('node') ?? '', [file], { env });
+  expect(stdout.trim().split('\n')).toEqual(['Sara is back, with 0 warnings.', 'Sara exists already.']);
+  expect((await readRecord(of.key, 'leads', free.id)).id).toBe(free.id);
+  expect((await list('leads', {}, of.key)).deleted_records).toMatchObject([{ id: taken.id }]);
 });
 
 describe('the list', () => {
