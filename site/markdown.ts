@@ -164,17 +164,11 @@ function typeName(json: Json, schema: Schema): string {
 function flatten(json: Json, given: Schema): Schema {
   const schema = resolve<Schema>(json, given) ?? {};
   if (!schema.allOf) return schema;
-  return schema.allOf
-    .map((part) => flatten(json, part))
-    .reduce<Schema>(
-      (whole, part) => ({
-        ...whole,
-        ...part,
-        properties: { ...whole.properties, ...part.properties },
-        required: [...(whole.required ?? []), ...(part.required ?? [])],
-      }),
-      { ...schema, allOf: [] },
-    );
+  const parts = schema.allOf.map((part) => flatten(json, part));
+  return Object.assign({}, schema, ...parts, {
+    properties: Object.assign({}, ...parts.map(({ properties }) => properties)),
+    required: parts.flatMap(({ required = [] }) => required),
+  });
 }
 
 function resolve<Found>(json: Json, given: object | undefined): Found | undefined {

@@ -35,15 +35,19 @@ export async function renderStart({ contents, json, renderer }: Site): Promise<s
 - [llms.txt](/llms.txt): these pages as Markdown, for language models
 - [All on one page](/docs/all): the whole reference, with every schema`,
   ].join('\n\n');
-  const nodes = await renderer.render({ ...json, info: { ...json.info, description }, ...nothing });
+  const nodes = await renderer.render(proseOf(json, description));
   const body = reduce(bodyOf(nodes), (anchor) => `#${anchor}`);
   return shell(contents, { path: '/docs', title: contents.title }, [heading(contents.title), ...body], 'start prose');
 }
 
 export const summarizeGroup = ({ tags }: Group): string => tags.map(({ name }) => name.toLowerCase()).join(', ');
 
-/** Leaves out what a guide has no use for. */
-const nothing = { paths: {}, tags: [], 'x-tagGroups': [] };
+/** Returns a document of prose: without operations, and with the components that prose can show. */
+function proseOf(json: Json, description: string): Json {
+  const { securitySchemes = {} } = json.components ?? {};
+  const prose = { ...json, info: { ...json.info, description }, components: { securitySchemes } };
+  return Object.assign(prose, { paths: {}, tags: [], 'x-tagGroups': [] });
+}
 
 export async function renderGuide(site: Site, guide: Guide): Promise<string> {
   const { contents, json, renderer } = site;
@@ -53,7 +57,7 @@ export async function renderGuide(site: Site, guide: Guide): Promise<string> {
   const description = guide.sections
     .map((section) => (isTitled && section === first ? '' : `## ${section.heading}\n\n`) + section.text)
     .join('\n\n');
-  const nodes = await renderer.render({ ...json, info: { ...json.info, description }, ...nothing });
+  const nodes = await renderer.render(proseOf(json, description));
   const body = reduce(bodyOf(nodes), toAddress(contents, guide.path));
   const title = heading(guide.title, isTitled ? toSectionAnchor(first?.heading ?? '') : undefined);
   return shell(contents, guide, [title, markdownLink(guide.path), ...body], 'prose');

@@ -78,7 +78,7 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
   if (attributes.get('role') === 'tabpanel' && !hasClass(node, 'react-tabs__tab-panel--selected'))
     return [{ ...node, name: 'template' }];
   if (isToggle(children[0])) return [response(node)];
-  if (children.some(isError)) return [{ ...node, children: groupErrors(children) }];
+  if (children.length > 1 && children.some(isError)) return [{ ...node, children: groupErrors(children) }];
   if (name === 'span' && hasClass(node, 'token') && !/\b(string|comment)\b/.test(attributes.get('class') ?? ''))
     return children;
   if (name === 'span' && hasClass(node, 'token'))
@@ -93,7 +93,7 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
 }
 
 const statusOf = (node: Node): string => {
-  const [first] = typeof node === 'object' ? elementsOf(node) : [];
+  const [first] = typeof node === 'object' && node.name === 'div' ? elementsOf(node) : [];
   return first?.name === 'strong' ? textOf([first]).trim() : '';
 };
 const isError = (node: Node): boolean => /^[45]\d\d$|^default$/.test(statusOf(node));

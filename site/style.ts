@@ -12,6 +12,7 @@ const darkInk: Record<string, string> = {
   '#263238': '#e5e7eb',
   '#1d4ed8': '#8fb4ff',
   '#1e40af': '#b6cdff',
+  '#6f90ec': '#8fb4ff',
   '#15803d': '#4ade80',
   '#b42318': '#ff9b90',
   '#9f1239': '#fda4af',
@@ -21,6 +22,8 @@ const darkInk: Record<string, string> = {
   'rgba(29,78,216,0.9)': '#8fb4ff',
   'rgba(38, 50, 56, 0.7)': '#a8b3c4',
 };
+/** Colors of Redoc with too little contrast, and those that replace them in the light theme. */
+const corrected: Record<string, string> = { '#6f90ec': '#1d4ed8' };
 const darkGround: Record<string, string> = {
   '#ffffff': '#111827',
   '#fff': '#111827',
@@ -89,7 +92,7 @@ function toVariables(property: string, value: string, variables: Map<string, [st
       .toLowerCase()
       .replaceAll(/[^a-z0-9]+/g, '-')
       .replaceAll(/^-|-$/g, '')}`;
-    variables.set(name, [color, other]);
+    variables.set(name, [corrected[color.toLowerCase()] ?? color, other]);
     return `var(${name})`;
   });
 }
@@ -178,10 +181,10 @@ button.copy { position: absolute; right: 0.5rem; top: 0.4rem; z-index: 1; paddin
 html:not(.scripted) button.copy { display: none; }
 [role=tabpanel] { position: relative; }
 [role=tab] { cursor: pointer; }
-main [role=tab] { color: #b6c2d4; background: #1e293b; border-color: #475569; min-width: 0; margin: 0 0.35rem 0.35rem 0; padding: 0.25rem 0.6rem; font-size: 0.87em; }
-main [role=tab].tab-error { color: #ff9b90; }
-main [role=tab].tab-success { color: #4ade80; }
-main [role=tab][aria-selected=true] { color: #0f172a; background: #e2e8f0; }
+#main [role=tablist] > [role=tab] { color: #b6c2d4; background: #1e293b; border-color: #475569; min-width: 0; margin: 0 0.35rem 0.35rem 0; padding: 0.25rem 0.6rem; font-size: 0.87em; }
+#main [role=tablist] > [role=tab].tab-error { color: #ff9b90; }
+#main [role=tablist] > [role=tab].tab-success { color: #4ade80; }
+#main [role=tablist] > [role=tab][aria-selected=true] { color: #0f172a; background: #e2e8f0; }
 main [role=tabpanel] pre { background: #1e293b; color: #e2e8f0; }
 main [role=tabpanel] > div, main [role=tabpanel] > div > div { padding: 0; margin: 0; background: none; }
 @media (max-width: 75rem) {
