@@ -162,7 +162,7 @@ main.prose h3 { margin: 1.5rem 0 0.5rem; font-size: 1.15rem; }
 main.reference { background: linear-gradient(to right, var(--page) 60%, var(--panel) 60%); }
 main.reference h3 { margin-top: 0; font-size: 1.35rem; font-weight: 650; line-height: 1.3; color: var(--text); }
 main.reference h2 { font-size: 1.6rem; }
-main pre { position: relative; margin: 0; padding: 0.9rem 1rem; font: 13px/1.55 ${fonts.code}; white-space: pre-wrap; overflow-wrap: anywhere; }
+main pre { margin: 0; padding: 0.9rem 1rem; font: 13px/1.55 ${fonts.code}; white-space: pre-wrap; overflow-wrap: anywhere; }
 main .redoc-markdown pre, main.prose pre { margin: 0.75rem 0; color: #e2e8f0; background: #1e293b; border-radius: 6px; }
 main pre code { all: unset; white-space: pre-wrap; overflow-wrap: anywhere; }
 main pre .token.string { color: #a5f3c4; }
@@ -174,6 +174,10 @@ main.prose table tr { background: none; }
 main.prose p, main.prose li { max-width: 48rem; }
 .access { margin: 0.75rem 0 1rem; font-size: 0.93em; }
 .access code, .prose code { font-family: ${fonts.code}; font-size: 0.9em; color: var(--ink-9f1239, inherit); background: var(--code); padding: 0.08em 0.3em; border-radius: 3px; }
+main.reference td > .property-name { display: inline-block; padding-left: 0.7rem; }
+main.reference td > .property-name + div { padding-left: 0.7rem; margin-left: 0; }
+main.reference [role=tablist] { margin: 0; }
+main.reference .errors + div p { color: var(--text); }
 button.errors { display: block; width: 100%; margin: 0.25rem 0; padding: 0.6rem 0.75rem; font: inherit; font-size: 0.93em; text-align: left; color: var(--text); background: var(--code); border: 0; border-radius: 2px; cursor: pointer; }
 main button[aria-expanded]::before { content: '▸'; display: inline-block; width: 1.1em; }
 main button[aria-expanded=true]::before { content: '▾'; }
