@@ -2,7 +2,7 @@
 import type { Json } from './redoc.ts';
 
 /** A part of the OpenAPI document's prose: a heading of its description or of a tag, and its text. */
-export interface Section {
+interface Section {
   heading: string;
   text: string;
 }
@@ -207,14 +207,14 @@ export function listAnchors({ guides, groups }: Contents): Map<string, string> {
 export const toSectionAnchor = (heading: string): string => `section/${heading.trim().replaceAll(/\s+/g, '-')}`;
 export const toTagAnchor = (name: string): string => `tag/${name.trim().replaceAll(/\s+/g, '-')}`;
 
-export const toSlug = (name: string): string =>
+const toSlug = (name: string): string =>
   name
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '');
 
 /** Splits Markdown at its headings of the second level. Lines in fences are no headings. */
-export function splitProse(text: string): { introduction: string; sections: Section[] } {
+function splitProse(text: string): { introduction: string; sections: Section[] } {
   const sections: Section[] = [{ heading: '', text: '' }];
   let isFenced = false;
   for (const line of text.split('\n')) {

@@ -8,17 +8,17 @@ import { findAll, hasClass, type Node, parse } from './tree.ts';
 process.env.NODE_ENV = 'production';
 
 // Redoc's own copies, because elements of another React or another style sheet would not be found.
-const require = createRequire(createRequire(import.meta.url).resolve('redoc'));
+const load = createRequire(createRequire(import.meta.url).resolve('redoc'));
 // Redoc only renders the selected tab. All are needed, because the pages run without Redoc.
-const tabs = require('react-tabs');
-const react = require('react');
+const tabs = load('react-tabs');
+const react = load('react');
 const selectable = tabs.Tabs;
 const allTabs = (properties: object) => react.createElement(selectable, { ...properties, forceRenderTabPanel: true });
 tabs.Tabs = Object.assign(allTabs, selectable);
-const { renderToStaticMarkup } = require('react-dom/server');
-const { ServerStyleSheet } = require('styled-components');
-require('mobx-react').enableStaticRendering(true);
-const { Redoc, createStore } = require('redoc');
+const { renderToStaticMarkup } = load('react-dom/server');
+const { ServerStyleSheet } = load('styled-components');
+load('mobx-react').enableStaticRendering(true);
+const { Redoc, createStore } = load('redoc');
 
 /** The OpenAPI document, or a part of it. */
 export type Json = Document['json'];

@@ -1,4 +1,4 @@
-// The style sheet of the documentation pages: Redoc's rules with colors for light and dark, and our layout.
+// The style sheet of the documentation pages: Redoc's rules with two themes, and our layout.
 import { colors, fonts } from '../runtime/pages/theme.ts';
 
 /** Colors of text and lines in the dark theme, by those of the light theme that Redoc uses. */

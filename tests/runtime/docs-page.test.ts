@@ -1,4 +1,4 @@
-// The whole reference on one page in a real browser: complete, usable, and served by this server alone.
+// The whole reference on one page in a real browser: complete, usable, from this server alone.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
