@@ -1,6 +1,7 @@
 // Builds the HTML of the documentation pages from what Redoc renders.
 import {
   type Contents,
+  type Declared,
   type Group,
   type Guide,
   listAnchors,
@@ -86,11 +87,46 @@ function partOf(json: Json, group: Group): Json {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const { path, method, declared } of group.tags.flatMap((tag) => tag.operations)) {
     const { parameters } = (json.paths?.[path] ?? {}) as { parameters?: object[] };
-    paths[path] = { ...(parameters ? { parameters } : {}), ...paths[path], [method]: declared };
+    paths[path] = {
+      ...(parameters ? { parameters } : {}),
+      ...paths[path],
+      [method]: withoutSharedErrors(json, declared),
+    };
   }
   const tags = group.tags.map((tag) => ({ name: tag.name, description: describeTag(tag) }));
   const part = { ...json, info: { ...json.info, description: '' }, paths, tags, 'x-tagGroups': [] };
-  return part as unknown as Json;
+  return { ...part, components: usedComponents(json, paths) } as unknown as Json;
+}
+
+/**
+ * Leaves only the description of errors that operations share. Their samples are the same for all
+ * operations, and would be more than half of a page.
+ */
+function withoutSharedErrors(json: Json, declared: Declared): Declared {
+  const shared = (json.components?.responses ?? {}) as Record<string, { description?: string }>;
+  const responses = Object.entries(declared.responses ?? {}).map(([status, response]) => {
+    const name = (response as { $ref?: string }).$ref?.split('/').at(-1);
+    const isShared = /^[45]/.test(status) && name !== undefined;
+    return [status, isShared ? { description: shared[name]?.description ?? '' } : response];
+  });
+  return { ...declared, responses: Object.fromEntries(responses) };
+}
+
+/** Returns the components that operations refer to, also through others. Redoc reads all it gets. */
+function usedComponents(json: Json, paths: object): Record<string, Record<string, unknown>> {
+  const { securitySchemes = {}, ...all } = (json.components ?? {}) as Record<string, Record<string, unknown>>;
+  const used: Record<string, Record<string, unknown>> = { securitySchemes };
+  const waiting: unknown[] = [paths];
+  while (waiting.length > 0) {
+    const references = JSON.stringify(waiting.pop()).matchAll(/"\$ref":"#\/components\/(\w+)\/([\w.-]+)"/g);
+    for (const [, kind = '', name = ''] of references) {
+      used[kind] ??= {};
+      if (name in used[kind]) continue;
+      used[kind][name] = all[kind]?.[name];
+      waiting.push(used[kind][name]);
+    }
+  }
+  return used;
 }
 
 /** Returns the introduction of a tag, with links to its guides instead of their text. */

@@ -143,6 +143,7 @@ function deprecations(document: Document): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>Deprecated forms – ${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
 <style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em }</style>
